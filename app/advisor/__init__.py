@@ -1,0 +1,1 @@
+"""Pure: which engine this machine deserves, and why. No I/O."""

@@ -1,0 +1,1 @@
+"""The `roundhouse` command, one file per noun. Imports neither Qt nor aiohttp."""

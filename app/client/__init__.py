@@ -1,0 +1,1 @@
+"""How the command line, the window and the tests reach the gateway."""

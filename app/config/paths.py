@@ -1,0 +1,79 @@
+"""Where Roundhouse keeps things: one answer per platform, movable as a whole with `ROUNDHOUSE_HOME`.
+
+Nothing is created by asking; `Paths.create()` makes the folders, private to the user.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+APP = "roundhouse"
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Absolute folders and files of one installation."""
+
+    config: Path
+    data: Path
+    state: Path
+    """Port file, lock, process records: things that are about the running gateway."""
+    logs: Path
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings a person changed."""
+        return self.config / "settings.toml"
+
+    @property
+    def database(self) -> Path:
+        """Conversations and usage."""
+        return self.data / "roundhouse.db"
+
+    @property
+    def models(self) -> Path:
+        """The folder that is looked through for model files without being told."""
+        return self.data / "models"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held for as long as a gateway runs."""
+        return self.state / "gateway.lock"
+
+    @property
+    def port_file(self) -> Path:
+        """`core.api.PortFile` as JSON, mode 0600."""
+        return self.state / "gateway.json"
+
+    @property
+    def engine_records(self) -> Path:
+        """One file per live engine process, so that the next start can reap orphans."""
+        return self.state / "engines"
+
+    def create(self) -> None:
+        """Make the folders, readable by their owner only."""
+        for folder in (self.config, self.data, self.state, self.logs, self.models, self.engine_records):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def default_paths() -> Paths:
+    """Return this user's folders: below `ROUNDHOUSE_HOME` if that is set, else where the platform wants them."""
+    home = os.environ.get("ROUNDHOUSE_HOME")
+    if home:
+        base = Path(home).expanduser().resolve()
+        return Paths(config=base / "config", data=base / "data", state=base / "state", logs=base / "logs")
+    dirs = platformdirs.PlatformDirs(APP, appauthor=False)
+    return Paths(
+        config=Path(dirs.user_config_dir),
+        data=Path(dirs.user_data_dir),
+        state=Path(dirs.user_state_dir) / "run",
+        logs=Path(dirs.user_log_dir),
+    )
+
+
+def guide_gguf() -> Path:
+    """Return the file of the built-in help model as llama.cpp reads it."""
+    return RESOURCES / "guide" / "guide-q8_0.gguf"

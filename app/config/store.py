@@ -1,0 +1,222 @@
+"""Read and change settings: default, then the TOML file, then the environment, which wins and cannot be changed here.
+
+A file with mistakes never stops the program: what is wrong is kept in `problems`, the rest counts, and the file is
+left as it is until a setting is changed, when unknown lines and comments stay (tomlkit).
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from app.config.table import BY_NAME, SETTINGS, Kind, Setting
+from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
+from app.core.settings import SettingInfo, SettingValue
+
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.BOOL: (bool,),
+    Kind.INT: (int,),
+    Kind.FLOAT: (float, int),
+    Kind.TEXT: (str,),
+    Kind.CHOICE: (str,),
+    Kind.LIST: (list,),
+}
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+class Settings:
+    """The present value of every row of the table. One owner: the gateway."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str] | None = None) -> None:
+        self._file = file
+        self._environ = os.environ if environ is None else environ
+        self.problems: list[str] = []
+        self._from_file = self._read_file()
+        self._from_environment = self._read_environment()
+
+    def get(self, name: str) -> SettingValue:
+        """Return a setting's present value. Raises NotFound for a name the table lacks."""
+        row = find(name)
+        for source in (self._from_environment, self._from_file):
+            if row.name in source:
+                return source[row.name]
+        return row.default
+
+    def integer(self, name: str) -> int:
+        """Return a setting of kind INT."""
+        value = self.get(name)
+        assert isinstance(value, int)  # noqa: S101 -- the table's kind guarantees it
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a setting of kind TEXT or CHOICE."""
+        value = self.get(name)
+        assert isinstance(value, str)  # noqa: S101 -- the table's kind guarantees it
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return a setting of kind BOOL."""
+        return self.get(name) is True
+
+    def items(self, name: str) -> list[str]:
+        """Return a setting of kind LIST."""
+        value = self.get(name)
+        assert isinstance(value, list)  # noqa: S101 -- the table's kind guarantees it
+        return value
+
+    def describe(self) -> list[SettingInfo]:
+        """Return every row with its value and what set it, in table order."""
+        return [self._describe(row) for row in SETTINGS]
+
+    def change(self, changes: Mapping[str, SettingValue | None]) -> list[str]:
+        """Set or, with None, reset settings, all or none, and write the file. Return the names that changed.
+
+        Raises NotFound, BadRequest or Conflict before anything is written; StorageFault if writing fails.
+        """
+        checked = {find(name).name: self._accept(find(name), value) for name, value in changes.items()}
+        before = {name: self.get(name) for name in checked}
+        merged = {**self._from_file, **checked}
+        self._write(checked)
+        self._from_file = {name: value for name, value in merged.items() if value is not None}
+        return [name for name, old in before.items() if self.get(name) != old]
+
+    def _accept(self, row: Setting, value: SettingValue | None) -> SettingValue | None:
+        if row.name in self._from_environment:
+            raise Conflict(f"{row.title} is set by the environment variable {row.variable}.", hint="Unset it there.")
+        return None if value is None else validated(row, value)
+
+    def _describe(self, row: Setting) -> SettingInfo:
+        source = "default"
+        if row.name in self._from_environment:
+            source = "environment"
+        elif row.name in self._from_file:
+            source = "file"
+        return SettingInfo(
+            name=row.name,
+            section=row.section,
+            title=row.title,
+            help=row.help,
+            kind=row.kind.value,
+            default=row.default,
+            value=self.get(row.name),
+            choices=list(row.choices),
+            minimum=row.minimum,
+            maximum=row.maximum,
+            unit=row.unit,
+            needs_restart=row.needs_restart,
+            source=source,
+        )
+
+    def _read_file(self) -> dict[str, SettingValue]:
+        try:
+            document = tomlkit.parse(self._file.read_text(encoding="utf-8")).unwrap()
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+            self.problems.append(f"{self._file.name} cannot be read and is ignored: {error}")
+            return {}
+        return self._checked({f"{section}.{key}": value for section, key, value in _flatten(document)})
+
+    def _read_environment(self) -> dict[str, SettingValue]:
+        found = {row.name: self._environ[row.variable] for row in SETTINGS if row.variable in self._environ}
+        return self._checked({name: parsed(BY_NAME[name], text) for name, text in found.items()})
+
+    def _checked(self, values: Mapping[str, object]) -> dict[str, SettingValue]:
+        kept: dict[str, SettingValue] = {}
+        for name, value in values.items():
+            try:
+                row = find(name)
+                kept[row.name] = validated(row, value)
+            except (NotFound, BadRequest) as error:
+                self.problems.append(f"{name} is ignored: {error}")
+        return kept
+
+    def _write(self, changes: Mapping[str, SettingValue | None]) -> None:
+        try:
+            document = (
+                tomlkit.parse(self._file.read_text(encoding="utf-8")) if self._file.exists() else tomlkit.document()
+            )
+            for name, value in changes.items():
+                section, _, key = name.partition(".")
+                table = document.setdefault(section, tomlkit.table())
+                if value is None:
+                    table.pop(key, None)
+                else:
+                    table[key] = value
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            staged = self._file.with_suffix(".toml.new")
+            staged.write_text(tomlkit.dumps(document), encoding="utf-8")
+            staged.replace(self._file)
+        except (OSError, TOMLKitError) as error:
+            raise StorageFault(f"The settings could not be saved: {error}") from error
+
+    def _document(self) -> tomlkit.TOMLDocument:
+        try:
+            return tomlkit.parse(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return tomlkit.document()
+
+
+def find(name: str) -> Setting:
+    """Return the row called `name`, now or formerly. Raises NotFound."""
+    try:
+        return BY_NAME[name]
+    except KeyError:
+        raise NotFound(f"There is no setting called {name!r}.", hint="`roundhouse settings` lists them.") from None
+
+
+def parsed(row: Setting, text: str) -> object:
+    """Turn what was typed or exported into the row's type; text that does not fit is returned as it is."""
+    if row.kind is Kind.BOOL:
+        return _WORDS.get(text.strip().lower(), text)
+    if row.kind is Kind.LIST:
+        return [part for part in text.split(os.pathsep) if part]
+    if row.kind in (Kind.INT, Kind.FLOAT):
+        try:
+            return int(text) if row.kind is Kind.INT else float(text)
+        except ValueError:
+            return text
+    return text
+
+
+def validated(row: Setting, value: object) -> SettingValue:
+    """Return `value` if the row allows it. Raises BadRequest with a sentence that names the setting."""
+    is_right_type = isinstance(value, _TYPES[row.kind]) and (row.kind is Kind.BOOL or not isinstance(value, bool))
+    if not is_right_type or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
+        raise BadRequest(f"{row.title} ({row.name}) takes {_expected(row)}, not {value!r}.")
+    accepted: SettingValue = value  # type: ignore[assignment]  # checked against the table on the lines above
+    problem = _out_of_range(row, accepted) or row.check(accepted)
+    if problem:
+        raise BadRequest(problem)
+    return accepted
+
+
+def _out_of_range(row: Setting, value: SettingValue) -> str:
+    if row.choices and value not in row.choices:
+        return f"{row.title} ({row.name}) is one of {', '.join(row.choices)}, not {value!r}."
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        low, high = row.minimum, row.maximum
+        if (low is not None and value < low) or (high is not None and value > high):
+            return f"{row.title} ({row.name}) lies between {low:g} and {high:g}, not {value!r}."
+    return ""
+
+
+def _expected(row: Setting) -> str:
+    words = {
+        Kind.BOOL: "true or false",
+        Kind.INT: "a whole number",
+        Kind.FLOAT: "a number",
+        Kind.LIST: "a list of texts",
+    }
+    return words.get(row.kind, "text")
+
+
+def _flatten(document: Mapping[str, object]) -> list[tuple[str, str, object]]:
+    return [
+        (section, key, value)
+        for section, table in document.items()
+        if isinstance(table, dict)
+        for key, value in table.items()
+    ]

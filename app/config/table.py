@@ -1,0 +1,207 @@
+"""Every setting there is, as data. Validation, the command line, the settings page and the manual derive from this.
+
+A default is what a person who never opens the settings should have. Names are `section.name` and never change meaning;
+a renamed setting keeps its old name in `formerly`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.core.settings import SettingValue
+
+
+class Kind(StrEnum):
+    """How a setting is written and shown."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    TEXT = "text"
+    CHOICE = "choice"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row. `check` returns what is wrong with a well-typed value, in a sentence, or an empty string."""
+
+    name: str
+    title: str
+    help: str
+    kind: Kind
+    default: SettingValue
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    unit: str = ""
+    needs_restart: bool = False
+    formerly: tuple[str, ...] = ()
+    check: Callable[[SettingValue], str] = lambda _value: ""
+
+    @property
+    def section(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it: `ROUNDHOUSE_GATEWAY_PORT` for `gateway.port`."""
+        return "ROUNDHOUSE_" + self.name.replace(".", "_").upper()
+
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def _loopback_only(value: SettingValue) -> str:
+    if value in LOOPBACK:
+        return ""
+    return "The endpoint listens on this computer only (127.0.0.1, ::1 or localhost): it has no access keys yet."
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="gateway.host",
+        title="Address",
+        help="Where the endpoint listens. Only this computer can reach it.",
+        kind=Kind.TEXT,
+        default="127.0.0.1",
+        needs_restart=True,
+        check=_loopback_only,
+    ),
+    Setting(
+        name="gateway.port",
+        title="Port",
+        help="Ollama's port, so that clients made for it need no change. If it is taken, the next free one is used.",
+        kind=Kind.INT,
+        default=11434,
+        minimum=1,
+        maximum=65535,
+        needs_restart=True,
+    ),
+    Setting(
+        name="gateway.max_body_mib",
+        title="Largest request",
+        help="A request larger than this is refused.",
+        kind=Kind.INT,
+        default=32,
+        minimum=1,
+        maximum=1024,
+        unit="MiB",
+        needs_restart=True,
+    ),
+    Setting(
+        name="gateway.allowed_origins",
+        title="Web pages that may call the endpoint",
+        help="Origins such as https://example.org. Pages on this computer and editor extensions may always call it.",
+        kind=Kind.LIST,
+        default=[],
+        needs_restart=True,
+    ),
+    Setting(
+        name="models.default",
+        title="Model for new chats",
+        help="The model a new chat starts with.",
+        kind=Kind.TEXT,
+        default="guide",
+    ),
+    Setting(
+        name="models.folders",
+        title="Model folders",
+        help="Folders to look through for model files, beside Roundhouse's own. Files are used where they lie.",
+        kind=Kind.LIST,
+        default=[],
+    ),
+    Setting(
+        name="models.context",
+        title="Context",
+        help="Tokens of conversation a model keeps at once, if it was trained for as many. More costs memory.",
+        kind=Kind.INT,
+        default=8192,
+        minimum=256,
+        maximum=4_194_304,
+        unit="tokens",
+    ),
+    Setting(
+        name="models.slots",
+        title="Requests at once",
+        help="How many requests one model answers at the same time. Each keeps its own context in memory.",
+        kind=Kind.INT,
+        default=4,
+        minimum=1,
+        maximum=64,
+    ),
+    Setting(
+        name="models.max_loaded",
+        title="Models kept loaded",
+        help="When one more is asked for, the idle model that was used least recently makes room.",
+        kind=Kind.INT,
+        default=2,
+        minimum=1,
+        maximum=16,
+    ),
+    Setting(
+        name="models.idle_minutes",
+        title="Unload after",
+        help="An unused model is unloaded after this many minutes; 0 keeps it.",
+        kind=Kind.INT,
+        default=30,
+        minimum=0,
+        maximum=10_080,
+        unit="minutes",
+    ),
+    Setting(
+        name="engine.stall_seconds",
+        title="Give up loading after",
+        help="An engine that shows no sign of life for this long while loading is stopped.",
+        kind=Kind.INT,
+        default=120,
+        minimum=5,
+        maximum=3600,
+        unit="seconds",
+    ),
+    Setting(
+        name="engine.drain_seconds",
+        title="Wait for running answers",
+        help="How long stopping a model waits for answers in progress.",
+        kind=Kind.INT,
+        default=30,
+        minimum=0,
+        maximum=3600,
+        unit="seconds",
+    ),
+    Setting(
+        name="window.theme",
+        title="Appearance",
+        help="Follow the system, or keep to one.",
+        kind=Kind.CHOICE,
+        default="system",
+        choices=("system", "light", "dark"),
+    ),
+    Setting(
+        name="window.scale",
+        title="Size of text and controls",
+        help="Ctrl + and Ctrl - change it too.",
+        kind=Kind.INT,
+        default=100,
+        minimum=80,
+        maximum=200,
+        unit="%",
+    ),
+    Setting(
+        name="window.reduce_motion",
+        title="Reduce motion",
+        help="Show changes at once instead of fading.",
+        kind=Kind.BOOL,
+        default=False,
+    ),
+    Setting(
+        name="window.keep_serving",
+        title="Keep serving when the window closes",
+        help="Editors and other programs can go on using the endpoint.",
+        kind=Kind.BOOL,
+        default=False,
+    ),
+)
+
+BY_NAME: dict[str, Setting] = {alias: row for row in SETTINGS for alias in (row.name, *row.formerly)}

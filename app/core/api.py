@@ -1,0 +1,66 @@
+"""Roundhouse's own HTTP API: its version, its prefix, and the replies that belong to no other noun.
+
+Routes below `PREFIX` (the gateway serves the OpenAPI document at `PREFIX/openapi.json`); all need the token of the
+port file as `Authorization: Bearer`:
+
+    GET    /status                             Status
+    POST   /shutdown                           202
+    GET    /machine[?fresh=1]                  Machine
+    GET    /engines                            list[EngineInfo]
+    GET    /choice                             EngineChoice
+    GET    /models                             list[ModelInfo]
+    POST   /models               RegisterModel ModelInfo
+    DELETE /models/{name}                      204, forgets a registered file and leaves it on disk
+    GET    /running                            list[EngineStatus]
+    POST   /load                 LoadModel     EngineStatus
+    POST   /unload               UnloadModel   EngineStatus
+    GET    /logs?model=&tail=                  list[LogLine]; live lines come with /events?logs=1
+    GET    /chats?query=&limit=&before=        list[ChatSummary]
+    POST   /chats                NewChat       Chat
+    GET    /chats/{id}                         Chat
+    PATCH  /chats/{id}           ChatPatch     Chat
+    DELETE /chats/{id}                         204, can be undone
+    POST   /chats/{id}/restore                 Chat
+    POST   /chats/{id}/turns     NewTurn       Turn
+    GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on
+    POST   /chats/{id}/answers/{message}/stop  Message
+    GET    /settings                           list[SettingInfo]
+    PATCH  /settings             {name: value} list[SettingInfo]; null resets
+    GET    /events[?logs=1]                    SSE of Event
+"""
+
+import msgspec
+
+PREFIX = "/roundhouse/v1"
+API_VERSION = 1
+"""Raised when a reply changes in a way an older client cannot read; also the `version` field of `--json` output."""
+
+GUIDE = "guide"
+"""Name of the built-in help model."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateway about itself. `notice` is set when it could not take the port it was told to."""
+
+    version: str
+    api_version: int
+    pid: int
+    url: str
+    """Base of the public endpoint, e.g. "http://127.0.0.1:11434"."""
+    started_at: float
+    notice: str = ""
+    resident_bytes: int | None = None
+    data_dir: str = ""
+    models_dir: str = ""
+    log_dir: str = ""
+
+
+class PortFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running gateway leaves on disk for its clients (mode 0600)."""
+
+    pid: int
+    created_at: float
+    """Creation time of the process, Unix seconds: a pid alone can be reused."""
+    url: str
+    token: str
+    version: str

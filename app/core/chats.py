@@ -1,0 +1,159 @@
+"""Conversations: a tree of messages, of which one path is shown.
+
+Editing a question or regenerating an answer adds a sibling; nothing is overwritten. `Chat.head` is the leaf of the
+path the reader was last on.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Role(StrEnum):
+    """Who speaks. The system prompt belongs to the chat, not to a message."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class MessageStatus(StrEnum):
+    """How far a message has come. Anything but `generating` is final."""
+
+    COMPLETE = "complete"
+    GENERATING = "generating"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    """The gateway died while it was written; what had been stored by then is kept."""
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Sampling choices; None leaves the model's own default. `max_tokens` caps the answer."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repeat_penalty: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer cost, in seconds and tokens. `ttft_s` runs from the request to the first token, loading included."""
+
+    ttft_s: float | None = None
+    load_s: float | None = None
+    total_s: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    decode_tokens_per_s: float | None = None
+    prefill_tokens_per_s: float | None = None
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of the tree. `id` and `parent` are opaque strings; times are Unix seconds."""
+
+    id: str
+    chat: str
+    parent: str | None
+    role: Role
+    content: str
+    reasoning: str = ""
+    status: MessageStatus = MessageStatus.COMPLETE
+    model: str = ""
+    engine: str = ""
+    timings: Timings | None = None
+    finish_reason: str = ""
+    error: str = ""
+    created_at: float = 0.0
+
+
+class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat as a list shows it. `snippet` is the matching text of a search, matches between U+0002 and U+0003."""
+
+    id: str
+    title: str
+    model: str = ""
+    created_at: float
+    updated_at: float
+    message_count: int = 0
+    snippet: str = ""
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole conversation: every message of the tree in creation order, and where the reader is."""
+
+    id: str
+    title: str
+    model: str
+    system_prompt: str
+    sampling: Sampling
+    head: str | None
+    created_at: float
+    updated_at: float
+    messages: list[Message]
+
+
+class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a new chat; an empty title is filled from the first question."""
+
+    title: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    sampling: Sampling = Sampling()
+
+
+class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change some properties of a chat; what is None stays. `head` moves the reader to another branch."""
+
+    title: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    sampling: Sampling | None = None
+    head: str | None = None
+
+
+class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask and be answered.
+
+    With `content`, a user message is added below `parent` (None: at the root) and answered. Without, `parent` must be a
+    user message and gets one more answer: a regeneration.
+    """
+
+    parent: str | None = None
+    content: str | None = None
+    model: str = ""
+    """Empty: the chat's model."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `NewTurn` created. The answer is `generating`; follow it on its stream."""
+
+    question: Message | None
+    answer: Message
+
+
+class AnswerDelta(msgspec.Struct, frozen=True, kw_only=True, tag="delta"):
+    """Text to append. `offset` is the length in characters of the content before it, so a reader can resume."""
+
+    content: str = ""
+    reasoning: str = ""
+    offset: int = 0
+
+
+class AnswerProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+    """Nothing to read yet: the model is loading, waiting, or reading the prompt. `fraction` is 0..1 or None."""
+
+    stage: str
+    fraction: float | None = None
+
+
+class AnswerDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    """The last event of an answer's stream: the message as stored."""
+
+    message: Message
+
+
+AnswerEvent = AnswerDelta | AnswerProgress | AnswerDone

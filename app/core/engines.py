@@ -1,0 +1,127 @@
+"""Engine processes as the rest of the product sees them."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class EngineState(StrEnum):
+    """Where one engine process is in its life.
+
+    Allowed transitions (anything else is a bug; `TRANSITIONS` is this table as data):
+
+        stopped     -> starting
+        starting    -> loading  failed  stopping
+        loading     -> ready    failed  stopping
+        ready       -> draining stopping sleeping failed
+        sleeping    -> loading  stopping failed
+        draining    -> stopping ready    failed
+        stopping    -> stopped
+        failed      -> starting backing_off stopped
+        backing_off -> starting stopped
+
+    `ready`, `stopped`, `failed` and `sleeping` are settled: every waiter has been answered by the time one is entered.
+    """
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    LOADING = "loading"
+    READY = "ready"
+    SLEEPING = "sleeping"
+    DRAINING = "draining"
+    STOPPING = "stopping"
+    FAILED = "failed"
+    BACKING_OFF = "backing_off"
+
+
+_S = EngineState
+
+TRANSITIONS: dict[EngineState, frozenset[EngineState]] = {
+    _S.STOPPED: frozenset({_S.STARTING}),
+    _S.STARTING: frozenset({_S.LOADING, _S.FAILED, _S.STOPPING}),
+    _S.LOADING: frozenset({_S.READY, _S.FAILED, _S.STOPPING}),
+    _S.READY: frozenset({_S.DRAINING, _S.STOPPING, _S.SLEEPING, _S.FAILED}),
+    _S.SLEEPING: frozenset({_S.LOADING, _S.STOPPING, _S.FAILED}),
+    _S.DRAINING: frozenset({_S.STOPPING, _S.READY, _S.FAILED}),
+    _S.STOPPING: frozenset({_S.STOPPED}),
+    _S.FAILED: frozenset({_S.STARTING, _S.BACKING_OFF, _S.STOPPED}),
+    _S.BACKING_OFF: frozenset({_S.STARTING, _S.STOPPED}),
+}
+
+SETTLED = frozenset({_S.STOPPED, _S.READY, _S.FAILED, _S.SLEEPING})
+
+
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an engine is not running: a stable code, a plain sentence, a next step, and the last lines it wrote."""
+
+    code: str
+    sentence: str
+    hint: str = ""
+    log_tail: list[str] = []
+    exit_code: int | None = None
+
+
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine process, running or not. `progress` is 0..1 while loading, None when unknown."""
+
+    model: str
+    engine: str
+    """Engine id, e.g. "llama.cpp"."""
+    version: str = ""
+    backend: str = ""
+    """"cpu", "cuda", "metal", ...: the device that is really used."""
+    state: EngineState
+    progress: float | None = None
+    stage: str = ""
+    """What loading is doing now, in words: "Reading weights"."""
+    failure: FailureReport | None = None
+    pid: int | None = None
+    context: int | None = None
+    slots: int | None = None
+    in_flight: int = 0
+    memory_bytes: int | None = None
+    restarts: int = 0
+    retry_at: float | None = None
+    """Unix seconds of the next attempt while backing off."""
+    loaded_at: float | None = None
+    load_seconds: float | None = None
+    last_used_at: float | None = None
+
+
+class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine this build knows. `verified` says what has been run for real, `unverified` what has not."""
+
+    id: str
+    name: str
+    licence: str
+    homepage: str
+    formats: list[str]
+    installed: bool
+    version: str = ""
+    backend: str = ""
+    verified: str = ""
+    unverified: str = ""
+    problem: str = ""
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact that moved a choice: a plain sentence, the value, and where it was read."""
+
+    text: str
+    value: str = ""
+    source: str = ""
+
+
+class EngineChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine to use on this machine, the one sentence that says why, and the facts behind it.
+
+    `wanted` names a better engine for this hardware that this build cannot run yet; empty when `engine` is the best.
+    """
+
+    engine: str
+    name: str
+    backend: str
+    sentence: str
+    reasons: list[Reason]
+    wanted: str = ""
+    wanted_why: str = ""

@@ -1,0 +1,140 @@
+"""Every error Roundhouse raises on purpose, in one tree.
+
+    RoundhouseError
+    ├── UserError            the request can be put right by the person or program that made it
+    │   ├── BadRequest       400  malformed or contradictory
+    │   ├── Unauthorized     401  the token is missing or wrong
+    │   ├── Forbidden        403  not allowed from here
+    │   ├── NotFound         404  no such model, chat, setting
+    │   ├── Conflict         409  not possible in the present state
+    │   └── TooLarge         413  over a stated limit
+    ├── EnvironmentFault     the machine, a file, a driver or an engine let us down
+    │   ├── StorageFault     507  disk full, database unreadable
+    │   ├── EngineFailed     502  the engine died or answered nonsense
+    │   ├── Unavailable      503  not now; trying again can help
+    │   └── GatewayGone      ---  a client could not reach the gateway
+    └── Bug                  500  our own mistake
+
+An error carries a stable `code` (shared by API, CLI and window), one plain `sentence`, and a `hint`: what to do next.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The form an error takes on the wire and in `--json` output."""
+
+    code: str
+    sentence: str
+    hint: str = ""
+    detail: str = ""
+
+
+class RoundhouseError(Exception):
+    """Base of the tree. `status` is the HTTP status a gateway answers with."""
+
+    default_code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(self, sentence: str, *, hint: str = "", code: str = "", detail: str = "") -> None:
+        super().__init__(sentence)
+        self.body = ErrorBody(code=code or self.default_code, sentence=sentence, hint=hint, detail=detail)
+
+    @property
+    def code(self) -> str:
+        """The stable name of this error."""
+        return self.body.code
+
+    @property
+    def hint(self) -> str:
+        """What to do next; empty when there is nothing useful to say."""
+        return self.body.hint
+
+
+class UserError(RoundhouseError):
+    """The caller can put it right."""
+
+    default_code = "bad_request"
+    status = 400
+
+
+class BadRequest(UserError):
+    """The request is malformed or contradicts itself."""
+
+
+class Unauthorized(UserError):
+    """The token is missing or wrong."""
+
+    default_code = "unauthorized"
+    status = 401
+
+
+class Forbidden(UserError):
+    """This caller may not do this from here."""
+
+    default_code = "forbidden"
+    status = 403
+
+
+class NotFound(UserError):
+    """The thing named does not exist."""
+
+    default_code = "not_found"
+    status = 404
+
+
+class Conflict(UserError):
+    """Not possible in the present state."""
+
+    default_code = "conflict"
+    status = 409
+
+
+class TooLarge(UserError):
+    """Over a stated limit."""
+
+    default_code = "too_large"
+    status = 413
+
+
+class EnvironmentFault(RoundhouseError):
+    """The machine, a file, a driver or an engine let us down."""
+
+    default_code = "environment"
+    status = 500
+
+
+class StorageFault(EnvironmentFault):
+    """The disk is full or the database cannot be read."""
+
+    default_code = "storage"
+    status = 507
+
+
+class EngineFailed(EnvironmentFault):
+    """The engine died, never became ready, or answered nonsense."""
+
+    default_code = "engine_failed"
+    status = 502
+
+
+class Unavailable(EnvironmentFault):
+    """Not possible just now; trying again can help."""
+
+    default_code = "unavailable"
+    status = 503
+
+
+class GatewayGone(EnvironmentFault):
+    """A client could not reach the gateway."""
+
+    default_code = "gateway_gone"
+
+
+class Bug(RoundhouseError):
+    """Our own mistake. The sentence asks for a report; the log has the traceback."""
+
+    default_code = "internal"
+    status = 500

@@ -1,0 +1,53 @@
+"""What the gateway tells its clients while it happens (`GET /roundhouse/v1/events`, server-sent events).
+
+An event says what changed, whole: a client replaces what it showed and needs no history. The `type` tag is the SSE
+event name too.
+"""
+
+import msgspec
+
+from app.core.engines import EngineStatus
+
+
+class EngineChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engine"):
+    """An engine process changed state, progress or use."""
+
+    status: EngineStatus
+
+
+class ModelsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="models"):
+    """The list of models is not what it was."""
+
+
+class ChatChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat"):
+    """A chat was created, renamed, answered, restored or deleted."""
+
+    chat: str
+    deleted: bool = False
+
+
+class SettingChanged(msgspec.Struct, frozen=True, kw_only=True, tag="setting"):
+    """A setting has a new value."""
+
+    name: str
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, tag="log"):
+    """One line an engine wrote. `stream` is "out" or "err"."""
+
+    model: str
+    stream: str
+    text: str
+    at: float
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
+    """Something a person should know now. `level` is "info", "warn" or "bad"."""
+
+    level: str
+    code: str
+    sentence: str
+    hint: str = ""
+
+
+Event = EngineChanged | ModelsChanged | ChatChanged | SettingChanged | LogLine | Notice

@@ -1,0 +1,59 @@
+"""Models on this machine, as every program names them."""
+
+import msgspec
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One loadable model.
+
+    `name` is what a request's `model` field says; `format` an `engines.api.ModelFormat` value. Sizes are bytes,
+    contexts tokens; an unknown figure is None. `problem` is set when the file is there and cannot be used.
+    """
+
+    name: str
+    title: str
+    path: str
+    format: str
+    size_bytes: int
+    architecture: str = ""
+    quantization: str = ""
+    parameters: int | None = None
+    trained_context: int | None = None
+    is_builtin: bool = False
+    """True for the Guide, the tiny help model that ships with the application."""
+    embeds: bool = False
+    chats: bool = True
+    problem: str = ""
+    modified_at: float = 0.0
+
+
+class RegisterModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a local file to be listed where it lies; it is neither copied nor changed."""
+
+    path: str
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a caller may choose when loading. None means: let Roundhouse choose. Context is tokens per slot."""
+
+    context: int | None = None
+    slots: int | None = None
+    threads: int | None = None
+    gpu_layers: int | None = None
+    kv_type: str | None = None
+    """"f16", "q8_0" or "q4_0"."""
+
+
+class LoadModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model to be made ready. With `wait` false the answer comes at once; follow it on the events stream."""
+
+    model: str
+    options: LoadOptions = LoadOptions()
+    wait: bool = True
+
+
+class UnloadModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model's engine to be stopped. Requests in flight finish first unless `force`."""
+
+    model: str
+    force: bool = False

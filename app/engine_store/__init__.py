@@ -1,0 +1,1 @@
+"""Engines installed on this machine: which versions, and whether they have been proved to work."""

@@ -1,0 +1,1 @@
+"""The program that runs engines: an aiohttp application, single instance, loopback only."""

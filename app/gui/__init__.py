@@ -1,0 +1,1 @@
+"""The window: Qt Widgets, a client of the gateway like any other."""

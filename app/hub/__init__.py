@@ -1,0 +1,1 @@
+"""Models on disk: reading their headers, listing them where they lie."""

@@ -1,0 +1,1 @@
+"""Conversations in SQLite: one owner thread, numbered migrations, full-text search."""
