@@ -1,0 +1,95 @@
+"""Find the running gateway, or start one.
+
+The port file says where it is; only an answer to the token in it proves that it is the one. A process id alone proves
+nothing: it can be reused, and clocks change.
+"""
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from app.client.http import Client
+from app.config.paths import Paths
+from app.config.programs import child_environment, command
+from app.core.api import PortFile, Status
+from app.core.errors import GatewayGone, RoundhouseError
+
+_POLL_S = 0.02
+_LAST_LINES = 5
+
+
+def read_port_file(path: Path) -> PortFile | None:
+    """Return what the port file says, or None when there is none that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=PortFile)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def running_gateway(paths: Paths, *, timeout_s: float = 2.0) -> PortFile | None:
+    """Return the running gateway's port file, or None when nobody answers to it."""
+    found = read_port_file(paths.port_file)
+    if found is None:
+        return None
+    try:
+        status = Client(found, timeout_s=timeout_s).get("/status", Status)
+    except RoundhouseError:
+        return None
+    return found if status.pid == found.pid else None
+
+
+def start_log(paths: Paths) -> Path:
+    """Return the file that holds what a gateway said before its own log was open."""
+    return paths.logs / "gateway-start.log"
+
+
+def spawn_gateway(paths: Paths) -> "subprocess.Popen[bytes]":
+    """Start a gateway of its own session, so that it outlives this program; do not wait for it."""
+    paths.create()
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    with start_log(paths).open("wb") as log:
+        return subprocess.Popen(
+            command("app.gateway"),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=child_environment(),
+            start_new_session=sys.platform != "win32",
+            creationflags=flags,
+        )
+
+
+def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:
+    """Return the running gateway, starting one if needed. Raises GatewayGone with its last words if it won't start."""
+    found = running_gateway(paths)
+    if found is not None:
+        return found
+    child = spawn_gateway(paths)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        found = running_gateway(paths)
+        if found is not None:
+            return found
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_POLL_S)
+            break
+    # Another gateway may have won the race to the lock; then our child ended and the winner answers.
+    found = running_gateway(paths)
+    if found is not None:
+        return found
+    raise GatewayGone("Roundhouse's service did not start.", hint=last_words(paths) or "See the log folder.")
+
+
+def last_words(paths: Paths) -> str:
+    """Return the last lines a gateway wrote while starting, for an error's hint."""
+    try:
+        text = start_log(paths).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.strip().splitlines()[-_LAST_LINES:])

@@ -1,0 +1,130 @@
+"""Typed calls to a gateway: one request, one decoded reply, or a stream of events.
+
+Synchronous and on the standard library, so that the command line starts fast. An error reply is raised as the same
+error the gateway raised.
+"""
+
+import http.client
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from app.core.api import PREFIX, PortFile
+from app.core.errors import (
+    BadRequest,
+    Bug,
+    Conflict,
+    EngineFailed,
+    ErrorBody,
+    Forbidden,
+    GatewayGone,
+    NotFound,
+    RoundhouseError,
+    StorageFault,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+
+T = TypeVar("T")
+
+_KINDS: tuple[type[RoundhouseError], ...] = (
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    Conflict,
+    TooLarge,
+    StorageFault,
+    EngineFailed,
+    Unavailable,
+)
+_BY_STATUS = {kind.status: kind for kind in _KINDS}
+
+
+class Client:
+    """A connection to one gateway. Each call uses a connection of its own; nothing is kept open between calls."""
+
+    def __init__(self, gateway: PortFile, *, timeout_s: float = 10.0) -> None:
+        self.gateway = gateway
+        self._timeout_s = timeout_s
+
+    def get(self, path: str, reply: type[T]) -> T:
+        """Return the decoded reply to a GET below the API prefix."""
+        return self._call("GET", path, None, reply)
+
+    def post(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
+        """Send `body` as JSON; with `timeout_s` wait that long for the reply instead of the usual time."""
+        return self._call("POST", path, body, reply, timeout_s=timeout_s)
+
+    def patch(self, path: str, body: object, reply: type[T]) -> T:
+        """Send a partial change as JSON."""
+        return self._call("PATCH", path, body, reply)
+
+    def delete(self, path: str) -> None:
+        """Delete what `path` names."""
+        with self._request("DELETE", path, None, self._timeout_s) as response:
+            response.read()
+
+    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Any]:  # noqa: ANN401 -- msgspec decodes unions, which no type variable can name
+        """Yield the events of a server-sent-events route, each decoded as `event` (a tagged union)."""
+        decoder = msgspec.json.Decoder(event)
+        with self._request("GET", path, None, timeout_s) as response:
+            for data in event_data(response):
+                yield decoder.decode(data)
+
+    def _call(self, method: str, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
+        with self._request(method, path, body, timeout_s or self._timeout_s) as response:
+            data = response.read()
+        return msgspec.json.decode(data or b"null", type=reply)
+
+    @contextmanager
+    def _request(
+        self, method: str, path: str, body: object, timeout_s: float | None
+    ) -> Iterator[http.client.HTTPResponse]:
+        where = urlsplit(self.gateway.url)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=timeout_s)
+        headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": "application/json"}
+        try:
+            payload = None if body is None else msgspec.json.encode(body)
+            connection.request(method, PREFIX + path, payload, headers)
+            response = connection.getresponse()
+            if response.status >= http.client.BAD_REQUEST:
+                raise error_from(response.status, response.read())
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayGone(
+                "Roundhouse's service did not answer.", hint="`roundhouse up` starts it.", detail=str(error)
+            ) from error
+        finally:
+            connection.close()
+
+
+def segment(name: str) -> str:
+    """Return `name` as one path segment: model names may hold slashes and colons."""
+    return quote(name, safe="")
+
+
+def error_from(status: int, data: bytes) -> RoundhouseError:
+    """Return the error an error reply stands for; a body that is none of ours becomes a Bug with its text."""
+    try:
+        body = msgspec.json.decode(data, type=ErrorBody)
+    except msgspec.MsgspecError:
+        return Bug(f"The service answered {status}.", detail=data[:500].decode("utf-8", "replace"))
+    kind = _BY_STATUS.get(status, Bug)
+    return kind(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
+
+
+def event_data(lines: Iterator[bytes] | http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield the data of each server-sent event; comments and unknown fields are skipped."""
+    data: list[bytes] = []
+    for raw in lines:
+        line = raw.rstrip(b"\r\n")
+        if line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" "))
+        elif not line and data:
+            yield b"\n".join(data)
+            data = []
