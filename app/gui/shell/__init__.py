@@ -1,0 +1,1 @@
+"""The frame around the screens: rail, page stack, palette, menu, window state."""

@@ -1,0 +1,71 @@
+"""What a screen may ask of the window around it. Screens get a `Shell`, never the window itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core.events import Event
+
+
+class Page(StrEnum):
+    """The screens there are, in the order of the rail; Ctrl 1 to 5."""
+
+    CHAT = "chat"
+    MODELS = "models"
+    SERVER = "server"
+    MACHINE = "machine"
+    SETTINGS = "settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One line of the command palette. `hint` is quiet text after the title, usually the shortcut."""
+
+    title: str
+    run: Callable[[], object]
+    icon: str = "chevron-right"
+    hint: str = ""
+
+
+class Shell(QObject):
+    """Signals the window sends and the services it offers. The window subclasses it; tests use it as it is."""
+
+    event = Signal(object)
+    """A `core.events.Event` from the gateway."""
+    connected = Signal()
+    """The gateway answers, for the first time or again: read everything anew."""
+    lost = Signal(object)
+    """The gateway is gone; carries an `ErrorBody` to show."""
+    chat_asked = Signal(str)
+    """Start a new chat with the model of this name; empty means the usual model."""
+    page_shown = Signal(str)
+    """The page that is shown now."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.is_connected = False
+        self.sources: list[Callable[[], list[Command]]] = []
+
+    def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+        """Say something in passing at the foot of the window, with an Undo button if there is a way back."""
+
+    def show_page(self, page: Page) -> None:
+        """Bring a page to the front."""
+
+    def new_chat(self, model: str = "") -> None:
+        """Show the chat page and start a new chat on it."""
+        self.show_page(Page.CHAT)
+        self.chat_asked.emit(model)
+
+    def copy(self, text: str, said: str = "Copied") -> None:
+        """Put text on the clipboard and say so."""
+
+    def add_commands(self, source: Callable[[], list[Command]]) -> None:
+        """Add lines to the command palette; `source` is asked each time it opens."""
+        self.sources.append(source)
+
+    def receive(self, event: Event) -> None:
+        """Hand an event of the gateway to every screen."""
+        self.event.emit(event)

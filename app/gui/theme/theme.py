@@ -1,0 +1,174 @@
+"""The theme: resolves tokens to Qt values for the present mode and scale, and says when they change.
+
+Widgets ask it while painting and keep nothing; `changed` means: lay out and paint again. Mode "system" follows the
+desktop's colour scheme as it changes.
+"""
+
+from typing import Literal
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPalette, QPixmap
+
+from app.config.paths import RESOURCES
+from app.gui.theme import icons
+from app.gui.theme.tokens import (
+    DARK,
+    ICON_SIZE,
+    LIGHT,
+    MONO_FAMILY,
+    SCALE_RANGE,
+    TYPE,
+    UI_FACES,
+    Palette,
+    Role,
+)
+
+Mode = Literal["system", "light", "dark"]
+_ALIASES = frozenset({"", "Sans Serif", "Sans", "sans-serif", "Helvetica"})
+_FEATURE_TABULAR = QFont.Tag.fromString("tnum")
+
+
+class Theme(QObject):
+    """Tokens for the present mode and scale. One per application."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._mode: Mode = "system"
+        self._percent = 100
+        self._reduce_motion = False
+        self._palette = self._resolved()
+        self._icons: dict[tuple[str, str, int, float], QPixmap] = {}
+        self._families = {"ui": _ui_family(), "mono": _mono_family()}
+        hints = QGuiApplication.styleHints()
+        hints.colorSchemeChanged.connect(self._follow_system)
+
+    @property
+    def mode(self) -> Mode:
+        """What was asked for, not what it resolves to."""
+        return self._mode
+
+    @property
+    def is_dark(self) -> bool:
+        """Whether dark colours are shown now."""
+        return self._palette is DARK
+
+    @property
+    def percent(self) -> int:
+        """The size of everything, 80 to 200."""
+        return self._percent
+
+    def color(self, name: str) -> QColor:
+        """Return a colour of the table."""
+        return QColor(self._palette[name])
+
+    def px(self, size: float) -> int:
+        """Return a length in unscaled pixels as logical pixels; never 0 for something visible."""
+        return max(1, round(size * self._percent / 100)) if size else 0
+
+    def duration(self, milliseconds: int) -> int:
+        """Return how long a movement may take; 0 when motion is reduced."""
+        return 0 if self._reduce_motion else milliseconds
+
+    def font(self, role: str, weight: int | None = None) -> QFont:
+        """Return the font of a role; figures in it keep their width."""
+        size, usual = TYPE[Role(role)]
+        font = QFont(self._families["mono" if role == Role.MONO else "ui"])
+        font.setPixelSize(self.px(size))
+        font.setWeight(QFont.Weight(weight or usual))
+        font.setFeature(_FEATURE_TABULAR, 1)
+        if role in {Role.TITLE, Role.HERO}:
+            font.setLetterSpacing(QFont.SpacingType.PercentageSpacing, 98.5)
+        return font
+
+    def pixmap(self, name: str, color: str = "ink-2", *, size: int = ICON_SIZE, ratio: float = 1.0) -> QPixmap:
+        """Return an icon of the set in a token's colour, `size` unscaled pixels wide, sharp at device `ratio`."""
+        key = (name, self.color(color).name(QColor.NameFormat.HexArgb), self.px(size), ratio)
+        if key not in self._icons:
+            self._icons[key] = icons.tinted(name, self.color(color), self.px(size), ratio)
+        return self._icons[key]
+
+    def icon(self, name: str, color: str = "ink-2", *, size: int = ICON_SIZE) -> QIcon:
+        """Return an icon with pixmaps for plain and double density."""
+        icon = QIcon(self.pixmap(name, color, size=size))
+        icon.addPixmap(self.pixmap(name, color, size=size, ratio=2.0))
+        return icon
+
+    def set_mode(self, mode: Mode) -> None:
+        """Follow the system, or keep to light or dark."""
+        self._mode = mode
+        self._refresh()
+
+    def set_percent(self, percent: int) -> None:
+        """Set the size of everything, kept within 80 and 200 %."""
+        low, high = SCALE_RANGE
+        self._percent = min(high, max(low, percent))
+        self._refresh()
+
+    def set_reduce_motion(self, reduce: bool) -> None:  # noqa: FBT001 -- a setter of one flag
+        """Show changes at once instead of moving."""
+        self._reduce_motion = reduce
+
+    def qt_palette(self) -> QPalette:
+        """Return the palette for widgets that paint themselves."""
+        palette = QPalette()
+        for role, name in _QT_ROLES.items():
+            palette.setColor(role, self.color(name))
+        for role in (QPalette.ColorRole.Text, QPalette.ColorRole.WindowText, QPalette.ColorRole.ButtonText):
+            palette.setColor(QPalette.ColorGroup.Disabled, role, self.color("ink-3"))
+        return palette
+
+    def _follow_system(self) -> None:
+        if self._mode == "system":
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._palette = self._resolved()
+        self._icons.clear()
+        self.changed.emit()
+
+    def _resolved(self) -> Palette:
+        if self._mode == "system":
+            return DARK if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
+        return DARK if self._mode == "dark" else LIGHT
+
+
+_R = QPalette.ColorRole
+_QT_ROLES = {
+    _R.Window: "ground",
+    _R.WindowText: "ink",
+    _R.Base: "surface",
+    _R.AlternateBase: "sunken",
+    _R.Text: "ink",
+    _R.PlaceholderText: "ink-3",
+    _R.Button: "surface",
+    _R.ButtonText: "ink",
+    _R.BrightText: "bad",
+    _R.Highlight: "accent-fill",
+    _R.HighlightedText: "on-accent",
+    _R.Accent: "accent",
+    _R.Link: "accent-ink",
+    _R.LinkVisited: "accent-ink",
+    _R.ToolTipBase: "surface",
+    _R.ToolTipText: "ink",
+    _R.Mid: "line",
+    _R.Light: "surface",
+    _R.Dark: "edge",
+    _R.Shadow: "shadow",
+}
+
+
+def _ui_family() -> str:
+    family = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
+    if family not in _ALIASES:
+        return family
+    return next((face for face in UI_FACES if QFontDatabase.hasFamily(face)), family)
+
+
+def _mono_family() -> str:
+    for file in sorted((RESOURCES / "fonts").glob("*.ttf")):
+        QFontDatabase.addApplicationFont(str(file))
+    if QFontDatabase.hasFamily(MONO_FAMILY):
+        return MONO_FAMILY
+    return QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
