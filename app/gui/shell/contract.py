@@ -32,7 +32,7 @@ class Command:
 class Shell(QObject):
     """Signals the window sends and the services it offers. The window subclasses it; tests use it as it is."""
 
-    event = Signal(object)
+    happened = Signal(object)
     """A `core.events.Event` from the gateway."""
     connected = Signal()
     """The gateway answers, for the first time or again: read everything anew."""
@@ -68,4 +68,4 @@ class Shell(QObject):
 
     def receive(self, event: Event) -> None:
         """Hand an event of the gateway to every screen."""
-        self.event.emit(event)
+        self.happened.emit(event)
