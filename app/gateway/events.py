@@ -1,0 +1,110 @@
+"""One publisher, many listeners, and no listener can hold the publisher up.
+
+Every subscriber owns a bounded queue. Events say what changed whole (`core.events`), so a newer one replaces an older
+one about the same thing; log lines are shed oldest first; a subscriber that is still too far behind is dropped, which
+ends its iteration: the client reconnects and reads the present state. All of it belongs to the event loop's thread.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from types import TracebackType
+from typing import Self
+
+from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, SettingChanged
+
+QUEUE_LIMIT = 512
+"""Events kept per subscriber: minutes of engine changes, or a burst of log lines, in well under a megabyte."""
+
+
+class Subscription:
+    """One listener's queue: `with hub.subscribe() as events: async for event in events`. Ends when it was dropped."""
+
+    def __init__(self, hub: "EventHub", *, logs: bool, limit: int) -> None:
+        self._hub = hub
+        self._wants_logs = logs
+        self._limit = limit
+        self._pending: dict[Hashable, Event] = {}
+        self._arrived = asyncio.Event()
+        self._serial = 0
+        self.is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while True:
+            while self._pending:
+                yield self._pending.pop(next(iter(self._pending)))
+            if self.is_closed:
+                return
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def close(self) -> None:
+        """Stop listening; what is still queued can be read."""
+        self.is_closed = True
+        self._hub.forget(self)
+        self._arrived.set()
+
+    def offer(self, event: Event) -> None:
+        """Queue an event, replacing what it outdates. Never blocks; drops this subscriber when it is too far behind."""
+        if isinstance(event, LogLine) and not self._wants_logs:
+            return
+        self._serial += 1
+        subject = _subject(event, self._serial)
+        self._pending.pop(subject, None)
+        self._pending[subject] = event
+        self._arrived.set()
+        if len(self._pending) > self._limit and not self._shed_log_line():
+            self._pending.clear()
+            self.close()
+
+    def _shed_log_line(self) -> bool:
+        oldest = next((key for key, event in self._pending.items() if isinstance(event, LogLine)), None)
+        return oldest is not None and self._pending.pop(oldest, None) is not None
+
+
+class EventHub:
+    """Hands every event to every subscriber."""
+
+    def __init__(self, limit: int = QUEUE_LIMIT) -> None:
+        self._limit = limit
+        self._subscribers: set[Subscription] = set()
+
+    def publish(self, event: Event) -> None:
+        """Offer `event` to everybody. Returns at once."""
+        for subscriber in tuple(self._subscribers):
+            subscriber.offer(event)
+
+    def subscribe(self, *, logs: bool = False) -> Subscription:
+        """Start listening from now on; `logs` includes the engines' log lines."""
+        subscription = Subscription(self, logs=logs, limit=self._limit)
+        self._subscribers.add(subscription)
+        return subscription
+
+    def forget(self, subscription: Subscription) -> None:
+        """Stop offering to `subscription`."""
+        self._subscribers.discard(subscription)
+
+    def close(self) -> None:
+        """End every subscriber's iteration, so that their connections close."""
+        for subscriber in tuple(self._subscribers):
+            subscriber.close()
+
+
+def _subject(event: Event, serial: int) -> Hashable:
+    """Name what the event is about, if a newer one makes an older one worthless; else something unique."""
+    match event:
+        case EngineChanged(status=status):
+            return "engine", status.model
+        case ModelsChanged():
+            return ("models",)
+        case ChatChanged(chat=chat):
+            return "chat", chat
+        case SettingChanged(name=name):
+            return "setting", name
+        case _:
+            return serial

@@ -1,0 +1,64 @@
+"""From the name in a request to what the supervisor needs: the file, the engine that reads it, and the options.
+
+Options come from the caller where given, else from the settings; context never exceeds what the model was trained for.
+"""
+
+import asyncio
+from pathlib import Path
+
+from app.core.engines import EngineInfo
+from app.core.errors import BadRequest, EngineFailed
+from app.core.models import LoadOptions, ModelInfo
+from app.gateway.services import Services
+from app.supervisor.pool import LoadRequest
+from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
+
+
+UNCHOSEN = LoadOptions()
+
+
+async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
+    """Return what `supervisor.lease` wants. Raises NotFound, BadRequest or EngineFailed (nothing reads the format)."""
+    return load_request_for(services, await find_model(services, model_name), options)
+
+
+async def find_model(services: Services, model_name: str) -> ModelInfo:
+    """Return the model of that name. Raises NotFound (code model_not_found), or BadRequest if its file is unusable."""
+    model: ModelInfo = await asyncio.to_thread(services.library.find, model_name)
+    if model.problem:
+        raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
+    return model
+
+
+def load_request_for(services: Services, model: ModelInfo, options: LoadOptions) -> LoadRequest:
+    """Return what loads `model`. Raises EngineFailed if no installed engine reads its format."""
+    return LoadRequest(
+        engine=_engine_for(model, services.catalogue.list()).id,
+        source=ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format)),
+        options=_launch_options(services, model, options),
+    )
+
+
+def _engine_for(model: ModelInfo, engines: list[EngineInfo]) -> EngineInfo:
+    readers = [engine for engine in engines if model.format in engine.formats]
+    installed = next((engine for engine in readers if engine.installed), None)
+    if installed:
+        return installed
+    names = " or ".join(engine.name for engine in readers)
+    raise EngineFailed(
+        f"No installed engine reads {model.title} ({model.format}).",
+        hint=f"Install {names}." if names else "Choose the model in another format, such as GGUF.",
+        code=FailureKind.NOT_INSTALLED,
+    )
+
+
+def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) -> LaunchOptions:
+    wanted = asked.context or services.settings.integer("models.context")
+    return LaunchOptions(
+        context=min(wanted, model.trained_context or wanted),
+        slots=asked.slots or services.settings.integer("models.slots"),
+        threads=asked.threads,
+        gpu_layers=asked.gpu_layers,
+        kv_type=asked.kv_type,
+        task="chat" if model.chats else "embed",
+    )

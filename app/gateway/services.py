@@ -1,0 +1,73 @@
+"""What every handler of the gateway can reach, in one value kept on the aiohttp application under `SERVICES`.
+
+`main.py` builds it once per process; tests build it with an engine of their own. Nothing here is a global.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import aiohttp
+
+    from app.config.paths import Paths
+    from app.config.store import Settings
+    from app.engine_store.catalogue import Catalogue
+    from app.gateway.events import EventHub
+    from app.gateway.machine import MachineReader
+    from app.gateway.metrics import Metrics
+    from app.hub.library import Library
+    from app.store.database import ChatStore
+    from app.supervisor.pool import Supervisor
+    from engines.api import Adapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a peer may take, in seconds. They bound clients that send a byte now and then and hold a place."""
+
+    head_s: float = 75.0
+    """A connection without a complete request head is closed after this; idle kept-alive ones too (nginx's default)."""
+    body_s: float = 30.0
+    """All of a request's body must have arrived: on loopback even the largest takes under a second."""
+    connect_s: float = 5.0
+    """An engine that was ready must accept a connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The gateway about itself: what `Status` and the port file say. `notice` as in `core.api.Status`."""
+
+    url: str
+    token: str
+    started_at: float
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts of a running gateway. `stop` asks it to end in good order and returns at once."""
+
+    settings: Settings
+    paths: Paths
+    adapters: Mapping[str, Adapter]
+    supervisor: Supervisor
+    library: Library
+    catalogue: Catalogue
+    chats: ChatStore
+    events: EventHub
+    metrics: Metrics
+    machine: MachineReader
+    http: aiohttp.ClientSession
+    """For requests to engines: no total time limit, no kept-alive connections."""
+    identity: Identity
+    stop: Callable[[], None]
+    limits: Limits = field(default_factory=Limits)
+
+
+SERVICES = web.AppKey("services", Services)
