@@ -1,0 +1,206 @@
+"""Calls to the gateway's own API from the window: typed, cancellable, answered by callbacks in the one thread there is.
+
+Every call ends in exactly one callback, or in none after `cancel()`. Nothing here waits.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from PySide6.QtCore import QByteArray, QObject, QUrl
+from PySide6.QtNetwork import (
+    QHttp1Configuration,
+    QNetworkAccessManager,
+    QNetworkProxy,
+    QNetworkReply,
+    QNetworkRequest,
+)
+
+from app.client.http import error_from
+from app.core.api import PREFIX, PortFile
+from app.core.errors import ErrorBody
+from app.gui.net.sse import SseParser
+
+T = TypeVar("T")
+Failed = Callable[[ErrorBody], object]
+Decoded = Any
+"""A value of the type a caller named: `msgspec` decodes unions and generics, which no type variable can name."""
+
+_log = logging.getLogger(__name__)
+_CONNECTIONS = 24
+"""Streams keep theirs open; Qt's usual six would leave none for calls."""
+_ERROR_STATUS = 400
+GONE = ErrorBody(
+    code="gateway_gone",
+    sentence="Roundhouse's service did not answer.",
+    hint="It is started again by itself; if that does not help, the log says why.",
+)
+
+
+class Call:
+    """A request under way. Letting go of it changes nothing; `cancel()` stops it and silences its callbacks."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._reply: QNetworkReply | None = None
+
+    def attach(self, reply: QNetworkReply) -> None:
+        """Remember what to abort."""
+        self._reply = reply
+
+    def cancel(self) -> None:
+        """Stop the request. Calling it again, or after the end, does nothing."""
+        self.is_cancelled = True
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.abort()
+
+    def finish(self) -> None:
+        """Forget the reply: it is over."""
+        self._reply = None
+
+
+class GatewayApi(QObject):
+    """The gateway, as the window sees it. Tests and screenshots replace `send` and `stream`."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.gateway: PortFile | None = None
+        self._network = QNetworkAccessManager(self)
+        self._network.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
+
+    @property
+    def endpoint(self) -> str:
+        """Base URL other programs use; empty before the gateway was found."""
+        return self.gateway.url if self.gateway else ""
+
+    def get(self, path: str, kind: type[T], then: Callable[[T], object], failed: Failed | None = None) -> Call:
+        """Read what `path` (below the API prefix) names."""
+        return self.send("GET", path, None, kind=kind, then=then, failed=failed)
+
+    def post(
+        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: Failed | None = None
+    ) -> Call:
+        """Send `body` as JSON. A route that answers with nothing has the kind `NoneType`."""
+        return self.send("POST", path, body, kind=kind, then=then, failed=failed)
+
+    def patch(
+        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: Failed | None = None
+    ) -> Call:
+        """Send a partial change as JSON."""
+        return self.send("PATCH", path, body, kind=kind, then=then, failed=failed)
+
+    def delete(self, path: str, then: Callable[[], object], failed: Failed | None = None) -> Call:
+        """Delete what `path` names."""
+        return self.send("DELETE", path, None, kind=type(None), then=lambda _: then(), failed=failed)
+
+    def send(  # noqa: PLR0913 -- the one place all five kinds of call meet
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        kind: type[T],
+        then: Callable[[T], object],
+        failed: Failed | None,
+    ) -> Call:
+        """Make one request and answer with `then` or `failed`, never before this returns."""
+        call = Call()
+        reply = self._request(method, path, body)
+        call.attach(reply)
+
+        def finished() -> None:
+            call.finish()
+            reply.deleteLater()
+            if not call.is_cancelled:
+                _answer(reply, kind, then, failed or _ignore)
+
+        reply.finished.connect(finished)
+        return call
+
+    def stream(
+        self, path: str, types: Decoded, on_event: Callable[[Decoded], object], on_end: Callable[..., object]
+    ) -> Call:
+        """Follow a server-sent-events route, each event decoded as one of `types` (a tagged union).
+
+        `on_end(None)` when the gateway closes it, `on_end(ErrorBody)` when it breaks. Events of a kind this window
+        does not know are passed over.
+        """
+        call = Call()
+        parser = SseParser()
+        decoder = msgspec.json.Decoder(types)
+        reply = self._request("GET", path, None)
+        call.attach(reply)
+
+        def read() -> None:
+            if _status(reply) >= _ERROR_STATUS:
+                return
+            for data in parser.feed(_bytes(reply)):
+                if call.is_cancelled:
+                    return
+                _deliver(decoder, data, on_event)
+
+        def finished() -> None:
+            read()
+            call.finish()
+            reply.deleteLater()
+            if not call.is_cancelled:
+                on_end(_error(reply))
+
+        reply.readyRead.connect(read)
+        reply.finished.connect(finished)
+        return call
+
+    def _request(self, method: str, path: str, body: object) -> QNetworkReply:
+        base, token = (self.gateway.url, self.gateway.token) if self.gateway else ("http://127.0.0.1:9", "")
+        request = QNetworkRequest(QUrl(base + PREFIX + path))
+        request.setRawHeader(b"Authorization", f"Bearer {token}".encode())
+        request.setRawHeader(b"Content-Type", b"application/json")
+        connections = QHttp1Configuration()
+        connections.setNumberOfConnectionsPerHost(_CONNECTIONS)
+        request.setHttp1Configuration(connections)
+        data = QByteArray() if body is None else QByteArray(msgspec.json.encode(body))
+        return self._network.sendCustomRequest(request, method.encode(), data)
+
+
+def _deliver(decoder: "msgspec.json.Decoder[Decoded]", data: bytes, on_event: Callable[[Decoded], object]) -> None:
+    try:
+        event = decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        _log.info("An event was passed over: %s", error)
+        return
+    on_event(event)
+
+
+def _answer(reply: QNetworkReply, kind: type[T], then: Callable[[T], object], failed: Failed) -> None:
+    error = _error(reply)
+    if error is not None:
+        failed(error)
+        return
+    try:
+        value = msgspec.json.decode(_bytes(reply) or b"null", type=kind)
+    except msgspec.MsgspecError as wrong:
+        failed(ErrorBody(code="internal", sentence="The service's answer could not be read.", detail=str(wrong)))
+        return
+    then(value)
+
+
+def _error(reply: QNetworkReply) -> ErrorBody | None:
+    if _status(reply) >= _ERROR_STATUS:
+        return error_from(_status(reply), _bytes(reply)).body
+    if reply.error() is QNetworkReply.NetworkError.NoError:
+        return None
+    return msgspec.structs.replace(GONE, detail=reply.errorString())
+
+
+def _bytes(reply: QNetworkReply) -> bytes:
+    return bytes(reply.readAll().data())
+
+
+def _status(reply: QNetworkReply) -> int:
+    return int(reply.attribute(QNetworkRequest.Attribute.HttpStatusCodeAttribute) or 0)
+
+
+def _ignore(error: ErrorBody) -> None:
+    _log.warning("A call failed: %s", error.sentence)
