@@ -1,0 +1,30 @@
+"""What a caller holds while an engine works for it: where to send the request, and with which key."""
+
+import asyncio
+
+import msgspec
+
+from app.core.engines import EngineStatus
+from app.core.errors import EngineFailed
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """A ready engine that stays while this is held. `key` is the Bearer token the engine wants."""
+
+    base_url: str
+    """Without a path: an adapter's `descriptor.routes` are relative to it."""
+    key: str
+    served_name: str
+    status: EngineStatus
+    load_s: float
+    """Seconds waited for loading; 0.0 when it was ready."""
+    end: "asyncio.Future[EngineFailed]"
+    """Set when the engine ends while the lease is held and nobody asked it to."""
+
+    async def verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
+        """Say why the engine ended, once a connection to it broke; None when it seems to be alive.
+
+        Waits a little: a socket breaks before the process has been seen to end and its last words have been read.
+        """
+        done, _ = await asyncio.wait({self.end}, timeout=timeout_s)
+        return self.end.result() if done and not self.end.cancelled() else None
