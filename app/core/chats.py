@@ -71,7 +71,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat as a list shows it. `snippet` is the matching text of a search, matches between U+0002 and U+0003."""
+    """A chat as a list shows it. `snippet` is the text a search matched, matches between U+0002 and U+0003."""
 
     id: str
     title: str

@@ -1,0 +1,46 @@
+"""Make a model ready while showing how far it is. Used by every command that needs one."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from app.client.http import Client
+from app.core.engines import EngineState, EngineStatus
+from app.core.events import EngineChanged, Event
+from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel
+
+_LOAD_TIMEOUT_S = 3600.0
+
+
+def named(client: Client, model: str) -> str:
+    """Return the name to ask for: a path to a file is listed where it lies first."""
+    if model.endswith(".gguf") and Path(model).expanduser().is_file():
+        path = str(Path(model).expanduser().resolve())
+        return client.post("/models", RegisterModel(path=path), ModelInfo).name
+    return model
+
+
+def load(client: Client, model: str, options: LoadOptions | None = None) -> EngineStatus:
+    """Make `model` ready and return its status. Shows progress on stderr when that is a terminal."""
+    request = LoadModel(model=model, options=options or LoadOptions(), wait=False)
+    began = client.post("/load", request, EngineStatus)
+    if began.state is not EngineState.READY and sys.stderr.isatty():
+        _follow(client, began.model)
+    wait = LoadModel(model=model, options=request.options, wait=True)
+    return client.post("/load", wait, EngineStatus, timeout_s=_LOAD_TIMEOUT_S)
+
+
+def _follow(client: Client, model: str) -> None:
+    for event in client.stream("/events", Event, timeout_s=_LOAD_TIMEOUT_S):
+        if not isinstance(event, EngineChanged) or event.status.model != model:
+            continue
+        if event.status.state not in {EngineState.STARTING, EngineState.LOADING}:
+            break
+        _paint(event.status)
+    click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _paint(status: EngineStatus) -> None:
+    share = "" if status.progress is None else f" {status.progress:.0%}"
+    click.echo(f"\r\x1b[K{status.stage or 'Loading'}{share}", err=True, nl=False)

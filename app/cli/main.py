@@ -1,0 +1,69 @@
+"""`roundhouse`: the command. Each noun lives in its own file and is imported only when it is called.
+
+Without a command it opens the window; where there is no display it does the same job in the terminal.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from app import __version__
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("service:serve", "Serve the endpoint in this terminal until Ctrl-C."),
+    "up": ("service:up", "Start the service in the background."),
+    "down": ("service:down", "Stop the service and its engines."),
+    "status": ("service:status", "Say whether the service runs, and where."),
+    "machine": ("machine:machine", "Show what this computer has and which engine it deserves."),
+    "list": ("models:list_models", "List the models on this computer."),
+    "run": ("chat:run", "Ask a model, once or in a conversation."),
+    "ps": ("engines:ps", "Show the models that are loaded."),
+    "load": ("engines:load", "Make a model ready."),
+    "unload": ("engines:unload", "Stop a model's engine and free its memory."),
+    "logs": ("engines:logs", "Show what an engine wrote."),
+    "settings": ("settings:settings", "Show or change settings."),
+}
+"""Name -> where it is defined and its one-line help: `--help` need not import any of them."""
+
+
+class _Commands(click.Group):
+    """Finds commands in `COMMANDS` without importing them all."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"app.cli.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.command(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="roundhouse")
+@click.pass_context
+def roundhouse(ctx: click.Context) -> None:
+    """Run local AI with the engine your machine deserves.
+
+    Without a command, open the window; where there is no display, do the same job in this terminal.
+    """
+    if ctx.invoked_subcommand is None:
+        from app.cli.start import start  # noqa: PLC0415 -- only the bare command needs it
+
+        sys.exit(start())
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; exits the process."""
+    roundhouse.main(args=None if argv is None else list(argv), prog_name="roundhouse")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""`roundhouse list`: the models on this computer."""
+
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, table
+from app.core import words
+from app.core.models import ModelInfo
+
+
+@click.command("list")
+@json_option
+def list_models(*, as_json: bool) -> None:
+    """List the models on this computer."""
+    show("models", connected().get("/models", list[ModelInfo]), as_json=as_json, text=_lines)
+
+
+def _lines(models: list[ModelInfo]) -> Iterator[str]:
+    yield from table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "NOTE"), map(_row, models))
+
+
+def _row(model: ModelInfo) -> tuple[str, ...]:
+    note = model.problem or ("tiny built-in help model" if model.is_builtin else "")
+    return (
+        model.name,
+        words.size(model.size_bytes),
+        model.quantization or "unknown",
+        words.parameters(model.parameters),
+        words.tokens(model.trained_context),
+        note,
+    )

@@ -1,0 +1,71 @@
+"""One way out: text for people, versioned JSON for programs. stdout is data, stderr is talk.
+
+A command builds a value; `show` renders it. An error becomes a sentence and a hint on stderr, and with `--json` an
+object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import click
+import msgspec
+
+from app.core.api import API_VERSION
+from app.core.errors import RoundhouseError, UserError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def json_option(command: Callable[P, T]) -> Callable[P, T]:
+    """Give a command `--json` and turn Roundhouse's errors into a sentence and an exit code."""
+
+    @wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return command(*args, **kwargs)
+        except RoundhouseError as error:
+            report(error, as_json=bool(kwargs.get("as_json")))
+            sys.exit(2 if isinstance(error, UserError) else 1)
+
+    return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(guarded)
+
+
+def report(error: RoundhouseError, *, as_json: bool) -> None:
+    """Say what went wrong, and what to do about it."""
+    if as_json:
+        write_json("error", error.body)
+    click.secho(str(error), err=True, fg="red")
+    for line in (error.hint, error.body.detail):
+        if line:
+            click.echo(line, err=True)
+
+
+def show(key: str, value: T, *, as_json: bool, text: Callable[[T], Iterable[str]]) -> None:
+    """Print `value` under `key` as JSON, or the lines `text` makes of it."""
+    if as_json:
+        write_json(key, value)
+        return
+    for line in text(value):
+        click.echo(line)
+
+
+def write_json(key: str, value: object) -> None:
+    """Print `{"version": N, key: value}`."""
+    data = msgspec.json.encode({"version": API_VERSION, key: value})
+    click.echo(msgspec.json.format(data, indent=2).decode())
+
+
+def talk(sentence: str) -> None:
+    """Say something that is not data."""
+    click.echo(sentence, err=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return aligned lines; the head is dimmed and the last column runs free."""
+    body = [list(map(str, row)) for row in rows]
+    widths = [max(len(line[i]) for line in [list(head), *body]) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body]]
+    return [click.style(lines[0].rstrip(), dim=True), *(line.rstrip() for line in lines[1:])]

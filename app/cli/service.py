@@ -1,0 +1,86 @@
+"""The service itself: serve, up, down, status."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import connected, running
+from app.cli.output import json_option, show, talk
+from app.client.discovery import running_gateway
+from app.client.http import Client
+from app.config.paths import default_paths
+from app.config.programs import child_environment, command
+from app.core import words
+from app.core.api import Status
+from app.core.errors import Unavailable
+
+_POLL_S = 0.05
+_DOWN_WITHIN_S = 45.0
+"""Longer than the longest usual drain, so that a running answer may finish."""
+
+
+@click.command()
+@click.option("--host", help="Address to listen on (this computer only).")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
+def serve(host: str | None, port: int | None) -> None:
+    """Serve the endpoint in this terminal until Ctrl-C."""
+    extra = {"ROUNDHOUSE_GATEWAY_HOST": host, "ROUNDHOUSE_GATEWAY_PORT": None if port is None else str(port)}
+    environment = child_environment({name: value for name, value in extra.items() if value is not None})
+    argv = command("app.gateway")
+    if sys.platform == "win32":  # exec starts a new process there and returns the prompt
+        sys.exit(subprocess.call(argv, env=environment))
+    os.execve(argv[0], argv, environment)  # noqa: S606 -- our own program, argv as a list
+
+
+@click.command()
+@json_option
+def up(*, as_json: bool) -> None:
+    """Start the service in the background."""
+    show("status", connected().get("/status", Status), as_json=as_json, text=_lines)
+
+
+@click.command()
+@json_option
+def status(*, as_json: bool) -> None:
+    """Say whether the service runs, and where."""
+    show("status", running().get("/status", Status), as_json=as_json, text=_lines)
+
+
+@click.command()
+@json_option
+def down(*, as_json: bool) -> None:
+    """Stop the service and its engines; answers in progress may finish."""
+    paths = default_paths()
+    found = running_gateway(paths)
+    if found is not None:
+        Client(found).post("/shutdown", None, object)
+        _wait_until_gone()
+    show("stopped", found is not None, as_json=as_json, text=_stopped)
+
+
+def _stopped(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value shown
+    yield "Roundhouse's service has stopped." if was_running else "Roundhouse's service was not running."
+
+
+def _wait_until_gone() -> None:
+    paths = default_paths()
+    deadline = time.monotonic() + _DOWN_WITHIN_S
+    while running_gateway(paths) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable("The service is still finishing answers.", hint="`roundhouse ps` shows them.")
+        time.sleep(_POLL_S)
+
+
+def _lines(found: Status) -> Iterator[str]:
+    if found.notice:
+        talk(found.notice)
+    yield f"Endpoint   {found.url}/v1"
+    yield f"Version    {found.version}"
+    yield f"Process    {found.pid}, up {words.seconds(time.time() - found.started_at)}"
+    if found.resident_bytes:
+        yield f"Memory     {words.size(found.resident_bytes)}"
+    yield f"Models     {found.models_dir}"

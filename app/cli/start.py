@@ -1,0 +1,92 @@
+"""The bare command: the window where there is a display, else the same job in the terminal.
+
+Headless, it shows the machine and the engine chosen, loads the Guide, streams an answer and what it cost, then goes on
+serving until Ctrl-C. When its output is not a terminal it stops cleanly after the answer.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+
+import click
+
+from app.cli.chat import cost, spoken
+from app.cli.loading import load
+from app.cli.machine import choice_lines, machine_lines
+from app.cli.output import report, talk
+from app.client.discovery import ensure_gateway, running_gateway
+from app.client.endpoint import Answer, Said
+from app.client.http import Client
+from app.config.paths import default_paths
+from app.config.programs import child_environment, command
+from app.core.api import GUIDE, Status
+from app.core.engines import EngineChoice
+from app.core.errors import RoundhouseError
+from app.core.machine import Machine
+
+QUESTION = "What is Roundhouse?"
+
+
+def has_display() -> bool:
+    """Say whether a window can be opened here."""
+    if sys.platform in {"win32", "darwin"}:
+        return True
+    environment = child_environment()
+    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def start() -> int:
+    """Open the window, or do its job in the terminal. Returns the exit code."""
+    if has_display():
+        return subprocess.call(command("app.gui"), env=child_environment())
+    talk("There is no display, so Roundhouse runs in this terminal. `roundhouse --help` lists its commands.\n")
+    try:
+        return _headless()
+    except RoundhouseError as error:
+        report(error, as_json=False)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _headless() -> int:
+    paths = default_paths()
+    was_running = running_gateway(paths) is not None
+    client = Client(ensure_gateway(paths), timeout_s=30.0)
+    try:
+        _demonstrate(client)
+        if os.isatty(sys.stdout.fileno()):
+            _serve_until_interrupted(client)
+    finally:
+        if not was_running:
+            client.post("/shutdown", None, object)
+    return 0
+
+
+def _demonstrate(client: Client) -> None:
+    status = client.get("/status", Status)
+    for line in (
+        *machine_lines(client.get("/machine", Machine)),
+        "",
+        *choice_lines(client.get("/choice", EngineChoice)),
+    ):
+        click.echo(line)
+    if status.notice:
+        talk(status.notice)
+    engine = load(client, GUIDE)
+    click.echo(
+        f"\nThe Guide (a tiny built-in help model) is loaded in {engine.engine} {engine.version}.\n\n> {QUESTION}"
+    )
+    answer = Answer(status.url, GUIDE, [Said("user", QUESTION)])
+    spoken(answer)
+    click.echo(f"{cost(answer.timings)}\n\nEndpoint: {status.url}/v1")
+
+
+def _serve_until_interrupted(client: Client) -> None:
+    click.echo("Serving until Ctrl-C.")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        click.echo()
+    talk(f"Stopping the service at {client.gateway.url}.")

@@ -1,0 +1,111 @@
+"""The public endpoint as a chat client sees it: one streamed answer, with what it cost."""
+
+import http.client
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.client.http import event_data
+from app.core.chats import Sampling, Timings
+from app.core.errors import EngineFailed, GatewayGone
+
+_TIMEOUT_S = 3600.0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One turn of a conversation, as the OpenAI dialect has it."""
+
+    role: str
+    content: str
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    reasoning_content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Error(msgspec.Struct):
+    message: str = "The engine failed."
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: _Error | None = None
+
+
+class Answer:
+    """A streamed answer: iterate for its text, then read `timings`. Times are this client's own clock."""
+
+    def __init__(self, url: str, model: str, messages: Sequence[Said], sampling: Sampling | None = None) -> None:
+        self._url = url
+        self._body = {
+            "model": model,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **msgspec.to_builtins(sampling or Sampling()),
+        }
+        self.timings = Timings()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield text as it comes. Raises EngineFailed on an error in the stream, GatewayGone when it breaks off."""
+        where = urlsplit(self._url)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_TIMEOUT_S)
+        try:
+            with closing(connection):
+                yield from self._read(connection)
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayGone("The answer broke off: the service went away.", detail=str(error)) from error
+
+    def _read(self, connection: http.client.HTTPConnection) -> Iterator[str]:
+        began = time.monotonic()
+        connection.request("POST", "/v1/chat/completions", msgspec.json.encode(self._body))
+        response = connection.getresponse()
+        if response.status >= http.client.BAD_REQUEST:
+            raise _refusal(response.read())
+        first, usage = None, None
+        for data in event_data(response):
+            if data == b"[DONE]":
+                break
+            chunk = msgspec.json.decode(data, type=_Chunk)
+            if chunk.error:
+                raise EngineFailed(chunk.error.message)
+            usage = chunk.usage or usage
+            for text in (choice.delta.content for choice in chunk.choices):
+                if text:
+                    first = first or time.monotonic()
+                    yield text
+        self.timings = _timings(began, first, time.monotonic(), usage)
+
+
+def _refusal(data: bytes) -> EngineFailed:
+    try:
+        said = msgspec.json.decode(data, type=_Chunk).error or _Error()
+    except msgspec.MsgspecError:
+        said = _Error()
+    return EngineFailed(said.message)
+
+
+def _timings(began: float, first: float | None, ended: float, usage: _Usage | None) -> Timings:
+    decoded = (usage.completion_tokens if usage else 0) - 1
+    span = ended - first if first else 0.0
+    return Timings(
+        ttft_s=first - began if first else None,
+        total_s=ended - began,
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        completion_tokens=usage.completion_tokens if usage else None,
+        decode_tokens_per_s=decoded / span if decoded > 0 and span > 0 else None,
+    )

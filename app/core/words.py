@@ -1,0 +1,59 @@
+"""Figures in words, the same on the command line and in the window: sizes, rates, times. Binary units for memory."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+_THOUSAND, _MILLION, _BILLION = 1e3, 1e6, 1e9
+_MINUTE, _HOUR = 60, 3600
+_TEN = 10
+
+
+def size(count: float | None) -> str:
+    """Return bytes as "23.5 GiB"; "unknown" for None."""
+    if count is None:
+        return "unknown"
+    value = float(count)
+    for unit in _UNITS:
+        if value < _STEP or unit == _UNITS[-1]:
+            break
+        value /= _STEP
+    return f"{value:.0f} {unit}" if unit == "B" or value >= _STEP / _TEN else f"{value:.1f} {unit}"
+
+
+def parameters(count: int | None) -> str:
+    """Return a parameter count as models are named: "8.0B", "5.2M"."""
+    if count is None:
+        return "unknown"
+    for limit, letter in ((_BILLION, "B"), (_MILLION, "M"), (_THOUSAND, "K")):
+        if count >= limit:
+            return f"{count / limit:.1f}{letter}"
+    return str(count)
+
+
+def tokens(count: int | None) -> str:
+    """Return a token count as contexts are named: "512", "48k", "1.0M"."""
+    if count is None:
+        return "unknown"
+    if count >= _STEP * _STEP:
+        return f"{count / (_STEP * _STEP):.1f}M"
+    return f"{count / _STEP:.0f}k" if count >= _STEP else str(count)
+
+
+def rate(tokens_per_s: float | None) -> str:
+    """Return tokens per second as "38 tok/s", with one decimal below ten."""
+    if tokens_per_s is None:
+        return "unknown"
+    return f"{tokens_per_s:.1f} tok/s" if tokens_per_s < _TEN else f"{tokens_per_s:.0f} tok/s"
+
+
+def seconds(duration_s: float | None) -> str:
+    """Return a duration as "0.21 s", "12 s", "3 min 5 s" or "2 h 10 min"."""
+    if duration_s is None:
+        return "unknown"
+    if duration_s < _TEN:
+        return f"{duration_s:.2f} s"
+    whole = round(duration_s)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
