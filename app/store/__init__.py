@@ -1,1 +1,1 @@
-"""Conversations in SQLite: one owner thread, numbered migrations, full-text search."""
+"""Conversations and usage on disk: SQLite (WAL, FTS5), numbered migrations, one thread that owns the connection."""

@@ -1,0 +1,107 @@
+"""Conversations for asyncio: one thread owns the database connection, everybody else awaits it.
+
+Statements run one after the other, so nobody sees half a change and the event loop never waits for a disk.
+"""
+
+import asyncio
+import functools
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.store import listing, rows
+from app.store.faults import is_damage, said_plainly
+from app.store.opening import Opened, open_database, suspect_marker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ChatStore:
+    """The conversations of one installation. Open it with `ChatStore.open`; every method may raise StorageFault."""
+
+    def __init__(self, path: Path, thread: ThreadPoolExecutor, opened: Opened) -> None:
+        self._path = path
+        self._thread = thread
+        self._connection = opened.connection
+        self._is_open = True
+        self.notices = opened.notices
+        """What a person should know about how the file was opened."""
+
+    @classmethod
+    async def open(cls, path: Path) -> "ChatStore":
+        """Open or create the database. Answers that were being written when the last gateway died are `interrupted`."""
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+        try:
+            opened = await asyncio.get_running_loop().run_in_executor(thread, open_database, path)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(path, thread, opened)
+
+    async def close(self) -> None:
+        """Write everything out and close the file. Harmless when called again."""
+        if self._is_open:
+            self._is_open = False
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+            self._thread.shutdown(wait=False)
+
+    async def summaries(self, query: str = "", *, limit: int = 50, before: float | None = None) -> list[ChatSummary]:
+        """Return chats, newest first; with `query`, those that have all its words. `before` pages by `updated_at`."""
+        return await self._do(listing.list_chats, query, limit, before)
+
+    async def create(self, new: NewChat) -> Chat:
+        """Store a chat without messages."""
+        return await self._do(rows.add_chat, new)
+
+    async def chat(self, chat: str) -> Chat:
+        """Return a whole chat. Raises NotFound."""
+        return await self._do(rows.read_chat, chat)
+
+    async def message(self, chat: str, message: str) -> Message:
+        """Return one message. Raises NotFound."""
+        return await self._do(rows.read_message, chat, message)
+
+    async def path(self, chat: str, message: str) -> list[Message]:
+        """Return the messages from the root down to `message`. Raises NotFound."""
+        return await self._do(rows.read_path, chat, message)
+
+    async def change(self, chat: str, patch: ChatPatch) -> Chat:
+        """Change what the patch names. Raises NotFound."""
+        return await self._do(rows.change_chat, chat, patch)
+
+    async def delete(self, chat: str) -> None:
+        """Hide a chat; `restore` undoes it for 30 days. Raises NotFound."""
+        await self._do(rows.delete_chat, chat)
+
+    async def restore(self, chat: str) -> Chat:
+        """Bring a deleted chat back. Raises NotFound."""
+        return await self._do(rows.restore_chat, chat)
+
+    async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
+        """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""
+        return await self._do(rows.begin_turn, chat, turn, answer)
+
+    async def save_text(self, message: str, *, content: str, reasoning: str) -> None:
+        """Store what has been written of an answer so far; it survives the death of this process."""
+        await self._do(rows.save_text, message, content=content, reasoning=reasoning)
+
+    async def finish(self, answer: Message) -> Message:
+        """Store the final form of an answer and return it as stored. Harmless when called again."""
+        return await self._do(rows.finish_answer, answer)
+
+    async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        call = functools.partial(job, self._connection, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._said_plainly, call)
+
+    def _said_plainly(self, call: Callable[[], R]) -> R:
+        with said_plainly():
+            try:
+                return call()
+            except sqlite3.DatabaseError as error:
+                if is_damage(error):
+                    suspect_marker(self._path).touch()
+                raise

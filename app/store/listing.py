@@ -1,0 +1,78 @@
+"""Chats as a list shows them: newest first, page by page, all of them or those a search finds.
+
+A search finds a chat by its title, or by one message that has every word; the newest such message gives the snippet.
+"""
+
+import sqlite3
+
+from app.core.chats import ChatSummary
+from app.store.search import MARK_END, MARK_START, Query, parse_query, snippet_around
+
+MAX_PAGE = 200
+_SUMMARY = (
+    "c.id, c.title, c.model, c.created_at, c.updated_at, (SELECT count(*) FROM messages m WHERE m.chat = c.id), c.seq"
+)
+_SNIPPET_TOKENS = 24
+
+
+def list_chats(connection: sqlite3.Connection, query: str, limit: int, before: float | None) -> list[ChatSummary]:
+    """Return at most `limit` chats last changed before `before` (Unix seconds; None: now), newest first."""
+    limit = max(1, min(limit, MAX_PAGE))
+    end = float("inf") if before is None else before
+    wanted = parse_query(query)
+    return _all(connection, limit, end) if wanted is None else _found(connection, wanted, limit, end)
+
+
+def _all(connection: sqlite3.Connection, limit: int, end: float) -> list[ChatSummary]:
+    rows = connection.execute(
+        f"SELECT {_SUMMARY} FROM chats c WHERE c.deleted_at IS NULL AND c.updated_at < ?"  # noqa: S608 -- constant names
+        " ORDER BY c.updated_at DESC LIMIT ?",
+        (end, limit),
+    )
+    return [_summary(row, "") for row in rows]
+
+
+def _found(connection: sqlite3.Connection, wanted: Query, limit: int, end: float) -> list[ChatSummary]:
+    in_message, message_values = _condition(wanted, "m.seq", "message_text", "m.content")
+    in_title, title_values = _condition(wanted, "c.seq", "chat_text", "c.title")
+    statement = (
+        f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
+        f" LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m WHERE {in_message} GROUP BY m.chat) hit"
+        f" ON hit.chat = c.id WHERE c.deleted_at IS NULL AND c.updated_at < ? AND (hit.seq IS NOT NULL OR ({in_title}))"
+        " ORDER BY c.updated_at DESC LIMIT ?"
+    )
+    rows = connection.execute(statement, (*message_values, end, *title_values, limit)).fetchall()
+    return [_summary(row, _snippet(connection, wanted, chat=row[6], message=row[7])) for row in rows]
+
+
+def _condition(wanted: Query, key: str, index: str, column: str) -> tuple[str, list[str]]:
+    """Return SQL that is true where every word occurs, and the values to bind."""
+    conditions = [f"{column} LIKE ? ESCAPE '\\'"] * len(wanted.parts)
+    values = wanted.patterns
+    if wanted.match:
+        conditions.append(f"{key} IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)")  # noqa: S608 -- constant names
+        values = [*values, wanted.match]
+    return " AND ".join(conditions), values
+
+
+def _snippet(connection: sqlite3.Connection, wanted: Query, *, chat: int, message: int | None) -> str:
+    table, column, row = ("chats", "title", chat) if message is None else ("messages", "content", message)
+    if wanted.match:
+        index = "chat_text" if message is None else "message_text"
+        statement = f"SELECT snippet({index}, 0, ?, ?, '…', ?) FROM {index} WHERE {index} MATCH ? AND rowid = ?"  # noqa: S608 -- constant names
+        values = (MARK_START, MARK_END, _SNIPPET_TOKENS, wanted.match, row)
+        return str(connection.execute(statement, values).fetchone()[0])
+    text = connection.execute(f"SELECT {column} FROM {table} WHERE seq = ?", (row,)).fetchone()[0]  # noqa: S608 -- constant names
+    return snippet_around(text, wanted.parts[0])
+
+
+def _summary(row: tuple[str, str, str, float, float, int, int], snippet: str) -> ChatSummary:
+    return ChatSummary(
+        id=row[0],
+        title=row[1],
+        model=row[2],
+        created_at=row[3],
+        updated_at=row[4],
+        message_count=row[5],
+        snippet=snippet,
+    )

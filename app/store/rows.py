@@ -1,0 +1,220 @@
+"""Conversations as rows: every statement that reads or writes them, on a connection its caller owns.
+
+Nothing here knows of threads or asyncio. `seq` orders messages, never the clock. A finished message is never changed.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from uuid import uuid4
+
+import msgspec
+
+from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Timings, Turn
+from app.core.errors import BadRequest, Conflict, NotFound
+from app.store.opening import transaction
+from app.store.titles import title_from
+
+_MESSAGE = (
+    "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at"
+)
+_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at"
+_FIELDS = _MESSAGE.split(", ")
+_ADD_MESSAGE = (
+    "INSERT INTO messages (id, chat, parent, role, content, status, model, engine, created_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_PATH = """
+WITH RECURSIVE path (id, parent) AS (
+    SELECT id, parent FROM messages WHERE id = ? AND chat = ?
+    UNION ALL SELECT m.id, m.parent FROM messages m JOIN path ON m.id = path.parent
+)
+"""
+_TICK_S = 1e-6  # the smallest step that a double still tells apart for Unix times
+
+
+def new_id() -> str:
+    """Return an id no other chat or message has."""
+    return uuid4().hex
+
+
+def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
+    """Store a chat without messages."""
+    with transaction(connection):
+        now = _unused_time(connection)
+        chat = new_id()
+        values = (chat, new.title.strip(), new.model, new.system_prompt, _json(new.sampling), None, now, now)
+        connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 -- constant names
+    return read_chat(connection, chat)
+
+
+def read_chat(connection: sqlite3.Connection, chat: str) -> Chat:
+    """Return a chat that is not deleted, with all its messages. Raises NotFound."""
+    row = connection.execute(f"SELECT {_CHAT} FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone()  # noqa: S608 -- constant names
+    if row is None:
+        raise _no_chat()
+    rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
+    return Chat(
+        id=row[0],
+        title=row[1],
+        model=row[2],
+        system_prompt=row[3],
+        sampling=msgspec.json.decode(row[4], type=Sampling),
+        head=row[5],
+        created_at=row[6],
+        updated_at=row[7],
+        messages=[_message(row) for row in rows],
+    )
+
+
+def read_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
+    """Return one message of a chat that is not deleted. Raises NotFound."""
+    _require_chat(connection, chat)
+    return _find_message(connection, chat, message)
+
+
+def read_path(connection: sqlite3.Connection, chat: str, message: str) -> list[Message]:
+    """Return the messages from the root down to `message`, in order. Raises NotFound."""
+    read_message(connection, chat, message)
+    statement = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE id IN (SELECT id FROM path) ORDER BY seq"  # noqa: S608 -- constant names
+    return [_message(row) for row in connection.execute(statement, (message, chat))]
+
+
+def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> Chat:
+    """Change what the patch names. Raises NotFound, also for a head that is no message of this chat."""
+    with transaction(connection):
+        _require_chat(connection, chat)
+        if patch.head is not None:
+            _find_message(connection, chat, patch.head)
+        sampling = None if patch.sampling is None else _json(patch.sampling)
+        title = None if patch.title is None else patch.title.strip()
+        connection.execute(
+            "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
+            " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling) WHERE id = ?",
+            (title, patch.model, patch.head, patch.system_prompt, sampling, chat),
+        )
+    return read_chat(connection, chat)
+
+
+def delete_chat(connection: sqlite3.Connection, chat: str) -> None:
+    """Hide a chat; it can be restored until it is purged. Raises NotFound."""
+    with transaction(connection):
+        _require_chat(connection, chat)
+        connection.execute("UPDATE chats SET deleted_at = ? WHERE id = ?", (time.time(), chat))
+
+
+def restore_chat(connection: sqlite3.Connection, chat: str) -> Chat:
+    """Bring a deleted chat back; one that is there stays as it is. Raises NotFound."""
+    with transaction(connection):
+        connection.execute("UPDATE chats SET deleted_at = NULL WHERE id = ?", (chat,))
+    return read_chat(connection, chat)
+
+
+def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer: Message) -> Turn:
+    """Store the question, if there is one, and `answer`, still to be written, below it; the reader moves there.
+
+    Of `answer`, only id, model and engine count. Raises NotFound, BadRequest or Conflict if the parent does not fit.
+    """
+    with transaction(connection):
+        _require_chat(connection, chat)
+        _check_parent(connection, chat, turn)
+        now = _unused_time(connection)
+        asked = turn.parent
+        if turn.content is not None:
+            asked = new_id()
+            values = (asked, chat, turn.parent, Role.USER, turn.content, MessageStatus.COMPLETE, "", "", now)
+            connection.execute(_ADD_MESSAGE, values)
+        status = MessageStatus.GENERATING
+        values = (answer.id, chat, asked, Role.ASSISTANT, "", status, answer.model, answer.engine, now)
+        connection.execute(_ADD_MESSAGE, values)
+        connection.execute(
+            "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
+            (answer.id, now, title_from(turn.content or ""), chat),
+        )
+    question = None if turn.content is None or asked is None else _find_message(connection, chat, asked)
+    return Turn(question=question, answer=_find_message(connection, chat, answer.id))
+
+
+def save_text(connection: sqlite3.Connection, message: str, *, content: str, reasoning: str) -> None:
+    """Store what has been written of an answer so far."""
+    connection.execute(
+        "UPDATE messages SET content = ?, reasoning = ? WHERE id = ? AND status = 'generating'",
+        (content, reasoning, message),
+    )
+
+
+def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
+    """Store the final form of an answer and what it cost. One that is final already stays as it is."""
+    with transaction(connection):
+        timings = None if answer.timings is None else _json(answer.timings)
+        changed = connection.execute(
+            "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
+            " error = ? WHERE id = ? AND status = 'generating'",
+            (
+                *(answer.content, answer.reasoning, answer.status, answer.engine, timings, answer.finish_reason),
+                *(answer.error, answer.id),
+            ),
+        ).rowcount
+        if changed:
+            now = _unused_time(connection)
+            connection.execute("UPDATE chats SET updated_at = ? WHERE id = ?", (now, answer.chat))
+            _add_usage(connection, answer, now)
+    return _find_message(connection, answer.chat, answer.id)
+
+
+def _add_usage(connection: sqlite3.Connection, answer: Message, now: float) -> None:
+    cost = answer.timings or Timings()
+    connection.execute(
+        "INSERT INTO usage (at, model, engine, status, prompt_tokens, completion_tokens, seconds)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (now, answer.model, answer.engine, answer.status, cost.prompt_tokens, cost.completion_tokens, cost.total_s),
+    )
+
+
+def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> None:
+    parent = None if turn.parent is None else _find_message(connection, chat, turn.parent)
+    if turn.content is None:
+        if parent is None or parent.role is not Role.USER:
+            raise BadRequest("Another answer needs a question: `parent` must be a message of yours.")
+        return
+    if not turn.content.strip():
+        raise BadRequest("There is nothing to answer yet.", hint="Write a question first.")
+    if parent is not None and parent.role is not Role.ASSISTANT:
+        raise BadRequest("A question follows an answer or begins a chat: `parent` must be an answer, or null.")
+    if parent is not None and parent.status is MessageStatus.GENERATING:
+        raise Conflict("That answer is still being written.", hint="Wait for it or stop it, then ask.")
+
+
+def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
+    statement = f"SELECT {_MESSAGE} FROM messages WHERE id = ? AND chat = ?"  # noqa: S608 -- constant names
+    row = connection.execute(statement, (message, chat)).fetchone()
+    if row is None:
+        raise NotFound("There is no such message in this chat.", code="message_not_found")
+    return _message(row)
+
+
+def _require_chat(connection: sqlite3.Connection, chat: str) -> None:
+    if not connection.execute("SELECT 1 FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone():
+        raise _no_chat()
+
+
+def _no_chat() -> NotFound:
+    return NotFound("There is no such chat.", hint="It may have been deleted.", code="chat_not_found")
+
+
+def _unused_time(connection: sqlite3.Connection) -> float:
+    """Return the time, moved on a little if a chat has it already: paging by `updated_at` must skip none."""
+    now = time.time()
+    while connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (now,)).fetchone():
+        now += _TICK_S
+    return now
+
+
+def _message(row: Sequence[str | float | None]) -> Message:
+    fields: dict[str, object] = dict(zip(_FIELDS, row, strict=True))
+    fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
+    return msgspec.convert(fields, Message)
+
+
+def _json(value: msgspec.Struct) -> str:
+    return msgspec.json.encode(value).decode()

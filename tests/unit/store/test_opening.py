@@ -1,0 +1,239 @@
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.core.chats import MessageStatus, NewChat, NewTurn
+from app.core.errors import Bug, StorageFault
+from app.store.database import ChatStore
+from app.store.opening import open_database, suspect_marker
+from app.store.schema import KEPT_COPIES, Migration, known_migrations, version_of
+from tests.unit.store.conftest import Ask, unwritten
+
+
+@contextmanager
+def opened(path: Path, steps: list[Migration] | None = None) -> Iterator[sqlite3.Connection]:
+    with closing(open_database(path, steps).connection) as connection:
+        yield connection
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def schema_of(path: Path) -> list[tuple[str, str]]:
+    with raw(path) as connection:
+        return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def begun_at(path: Path, version: int) -> None:
+    """Leave a database as the program of that schema version would have, with one answered chat in it."""
+    with raw(path) as connection:
+        for step in known_migrations()[:version]:
+            connection.executescript(step.sql)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("INSERT INTO chats VALUES (1, 'c', 'Old title', 'm', '', '{}', 'b', 1.0, 2.0, NULL)")
+        for message, parent, role, text in (("a", None, "user", "Ancient question"), ("b", "a", "assistant", "Reply")):
+            connection.execute(
+                "INSERT INTO messages (id, chat, parent, role, content, status, created_at)"
+                " VALUES (?, 'c', ?, ?, ?, 'complete', 1.0)",
+                (message, parent, role, text),
+            )
+
+
+@pytest.mark.parametrize("version", range(1, len(known_migrations())))
+async def test_every_older_format_arrives_at_the_present_one(path: Path, version: int) -> None:
+    begun_at(path, version)
+    store = await ChatStore.open(path)
+    chat = await store.chat("c")
+    assert [(message.id, message.content) for message in chat.messages] == [("a", "Ancient question"), ("b", "Reply")]
+    assert [summary.id for summary in await store.summaries("ancient")] == ["c"]
+    assert [summary.id for summary in await store.summaries("old")] == ["c"]
+    await store.close()
+    fresh = path.with_name("fresh.db")
+    with opened(fresh):
+        pass
+    assert schema_of(path) == schema_of(fresh)
+
+
+def test_a_copy_is_kept_before_a_migration_and_only_the_last_three(path: Path) -> None:
+    steps = known_migrations()
+    begun_at(path, 1)
+    number = len(steps)
+    for _ in range(KEPT_COPIES + 2):
+        with opened(path, steps[:number]):
+            pass
+        number += 1
+        steps.append(Migration(number, f"{number:04}_more", f"CREATE TABLE extra_{number} (x);"))
+    copies = sorted(path.parent.glob("*.format-*"))
+    assert len(copies) == KEPT_COPIES
+    with raw(copies[0]) as connection:
+        assert connection.execute("SELECT content FROM messages").fetchone() == ("Ancient question",)
+
+
+def test_a_fresh_database_needs_no_copy(path: Path) -> None:
+    with opened(path) as connection:
+        assert version_of(connection) == len(known_migrations())
+    assert list(path.parent.glob("*.format-*")) == []
+
+
+def test_a_step_that_fails_leaves_the_database_as_it_was(path: Path) -> None:
+    begun_at(path, 1)
+    before = schema_of(path)
+    steps = [
+        *known_migrations()[:1],
+        Migration(2, "0002_bad", "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1);"),
+    ]
+    with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+        open_database(path, steps)
+    assert schema_of(path) == before
+    with raw(path) as connection:
+        assert version_of(connection) == 1
+
+
+def test_migrations_without_a_number_are_a_bug(tmp_path: Path) -> None:
+    (tmp_path / "0001_a.sql").write_text("SELECT 1;")
+    (tmp_path / "0003_b.sql").write_text("SELECT 1;")
+    with pytest.raises(Bug):
+        known_migrations(tmp_path)
+
+
+def test_a_newer_database_is_refused_and_untouched(path: Path) -> None:
+    with raw(path) as connection:
+        connection.execute("CREATE TABLE from_the_future (x)")
+        connection.execute("PRAGMA user_version = 999")
+    before = path.read_bytes()
+    with pytest.raises(StorageFault, match="newer version of Roundhouse") as caught:
+        open_database(path)
+    assert caught.value.code == "database_newer"
+    assert caught.value.hint
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_settings_that_durability_rests_on(path: Path) -> None:
+    with opened(path) as connection:
+        values = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert values == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "busy_timeout": 5000}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps no mode bits")
+def test_a_new_folder_is_private(tmp_path: Path) -> None:
+    with opened(tmp_path / "data" / "x.db"):
+        pass
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+async def filled(path: Path) -> None:
+    store = await ChatStore.open(path)
+    for number in range(50):
+        await store.create(NewChat(title=f"chat {number}", system_prompt="x" * 2000))
+    await store.close()
+
+
+def spoil(path: Path, damage: str) -> bytes:
+    """Make the bytes of a database what SQLite never wrote, and return them."""
+    whole = path.read_bytes()
+    spoilt = {
+        "text": b"not a database at all, really" + whole[29:],
+        "zeros": b"\0" * 4096 + whole[4096:],
+        "cut": whole[: len(whole) // 2],
+        "rows": whole[: -10 * 4096] + b"\xff" * 10 * 4096,  # past the schema: only reading the rows notices
+    }[damage]
+    path.write_bytes(spoilt)
+    return spoilt
+
+
+@pytest.mark.parametrize("damage", ["text", "zeros", "cut"])
+async def test_a_damaged_database_is_set_aside_and_a_new_one_begun(path: Path, damage: str) -> None:
+    await filled(path)
+    content = spoil(path, damage)
+    store = await ChatStore.open(path)
+    (notice,) = store.notices
+    (aside,) = path.parent.glob("*.damaged-*")
+    assert (notice.level, notice.code) == ("bad", "database_damaged")
+    assert str(aside) in notice.hint
+    assert aside.read_bytes() == content
+    assert await store.summaries() == []
+    assert (await store.create(NewChat(title="new"))).title == "new"
+    await store.close()
+
+
+async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path: Path) -> None:
+    await filled(path)
+    spoil(path, "rows")
+    store = await ChatStore.open(path)
+    assert store.notices == ()
+    with pytest.raises(StorageFault) as caught:
+        await store.summaries(limit=100)
+    assert caught.value.code == "database_damaged"
+    assert suspect_marker(path).exists()
+    await store.close()
+    store = await ChatStore.open(path)
+    assert [notice.code for notice in store.notices] == ["database_damaged"]
+    assert not suspect_marker(path).exists()
+    await store.close()
+
+
+async def test_a_sound_database_that_was_suspected_is_kept(path: Path) -> None:
+    store = await ChatStore.open(path)
+    await store.create(NewChat(title="kept"))
+    await store.close()
+    suspect_marker(path).touch()
+    store = await ChatStore.open(path)
+    assert [summary.title for summary in await store.summaries()] == ["kept"]
+    assert not suspect_marker(path).exists()
+    await store.close()
+
+
+def test_a_folder_in_the_way_is_said_plainly(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(StorageFault):
+        open_database(path)
+
+
+async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Path) -> None:
+    store = await ChatStore.open(path)
+    chat = (await store.create(NewChat())).id
+    turn = await store.begin_turn(chat, NewTurn(content="Hm?"), unwritten(chat))
+    await store.save_text(turn.answer.id, content="Unfinished symphony", reasoning="r")
+    await store.close()
+    store = await ChatStore.open(path)
+    found = await store.message(chat, turn.answer.id)
+    assert (found.status, found.content, found.reasoning) == (MessageStatus.INTERRUPTED, "Unfinished symphony", "r")
+    assert [summary.id for summary in await store.summaries("symphony")] == [chat]
+    await store.close()
+
+
+async def test_a_full_disk_is_said_plainly_and_the_store_goes_on_when_there_is_space(
+    store: ChatStore, chat: str, ask: Ask
+) -> None:
+    turn = await ask(chat, "Hm?", answer=None)
+    await store._do(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
+    for call in (
+        store.save_text(turn.answer.id, content="x" * 100_000, reasoning=""),
+        store.create(NewChat(title="y" * 100_000)),
+    ):
+        with pytest.raises(StorageFault) as caught:
+            await call
+        assert (caught.value.code, caught.value.status) == ("disk_full", 507)
+        assert caught.value.hint
+    assert (await store.chat(chat)).messages[-1].content == ""
+    await store._do(lambda c: c.execute("PRAGMA max_page_count = 1000000"))
+    await store.save_text(turn.answer.id, content="x" * 100_000, reasoning="")
+    assert len((await store.chat(chat)).messages[-1].content) == 100_000
+
+
+async def test_closing_twice_is_harmless(path: Path) -> None:
+    store = await ChatStore.open(path)
+    await store.close()
+    await store.close()
