@@ -40,7 +40,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer cost, in seconds and tokens. `ttft_s` runs from the request to the first token, loading included."""
+    """What an answer cost, in seconds and tokens. `ttft_s` runs from request to first token, loading included."""
 
     ttft_s: float | None = None
     load_s: float | None = None

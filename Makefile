@@ -1,0 +1,51 @@
+# The only entry point: people, pre-commit and CI call the same targets. Works with GNU make 3.81 (macOS) and later.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# uv makes the environment from uv.lock with the Python that is there. If uv is missing it is installed from the
+# package index into .uv/, beside this file; nothing outside this folder changes.
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+RUN := $(UV) run --frozen --no-sync
+export UV_PYTHON_DOWNLOADS := never
+export QT_API := pyside6
+
+.PHONY: help run test check fix bench screenshots package clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+run: .venv/ready  ## open the window; without a display, do the same job in the terminal
+	@$(RUN) roundhouse
+
+test: .venv/ready  ## run every test
+	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q
+
+check: .venv/ready  ## lint, format, types, import rules
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+	@$(RUN) mypy
+	@$(RUN) pytest -q tests/unit/test_layout.py
+
+fix: .venv/ready  ## put right what the linter and formatter can
+	@$(RUN) ruff check --fix .
+	@$(RUN) ruff format .
+
+bench: .venv/ready  ## measure the figures this project promises
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m app.bench
+
+screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %, into screenshots/
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m app.gui.screenshots screenshots
+
+package: .venv/ready  ## build the wheel and the source distribution into dist/
+	@$(UV) build
+
+clean:  ## remove everything that is made here
+	rm -rf .venv .uv build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/ready: pyproject.toml uv.lock $(filter .uv/bin/uv,$(UV))
+	@$(UV) sync --frozen --quiet
+	@touch $@
+
+.uv/bin/uv:
+	@sh packaging/get_uv.sh .uv

@@ -1,0 +1,40 @@
+# Windows: what `make` does elsewhere.   .\run.ps1 [run|test|check|fix|bench|screenshots]
+# Finds uv or installs it from the package index into .uv, makes the environment from uv.lock, then runs the target.
+param([ValidateSet("run", "test", "check", "fix", "bench", "screenshots")][string]$Target = "run")
+$ErrorActionPreference = "Stop"
+Set-Location $PSScriptRoot
+$env:UV_PYTHON_DOWNLOADS = "never"
+
+$found = Get-Command uv -ErrorAction SilentlyContinue
+$uv = if ($found) { $found.Source } else { ".uv\Scripts\uv.exe" }
+if (-not (Test-Path $uv)) {
+    $python = if (Get-Command py -ErrorAction SilentlyContinue) { "py" } else { "python" }
+    & $python -m venv .uv
+    & .uv\Scripts\python.exe -m pip install --quiet --disable-pip-version-check uv
+    if ($LASTEXITCODE) { exit $LASTEXITCODE }
+}
+& $uv sync --frozen --quiet
+if ($LASTEXITCODE) { exit $LASTEXITCODE }
+
+function Invoke-Step([string[]]$Command) {
+    & $uv run --frozen --no-sync @Command
+    if ($LASTEXITCODE) { exit $LASTEXITCODE }
+}
+
+if ($Target -ne "run") { $env:QT_QPA_PLATFORM = "offscreen" }
+switch ($Target) {
+    "run" { Invoke-Step @("roundhouse") }
+    "test" { Invoke-Step @("pytest", "-q") }
+    "check" {
+        Invoke-Step @("ruff", "check", ".")
+        Invoke-Step @("ruff", "format", "--check", ".")
+        Invoke-Step @("mypy")
+        Invoke-Step @("pytest", "-q", "tests/unit/test_layout.py")
+    }
+    "fix" {
+        Invoke-Step @("ruff", "check", "--fix", ".")
+        Invoke-Step @("ruff", "format", ".")
+    }
+    "bench" { Invoke-Step @("python", "-m", "app.bench") }
+    "screenshots" { Invoke-Step @("python", "-m", "app.gui.screenshots", "screenshots") }
+}

@@ -1,0 +1,204 @@
+"""The layout holds: who may import whom, no circles, and ceilings on the size of functions and files."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = ("app", "engines")
+
+LOW = {"core"}
+PARTS = {"supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config"}
+MAY_IMPORT = {
+    "core": set(),
+    "config": LOW,
+    "advisor": LOW,
+    "client": LOW | {"config"},
+    "store": LOW,
+    "hub": LOW | {"config"},
+    "hardware": LOW | {"config"},
+    "engine_store": LOW | {"config"},
+    "supervisor": LOW | {"config"},
+    "gateway": LOW | PARTS,
+    "cli": LOW | {"client", "config"},
+    "gui": LOW | {"client", "config"},
+    "bench": LOW | {"client", "config"},
+}
+MAY_IMPORT_ENGINES = {"supervisor", "engine_store", "gateway", "hub", "bench"}
+ONLY_IN = {
+    "PySide6": "app/gui",
+    "shiboken6": "app/gui",
+    "click": "app/cli",
+    "xllamacpp": "engines/llama_cpp/worker.py",
+    "pynvml": "app/hardware",
+}
+NO_IO = ("app/core", "app/advisor")
+IO_MODULES = {"os", "socket", "subprocess", "shutil", "sqlite3", "asyncio", "threading", "aiohttp", "pathlib", "psutil"}
+
+FUNCTION_CEILING = 60
+FUNCTION_USUAL = 30
+FILE_CEILING = 500
+
+
+def files(*tops: str) -> Iterator[Path]:
+    for top in tops:
+        yield from sorted((ROOT / top).rglob("*.py"))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file imports, anywhere in it, dotted; type-checking imports count too."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)} imports relatively"
+            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def part_of(module: str) -> str:
+    pieces = module.split(".")
+    return pieces[1] if pieces[0] == "app" and len(pieces) > 1 else ""
+
+
+def test_parts_import_only_what_they_may() -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in files("app")
+        for module in imports(path)
+        if (part := part_of(module)) in MAY_IMPORT
+        and (own := path.relative_to(ROOT / "app").parts[0]) in MAY_IMPORT
+        and part != own
+        and part not in MAY_IMPORT[own]
+    ]
+    assert not wrong
+
+
+def test_only_those_who_run_engines_import_them() -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in files("app")
+        for module in imports(path)
+        if module.split(".")[0] == "engines" and path.relative_to(ROOT / "app").parts[0] not in MAY_IMPORT_ENGINES
+    ]
+    assert not wrong
+
+
+def test_engines_import_nothing_of_the_application() -> None:
+    assert not [name_of(path) for path in files("engines") if any(m.split(".")[0] == "app" for m in imports(path))]
+
+
+def test_workers_need_only_the_standard_library_and_their_engine() -> None:
+    workers = [path for path in files("engines") if path.name in {"worker.py", "worker_base.py"}]
+    assert workers
+    allowed = {*sys.stdlib_module_names, "engines", "xllamacpp"}
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in workers
+        for module in imports(path)
+        if module.split(".")[0] not in allowed or module.startswith(("engines.api", "engines.registry"))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(("package", "home"), ONLY_IN.items())
+def test_a_heavy_package_stays_at_home(package: str, home: str) -> None:
+    wrong = [
+        name_of(path)
+        for path in files(*CODE)
+        if not name_of(path).startswith(home) and any(m.split(".")[0] == package for m in imports(path))
+    ]
+    assert not wrong
+
+
+def test_values_and_policy_do_no_io() -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in files(*NO_IO)
+        for module in imports(path)
+        if module.split(".")[0] in IO_MODULES
+    ]
+    assert not wrong
+
+
+def test_only_config_reads_the_environment() -> None:
+    wrong = [
+        name_of(path)
+        for path in files("app")
+        if not name_of(path).startswith("app/config")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("os", "environb")}
+    ]
+    assert not wrong
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_import_circles() -> None:
+    known = {module_name(path): path for path in files(*CODE)}
+    graph = {name: {m for m in imports(path) if m in known and m != name} for name, path in known.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name not in done:
+            for target in graph[name]:
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def functions(*tops: str) -> list[tuple[int, str]]:
+    return [
+        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name_of(path)}:{node.lineno} {node.name}")
+        for path in files(*tops)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def test_functions_are_short() -> None:
+    sizes = functions(*CODE)
+    assert not [where for size, where in sizes if size > FUNCTION_CEILING]
+    assert median(size for size, _ in sizes) <= 10
+    assert sum(size <= FUNCTION_USUAL for size, _ in sizes) / len(sizes) >= 0.9
+
+
+def test_files_are_short() -> None:
+    sizes = [(len(path.read_text(encoding="utf-8").splitlines()), name_of(path)) for path in files(*CODE, "tests")]
+    assert not [row for row in sizes if row[0] > FILE_CEILING]
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    banned = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+    assert not [name_of(path) for path in files(*CODE) if path.stem in banned]
+
+
+@pytest.mark.parametrize("module", ["app.cli.main", "app.cli.chat", "app.cli.engines", "app.cli.service"])
+def test_the_command_line_loads_neither_qt_nor_aiohttp(module: str) -> None:
+    check = f"import {module}, sys; sys.exit(' '.join({{'PySide6', 'aiohttp', 'asyncio'}} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
