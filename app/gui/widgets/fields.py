@@ -1,0 +1,136 @@
+"""Fields: one line of text, a search, a value to copy, a list of texts."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
+from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.press import Button, IconButton, Look, Pressable
+from app.gui.widgets.text import ElidedLabel
+
+
+class Field(QLineEdit):
+    """One line of text. `set_wrong` outlines it; the sentence that says why stands elsewhere."""
+
+    stepped = Signal(int)
+    """Up or Down was pressed: +1 or -1."""
+
+    def __init__(self, theme: Theme, name: str, *, placeholder: str = "", icon: str = "") -> None:
+        super().__init__()
+        self.theme = theme
+        self._icon = icon
+        self.setAccessibleName(name)
+        self.setPlaceholderText(placeholder)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def set_wrong(self, is_wrong: bool) -> None:  # noqa: FBT001 -- a setter of one flag
+        """Outline the field as wrong, or not."""
+        if bool(self.property("wrong")) != is_wrong:
+            self.setProperty("wrong", is_wrong)
+            self.style().unpolish(self)
+            self.style().polish(self)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Offer Up and Down to whoever steps through something."""
+        step = {Qt.Key.Key_Up: 1, Qt.Key.Key_Down: -1}.get(Qt.Key(event.key()), 0)
+        if step:
+            self.stepped.emit(step)
+            return
+        super().keyPressEvent(event)
+
+    def _restyle(self) -> None:
+        self.setFont(self.theme.font("body"))
+        for action in self.actions():
+            self.removeAction(action)
+        if self._icon:
+            self.addAction(self.theme.icon(self._icon, "ink-3"), QLineEdit.ActionPosition.LeadingPosition)
+
+
+class CopyField(Pressable):
+    """A value to take along: pressing it copies, and it says so."""
+
+    def __init__(self, theme: Theme, name: str, copy: Callable[[str], object], *, role: str = "mono") -> None:
+        super().__init__(theme, name)
+        self._name, self._role = name, role
+        self._value = ""
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.act(lambda: copy(self._value))
+
+    def set_value(self, value: str) -> None:
+        """Show another value."""
+        self._value = value
+        self.setAccessibleName(f"{self._name}: {value}")
+        self.setToolTip("Copy")
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return room for the value and the icon."""
+        self.setFont(self.theme.font(self._role))
+        px = self.theme.px
+        metrics = self.fontMetrics()
+        height = max(px(CONTROL_HEIGHT), metrics.height() + px(12))
+        return QSize(metrics.horizontalAdvance(self._value) + px(ICON_SIZE + 28), height)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return room for a few letters."""
+        return QSize(self.theme.px(96), self.sizeHint().height())
+
+    def paint(self, painter: QPainter) -> None:
+        """Draw the value and, to its right, what pressing does."""
+        px = self.theme.px
+        area = self.rect().toRectF()
+        self.wash(painter, area, px(Radius.CONTROL))
+        icon = px(ICON_SIZE)
+        room = area.adjusted(px(8), 0, -(icon + px(16)), 0)
+        painter.setFont(self.theme.font(self._role))
+        painter.setPen(self.theme.color("ink"))
+        text = self.fontMetrics().elidedText(self._value, Qt.TextElideMode.ElideMiddle, int(room.width()) + 1)
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+        self.picture(painter, "copy", "ink-2", area.adjusted(area.width() - icon - px(10), 0, -px(10), 0))
+
+
+class ListField(QWidget):
+    """A list of texts: rows that can be removed, and a button that adds."""
+
+    changed = Signal(list)
+
+    def __init__(self, theme: Theme, name: str, add_words: str, ask: Callable[[], str]) -> None:
+        super().__init__()
+        self._theme, self._name, self._ask = theme, name, ask
+        self._items: list[str] = []
+        box = Column(theme, self, gap=4)
+        self._rows = Column(theme, gap=4)
+        box.addLayout(self._rows)
+        self._add = Button(theme, add_words, look=Look.PLAIN, icon="plus", action=self._ask_and_add)
+        box.addWidget(self._add, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setAccessibleName(name)
+
+    def set_items(self, items: list[str]) -> None:
+        """Show other items without saying that they changed."""
+        self._items = list(items)
+        clear(self._rows)
+        for item in self._items:
+            self._rows.addWidget(self._row(item))
+
+    def _row(self, item: str) -> QWidget:
+        sheet = Surface(self._theme, fill="sunken", outline="", radius=Radius.CONTROL)
+        line = Line(self._theme, sheet, margins=(12, 0, 4, 0))
+        line.addWidget(ElidedLabel(self._theme, item, mode=Qt.TextElideMode.ElideMiddle))
+        line.addWidget(IconButton(self._theme, "x", f"Remove {item}", action=lambda: self._remove(item), size=28))
+        return sheet
+
+    def _remove(self, item: str) -> None:
+        self.set_items([other for other in self._items if other != item])
+        self.changed.emit(self._items)
+
+    def _ask_and_add(self) -> None:
+        item = self._ask()
+        if item and item not in self._items:
+            self.set_items([*self._items, item])
+            self.changed.emit(self._items)

@@ -1,0 +1,115 @@
+"""Menus and the choice made from one: rounded sheets with the tokens' colours."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
+from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.press import Pressable
+
+
+class Menu(QMenu):
+    """A context menu or drop-down."""
+
+    def __init__(self, theme: Theme, parent: QWidget, name: str) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setAccessibleName(name)
+        self.setFont(theme.font("body"))
+        self.setWindowFlags(
+            self.windowFlags() | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint
+        )
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+
+    def offer(self, text: str, action: Callable[[], object], *, icon: str = "", is_enabled: bool = True) -> None:
+        """Add one line."""
+        entry = self.addAction(text)
+        if icon:
+            entry.setIcon(self._theme.icon(icon))
+        entry.setEnabled(is_enabled)
+        entry.triggered.connect(lambda _checked=False: action())
+
+
+class Choice(Pressable):
+    """One of several words, chosen from a menu; Up and Down change it in place."""
+
+    chosen = Signal(str)
+
+    def __init__(self, theme: Theme, name: str, options: Sequence[tuple[str, str]]) -> None:
+        super().__init__(theme, name)
+        self._name = name
+        self._options = list(options)
+        self._value = self._options[0][0] if self._options else ""
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.act(self._open)
+        self._tell()
+
+    @property
+    def value(self) -> str:
+        """The chosen value, not its words."""
+        return self._value
+
+    def set_value(self, value: str) -> None:
+        """Show a value without saying that it was chosen."""
+        self._value = value
+        self._tell()
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return room for the longest words."""
+        self.setFont(self.theme.font("body"))
+        widths = [self.fontMetrics().horizontalAdvance(words) for _, words in self._options]
+        px = self.theme.px
+        return QSize(max([*widths, px(64)]) + px(ICON_SIZE + 28), px(CONTROL_HEIGHT))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Step through the options with the arrows."""
+        step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        if not step:
+            super().keyPressEvent(event)
+            return
+        place = next((at for at, (value, _) in enumerate(self._options) if value == self._value), 0) + step
+        if 0 <= place < len(self._options):
+            self._choose(self._options[place][0])
+
+    def paint(self, painter: QPainter) -> None:
+        """Draw the field, the words and the arrow."""
+        area, radius, px = inside(self), self.theme.px(Radius.CONTROL), self.theme.px
+        painter.setBrush(self.theme.color("surface"))
+        painter.setPen(hairline(self.theme, "edge"))
+        painter.drawRoundedRect(area, radius, radius)
+        self.wash(painter, area, radius)
+        right_to_left = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        arrow, text = px(ICON_SIZE), px(12)
+        left = px(8) if right_to_left else self.width() - arrow - px(8)
+        self.picture(painter, "chevron-down", "ink-2", QRectF(left, 0, arrow, self.height()))
+        painter.setPen(self.theme.color("ink"))
+        painter.setFont(self.theme.font("body"))
+        words = QRectF(self.rect()).adjusted(text, 0, -text, 0)
+        side = Qt.AlignmentFlag.AlignRight if right_to_left else Qt.AlignmentFlag.AlignLeft
+        painter.drawText(words, side | Qt.AlignmentFlag.AlignVCenter, self._words())
+
+    def _open(self) -> None:
+        menu = Menu(self.theme, self, self._name)
+        for value, words in self._options:
+            icon = "check" if value == self._value else ""
+            menu.offer(words, partial(self._choose, value), icon=icon)
+        menu.setMinimumWidth(self.width())
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.mapToGlobal(QPoint(0, self.height() + self.theme.px(4))))
+
+    def _choose(self, value: str) -> None:
+        if value != self._value:
+            self.set_value(value)
+            self.chosen.emit(value)
+
+    def _words(self) -> str:
+        return next((words for value, words in self._options if value == self._value), self._value)
+
+    def _tell(self) -> None:
+        self.setAccessibleName(f"{self._name}: {self._words()}")

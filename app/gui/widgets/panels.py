@@ -1,0 +1,127 @@
+"""What a screen says when there is nothing to list or something went wrong: in place, with the way out as a button."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEasingCurve, Qt, QVariantAnimation
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.errors import ErrorBody
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Motion
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Picture
+from app.gui.widgets.text import Paragraph
+
+_UNBOUNDED = 16_777_215
+"""Qt's QWIDGETSIZE_MAX, which PySide6 does not name."""
+
+
+class Fold(QWidget):
+    """Something that can be unfolded below its title."""
+
+    def __init__(self, theme: Theme, title: str, content: QWidget) -> None:
+        super().__init__()
+        self._theme, self._title, self._content = theme, title, content
+        box = Column(theme, self, gap=4)
+        self._button = Button(theme, title, look=Look.QUIET, icon="chevron-right", action=self.toggle)
+        box.addWidget(self._button, 0, Qt.AlignmentFlag.AlignLeft)
+        box.addWidget(content)
+        content.hide()
+        self._slide = QVariantAnimation(self)
+        self._slide.setEasingCurve(QEasingCurve.Type.OutCubic)
+        self._slide.valueChanged.connect(lambda value: content.setMaximumHeight(int(value)))
+        self._slide.finished.connect(lambda: content.setMaximumHeight(_UNBOUNDED))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the content is shown."""
+        return not self._content.isHidden()
+
+    def toggle(self) -> None:
+        """Unfold what is folded, fold what is not."""
+        is_opening = not self.is_open
+        self._button.set_icon("chevron-down" if is_opening else "chevron-right")
+        self._content.setVisible(is_opening)
+        duration = self._theme.duration(Motion.QUICK)
+        if is_opening and duration and self.isVisible():
+            self._slide.setDuration(duration)
+            self._slide.setStartValue(0)
+            self._slide.setEndValue(self._content.sizeHint().height())
+            self._slide.start()
+
+
+class ErrorPanel(Surface):
+    """An error said in place: the sentence, what to do, the cause for who wants it, and the button that fixes it."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme, fill="bad-soft", outline="")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        outer = Line(theme, self, margins=(16, 16, 16, 16), gap=12)
+        outer.addWidget(Picture(theme, "triangle-alert", color="bad"), 0, Qt.AlignmentFlag.AlignTop)
+        box = Column(theme, gap=4)
+        self._sentence = Paragraph(theme, weight=500)
+        self._hint = Paragraph(theme, color="ink-2")
+        self._cause = Paragraph(theme, role="mono", color="ink-2")
+        self._fold = Fold(theme, "Show the cause", self._cause)
+        for widget in (self._sentence, self._hint, self._fold):
+            box.addWidget(widget)
+        outer.addLayout(box, 1)
+        self.buttons = Line(theme, gap=8)
+        outer.addLayout(self.buttons)
+        outer.setAlignment(self.buttons, Qt.AlignmentFlag.AlignTop)
+        self._button = Button(theme, "Try again", look=Look.PLAIN)
+        self.buttons.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
+        self.hide()
+
+    def say(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
+        """Show `error`; with `words` and `action`, the button that fixes it."""
+        self._sentence.setText(error.sentence)
+        self._hint.setText(error.hint)
+        self._hint.setVisible(bool(error.hint))
+        self._cause.setText(error.detail)
+        self._fold.setVisible(bool(error.detail))
+        self._button.setVisible(action is not None)
+        self._button.set_text(words or "Try again")
+        self._button.act(action)
+        self.setAccessibleName(f"Problem: {error.sentence}")
+        self.show()
+
+
+class Empty(QWidget):
+    """Nothing here yet: what this place is for, and the one button that begins."""
+
+    def __init__(self, theme: Theme, icon: str, title: str, sentence: str) -> None:
+        super().__init__()
+        box = Column(theme, self, margins=(24, 48, 24, 48), gap=8)
+        box.addStretch(1)
+        middle = Qt.AlignmentFlag.AlignHCenter
+        box.addWidget(Picture(theme, icon, color="ink-3", size=32), 0, middle)
+        self._title = Paragraph(theme, title, role="section")
+        self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        box.addWidget(self._title)
+        self._sentence = Paragraph(theme, sentence, color="ink-2")
+        self._sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        box.addWidget(self._sentence)
+        self.buttons = Line(theme, margins=(0, 8, 0, 0), gap=8)
+        self.buttons.addStretch(1)
+        self.buttons.addStretch(1)
+        box.addLayout(self.buttons)
+        box.addStretch(2)
+
+    def add_action(self, button: QWidget) -> None:
+        """Put a button in the middle."""
+        self.buttons.insertWidget(self.buttons.count() - 1, button)
+
+
+class Page(QWidget):
+    """A screen's frame: the title in its place, what can be done at its end, and the content below."""
+
+    def __init__(self, theme: Theme, title: str) -> None:
+        super().__init__()
+        box = Column(theme, self, margins=(32, 24, 32, 32), gap=16)
+        self.head = Line(theme, gap=8)
+        self.head.addWidget(Paragraph(theme, title, role="title"), 1)
+        box.addLayout(self.head)
+        self.body = Column(theme, gap=16)
+        box.addLayout(self.body, 1)

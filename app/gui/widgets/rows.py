@@ -1,0 +1,141 @@
+"""Lists are rows: one strong line, one quiet line, a sign before and actions behind; cards hold them together."""
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QEnterEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import ICON_SIZE, ROW_HEIGHT, Radius
+from app.gui.widgets.layout import Column, Hairline, Line, Surface, clear
+from app.gui.widgets.text import ElidedLabel, Label
+
+
+class Picture(QLabel):
+    """An icon that is only looked at."""
+
+    def __init__(self, theme: Theme, icon: str, *, color: str = "ink-2", size: int = ICON_SIZE) -> None:
+        super().__init__()
+        self._theme, self._icon, self._color, self._size = theme, icon, color, size
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_icon(self, icon: str, color: str) -> None:
+        """Show another icon."""
+        self._icon, self._color = icon, color
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self.setPixmap(
+            self._theme.pixmap(self._icon, self._color, size=self._size, ratio=max(1.0, self.devicePixelRatioF()))
+        )
+
+
+class Row(QWidget):
+    """One entry of a list. `lead` and `tail` take what stands before and behind the two lines."""
+
+    def __init__(self, theme: Theme, strong: str = "", quiet: str = "") -> None:
+        super().__init__()
+        self.theme = theme
+        self._is_hovered = False
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        line = Line(theme, self, margins=(16, 8, 12, 8), gap=12)
+        self.lead = Line(theme, gap=8)
+        line.addLayout(self.lead)
+        words = Column(theme, gap=2)
+        self._strong = ElidedLabel(theme, strong, weight=500)
+        self._quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
+        words.addStretch(1)
+        words.addWidget(self._strong)
+        words.addWidget(self._quiet)
+        words.addStretch(1)
+        self.words = words
+        line.addLayout(words, 1)
+        self.tail = Line(theme, gap=8)
+        line.addLayout(self.tail)
+        self._quiet.setVisible(bool(quiet))
+        self.setAccessibleName(strong)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def say(self, strong: str, quiet: str, *, quiet_color: str = "ink-2") -> None:
+        """Show other words in place."""
+        self._strong.setText(strong)
+        self._quiet.setText(quiet)
+        self._quiet.set_color(quiet_color)
+        self._quiet.setVisible(bool(quiet))
+        self.setAccessibleName(strong)
+        self.setAccessibleDescription(quiet)
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 -- Qt's name
+        """Tint while the pointer is over it."""
+        self._hover(is_hovered=True)
+        super().enterEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
+        """Take the tint away."""
+        self._hover(is_hovered=False)
+        super().leaveEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the tint."""
+        del event
+        if not self._is_hovered:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self.theme.color("hover"))
+        gap, radius = self.theme.px(4), self.theme.px(Radius.CONTROL)
+        painter.drawRoundedRect(self.rect().adjusted(gap, 1, -gap, -1), radius, radius)
+
+    def _hover(self, *, is_hovered: bool) -> None:
+        self._is_hovered = is_hovered
+        self.update()
+
+    def _restyle(self) -> None:
+        self.setMinimumHeight(self.theme.px(ROW_HEIGHT))
+
+
+class RowList(Surface):
+    """A card of rows with hairlines between them."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__(theme)
+        self.setAccessibleName(name)
+        self._box = Column(theme, self, margins=(0, 4, 0, 4), gap=0)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+
+    def set_rows(self, rows: list[QWidget]) -> None:
+        """Replace all rows."""
+        clear(self._box)
+        for place, row in enumerate(rows):
+            if place:
+                self._box.addWidget(_Inset(self.theme))
+            self._box.addWidget(row)
+
+
+class _Inset(QWidget):
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        Column(theme, self, margins=(16, 0, 16, 0), gap=0).addWidget(Hairline(theme))
+
+
+class Tag(QWidget):
+    """A word in a small soft box: a quantisation, a format, "built in"."""
+
+    def __init__(self, theme: Theme, text: str, *, color: str = "ink-2", fill: str = "sunken") -> None:
+        super().__init__()
+        self._theme, self._fill = theme, fill
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        line = Line(theme, self, margins=(6, 2, 6, 2), gap=0)
+        line.addWidget(Label(theme, text, role="meta", color=color, weight=500), 0, Qt.AlignmentFlag.AlignCenter)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the box."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.color(self._fill))
+        painter.drawRoundedRect(self.rect(), self._theme.px(4), self._theme.px(4))

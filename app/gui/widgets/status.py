@@ -1,0 +1,167 @@
+"""Small signs of how things are: a dot, a bar that fills, a bar of parts, rows that hold a place while data comes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import ROW_HEIGHT, Radius
+from app.gui.widgets.layout import hairline
+
+_BAR = 6
+_POOL = 28
+_SKELETON_WIDTHS = (0.42, 0.56, 0.36, 0.5, 0.44)
+
+
+class Dot(QWidget):
+    """A status dot. Colour never stands alone: `say` sets the words too."""
+
+    def __init__(self, theme: Theme, size: int = 8) -> None:
+        super().__init__()
+        self._theme, self._size, self._color = theme, size, "ink-3"
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.updateGeometry)
+
+    def say(self, color: str, words: str) -> None:
+        """Take a colour of the table, and the words it stands for."""
+        self._color = color
+        self.setAccessibleName(words)
+        self.setToolTip(words)
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return its square."""
+        return QSize(self._theme.px(self._size), self._theme.px(self._size))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the dot."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.color(self._color))
+        painter.drawEllipse(self.rect())
+
+
+class Progress(QWidget):
+    """A bar that fills. Without a fraction it is a quiet full track: nothing spins."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self._theme, self._name = theme, name
+        self._fraction: float | None = None
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.updateGeometry)
+
+    def set_fraction(self, fraction: float | None) -> None:
+        """Fill to `fraction`, 0 to 1; None when nobody knows."""
+        self._fraction = None if fraction is None else min(1.0, max(0.0, fraction))
+        words = "in progress" if self._fraction is None else f"{self._fraction:.0%}"
+        self.setAccessibleName(f"{self._name}: {words}")
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return a thin bar."""
+        return QSize(self._theme.px(120), self._theme.px(_BAR))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw track and filling."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        radius = self.height() / 2
+        area = QRectF(self.rect())
+        painter.setBrush(self._theme.color("line" if self._fraction is not None else "accent-soft"))
+        painter.drawRoundedRect(area, radius, radius)
+        if self._fraction:
+            filled = max(area.height(), area.width() * self._fraction)
+            left = area.width() - filled if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else 0.0
+            painter.setBrush(self._theme.color("accent"))
+            painter.drawRoundedRect(QRectF(left, 0, filled, area.height()), radius, radius)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One piece of a bar: what it is, how much, and its colour in the table."""
+
+    name: str
+    amount: float
+    color: str
+
+
+class PartsBar(QWidget):
+    """A bar divided among parts, drawn to scale; what is left is the empty track."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self._theme, self._name = theme, name
+        self._parts: Sequence[Part] = ()
+        self._total = 1.0
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.updateGeometry)
+
+    def set_parts(self, parts: Sequence[Part], total: float, words: str) -> None:
+        """Show `parts` of `total`; `words` is the same for a screen reader."""
+        self._parts, self._total = parts, max(total, 1.0)
+        self.setAccessibleName(f"{self._name}: {words}")
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return a bar tall enough to read."""
+        return QSize(self._theme.px(240), self._theme.px(_POOL))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the parts side by side in one rounded track."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        track = QPainterPath()
+        track.addRoundedRect(area, self._theme.px(Radius.CONTROL), self._theme.px(Radius.CONTROL))
+        painter.fillPath(track, self._theme.color("sunken"))
+        painter.save()
+        painter.setClipPath(track)
+        left = area.left()
+        for part in self._parts:
+            width = area.width() * part.amount / self._total
+            painter.fillRect(QRectF(left, area.top(), width, area.height()), self._theme.color(part.color))
+            left += width
+        painter.restore()
+        painter.setPen(hairline(self._theme, "edge"))
+        painter.drawPath(track)
+
+
+class Skeleton(QWidget):
+    """Rows that hold the place of what is being read. They do not move."""
+
+    def __init__(self, theme: Theme, rows: int = 4) -> None:
+        super().__init__()
+        self._theme, self._rows = theme, rows
+        self.setAccessibleName("Loading")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the size the rows will have."""
+        return QSize(self._theme.px(320), self._theme.px(ROW_HEIGHT) * self._rows)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw two soft bars per row."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.color("line"))
+        px = self._theme.px
+        for row in range(self._rows):
+            top = row * px(ROW_HEIGHT)
+            share = _SKELETON_WIDTHS[row % len(_SKELETON_WIDTHS)]
+            for offset, height, width in ((14, 10, share * 0.6), (32, 8, share)):
+                bar = QRectF(px(16), top + px(offset), self.width() * width, px(height))
+                painter.drawRoundedRect(bar, px(4), px(4))

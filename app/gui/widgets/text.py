@@ -1,0 +1,90 @@
+"""Words: labels that know their role in the type scale, one that shortens itself, one that is read as a block."""
+
+from unicodedata import bidirectional
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QLabel, QSizePolicy
+
+from app.gui.theme.theme import Theme
+
+
+class Label(QLabel):
+    """Text in a role and a colour of the table. Plain text: nothing a model or a file name says is markup."""
+
+    def __init__(
+        self, theme: Theme, text: str = "", *, role: str = "body", color: str = "ink", weight: int | None = None
+    ) -> None:
+        super().__init__(text)
+        self.theme = theme
+        self._role, self._color, self._weight = role, color, weight
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def set_color(self, color: str) -> None:
+        """Use another colour of the table."""
+        if color != self._color:
+            self._color = color
+            self._restyle()
+
+    def _restyle(self) -> None:
+        self.setFont(self.theme.font(self._role, self._weight))
+        palette = QPalette(self.palette())
+        palette.setColor(QPalette.ColorRole.WindowText, self.theme.color(self._color))
+        self.setPalette(palette)
+
+
+class Paragraph(Label):
+    """Text that wraps and can be selected with the pointer."""
+
+    def __init__(
+        self, theme: Theme, text: str = "", *, role: str = "body", color: str = "ink", weight: int | None = None
+    ) -> None:
+        super().__init__(theme, text, role=role, color=color, weight=weight)
+        self.setWordWrap(True)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+
+
+class ElidedLabel(Label):
+    """One line that gives way: shortened in the middle or at the end, whole in its tip and for screen readers."""
+
+    def __init__(  # noqa: PLR0913 -- a label and where to shorten it
+        self,
+        theme: Theme,
+        text: str = "",
+        *,
+        role: str = "body",
+        color: str = "ink",
+        weight: int | None = None,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(theme, text, role=role, color=color, weight=weight)
+        self._mode = mode
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return room for a few letters."""
+        return QSize(self.theme.px(32), self.fontMetrics().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Paint what fits."""
+        del event
+        painter = QPainter(self)
+        text = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
+        self.setToolTip(self.text() if text != self.text() else "")
+        align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        if reads_from_right(self.text()):
+            align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
+        painter.drawText(self.rect(), align | Qt.TextFlag.TextSingleLine, text)
+
+
+def reads_from_right(text: str) -> bool:
+    """Tell whether text runs from right to left: its first letter with a direction decides."""
+    for letter in text:
+        kind = bidirectional(letter)
+        if kind in {"L", "R", "AL"}:
+            return kind != "L"
+    return QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft

@@ -1,0 +1,78 @@
+"""A sentence in passing at the foot of the window, with Undo where there is a way back."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, QTimer
+from PySide6.QtGui import QAccessible, QAccessibleEvent
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Motion, Radius
+from app.gui.widgets.layout import Line, Surface
+from app.gui.widgets.press import Button, IconButton
+from app.gui.widgets.text import Label
+
+_SHOWN_MS = 6000
+
+
+class Toast(Surface):
+    """One at a time; the next replaces it. It waits for as long as the pointer or the keyboard is on it."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(theme, fill="surface", outline="edge", radius=Radius.CARD)
+        self._around = parent
+        self.setParent(parent)
+        line = Line(theme, self, margins=(16, 8, 8, 8), gap=12)
+        self._words = Label(theme, weight=500)
+        line.addWidget(self._words)
+        self._undo = Button(theme, "Undo", icon="undo-2")
+        line.addWidget(self._undo)
+        line.addWidget(IconButton(theme, "x", "Dismiss", action=self.hide, size=28))
+        self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
+        self._timer.timeout.connect(self._time_is_up)
+        self._rise = QPropertyAnimation(self, b"pos", self)
+        self._rise.setEasingCurve(QEasingCurve.Type.OutCubic)
+        self.hide()
+
+    def say(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+        """Show a sentence for six seconds."""
+        self._words.setText(sentence)
+        self._undo.setVisible(undo is not None)
+        self._undo.act(None if undo is None else lambda: self._take_back(undo))
+        self.setAccessibleName(sentence)
+        self.place()
+        self.show()
+        self.raise_()
+        self._timer.start()
+        self._animate()
+        QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
+
+    def place(self) -> None:
+        """Stand in the middle of the foot of the window."""
+        self.adjustSize()
+        self.move(self._goal())
+
+    def _goal(self) -> QPoint:
+        around = self._around
+        gap = self.theme.px(24)
+        return QPoint((around.width() - self.width()) // 2, around.height() - self.height() - gap)
+
+    def _animate(self) -> None:
+        duration = self.theme.duration(Motion.PAGE)
+        if not duration:
+            return
+        self._rise.setDuration(duration)
+        self._rise.setStartValue(self._goal() + QPoint(0, self.theme.px(16)))
+        self._rise.setEndValue(self._goal())
+        self._rise.start()
+
+    def _take_back(self, undo: Callable[[], object]) -> None:
+        self.hide()
+        undo()
+
+    def _time_is_up(self) -> None:
+        focused: QWidget | None = QApplication.focusWidget()
+        if self.underMouse() or (focused is not None and self.isAncestorOf(focused)):
+            self._timer.start()
+            return
+        self.hide()
