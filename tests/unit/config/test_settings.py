@@ -1,0 +1,135 @@
+"""The settings table: precedence, validation, and a file that is never lost."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config.store import Settings, parsed, validated
+from app.config.table import BY_NAME, SETTINGS, Kind
+from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
+from app.core.settings import SettingValue
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config" / "settings.toml"
+
+
+def test_every_default_is_allowed_by_its_own_row() -> None:
+    for row in SETTINGS:
+        assert validated(row, row.default) == row.default
+        assert row.help.endswith(".")
+        assert row.title
+
+
+def test_names_and_variables_are_unique() -> None:
+    assert len({row.name for row in SETTINGS}) == len(SETTINGS) == len({row.variable for row in SETTINGS})
+
+
+def test_environment_beats_file_beats_default(file: Path) -> None:
+    assert Settings(file, {}).get("gateway.port") == 11434
+    Settings(file, {}).change({"gateway.port": 9000})
+    assert Settings(file, {}).get("gateway.port") == 9000
+    settings = Settings(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
+    assert settings.get("gateway.port") == 9001
+    sources = {row.name: row.source for row in settings.describe()}
+    assert (sources["gateway.port"], sources["gateway.host"]) == ("environment", "default")
+
+
+def test_what_the_environment_sets_cannot_be_changed_here(file: Path) -> None:
+    settings = Settings(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
+    with pytest.raises(Conflict, match="ROUNDHOUSE_GATEWAY_PORT"):
+        settings.change({"gateway.port": 9002})
+    assert not file.exists()
+
+
+def test_a_change_keeps_comments_and_unknown_lines(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text('# mine\n[gateway]\nport = 9000 # because\n[other]\nkey = "kept"\n')
+    settings = Settings(file, {})
+    assert settings.change({"window.theme": "dark"}) == ["window.theme"]
+    text = file.read_text()
+    assert "# mine" in text
+    assert "# because" in text
+    assert 'key = "kept"' in text
+    assert Settings(file, {}).get("window.theme") == "dark"
+
+
+def test_none_resets_to_the_default(file: Path) -> None:
+    settings = Settings(file, {})
+    settings.change({"gateway.port": 9000})
+    assert settings.change({"gateway.port": None}) == ["gateway.port"]
+    assert Settings(file, {}).get("gateway.port") == 11434
+
+
+def test_one_bad_value_changes_nothing(file: Path) -> None:
+    settings = Settings(file, {})
+    with pytest.raises(BadRequest):
+        settings.change({"window.theme": "dark", "gateway.port": 70000})
+    assert settings.get("window.theme") == "system"
+    assert not file.exists()
+
+
+def test_unknown_name_is_said(file: Path) -> None:
+    with pytest.raises(NotFound, match=r"gateway\.prot"):
+        Settings(file, {}).change({"gateway.prot": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gateway.port", "11434"),
+        ("gateway.port", True),
+        ("gateway.port", 0),
+        ("gateway.port", 1.5),
+        ("gateway.host", "0.0.0.0"),  # noqa: S104 -- the point: it is refused
+        ("gateway.host", "192.168.1.4"),
+        ("window.theme", "sepia"),
+        ("window.reduce_motion", 1),
+        ("models.folders", "one"),
+        ("models.folders", [1]),
+    ],
+)
+def test_wrong_values_are_refused_in_a_sentence(name: str, value: SettingValue) -> None:
+    with pytest.raises(BadRequest) as caught:
+        validated(BY_NAME[name], value)
+    assert str(caught.value).endswith((".", "'", ")"))
+
+
+@pytest.mark.parametrize("text", ["[gateway\nport=1", "gateway = 3", "\x00\xff", "[gateway]\nport = 'x'\nhost = '::1'"])
+def test_a_broken_file_is_reported_and_left_alone(file: Path, text: str) -> None:
+    file.parent.mkdir()
+    file.write_bytes(text.encode("latin-1"))
+    settings = Settings(file, {})
+    assert settings.get("gateway.port") == 11434
+    assert file.read_bytes() == text.encode("latin-1")
+    assert settings.problems or "gateway = 3" in text
+
+
+def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(StorageFault, match="could not be saved"):
+        Settings(blocked / "settings.toml", {}).change({"gateway.port": 9000})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("window.reduce_motion", "Yes", True),
+        ("window.reduce_motion", "off", False),
+        ("window.reduce_motion", "maybe", "maybe"),
+        ("gateway.port", "123", 123),
+        ("gateway.port", "abc", "abc"),
+        ("gateway.host", "::1", "::1"),
+    ],
+)
+def test_typed_text_becomes_the_rows_type(name: str, text: str, value: object) -> None:
+    assert parsed(BY_NAME[name], text) == value
+
+
+def test_lists_split_at_the_path_separator() -> None:
+    import os  # noqa: PLC0415 -- for its separator only
+
+    row = next(row for row in SETTINGS if row.kind is Kind.LIST)
+    assert parsed(row, os.pathsep.join(["a", "b"])) == ["a", "b"]

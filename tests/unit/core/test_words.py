@@ -1,0 +1,57 @@
+"""Figures in words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core import words
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "unknown"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (25276502016, "23.5 GiB"),
+        (1 << 42, "4.0 TiB"),
+    ],
+)
+def test_size(count: int | None, text: str) -> None:
+    assert words.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (None, "unknown"),
+        (0.214, "0.21 s"),
+        (9.999, "10.00 s"),
+        (59.4, "59 s"),
+        (185, "3 min 5 s"),
+        (7800, "2 h 10 min"),
+    ],
+)
+def test_seconds(duration: float | None, text: str) -> None:
+    assert words.seconds(duration) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(512, "512"), (49152, "48k"), (1 << 20, "1.0M"), (None, "unknown")])
+def test_tokens(count: int | None, text: str) -> None:
+    assert words.tokens(count) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(5_200_000, "5.2M"), (8_030_000_000, "8.0B"), (900, "900")])
+def test_parameters(count: int, text: str) -> None:
+    assert words.parameters(count) == text
+
+
+def test_rate() -> None:
+    assert (words.rate(38.4), words.rate(3.14159), words.rate(None)) == ("38 tok/s", "3.1 tok/s", "unknown")
+
+
+@given(st.floats(min_value=0, max_value=1e18))
+def test_any_size_reads_as_number_and_unit(count: float) -> None:
+    number, unit = words.size(count).split(" ")
+    assert float(number) <= 1024 or unit == "TiB"
