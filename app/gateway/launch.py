@@ -6,13 +6,14 @@ Options come from the caller where given, else from the settings; context never 
 import asyncio
 from pathlib import Path
 
+from app.config.paths import Paths
+from app.config.store import Settings
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.services import Services
-from app.supervisor.pool import LoadRequest
+from app.supervisor.policy import LoadRequest, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
-
 
 UNCHOSEN = LoadOptions()
 
@@ -62,3 +63,18 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
         kv_type=asked.kv_type,
         task="chat" if model.chats else "embed",
     )
+
+
+def policy_from(settings: Settings) -> Policy:
+    """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
+    return Policy(
+        stall_s=settings.integer("engine.stall_seconds"),
+        drain_s=settings.integer("engine.drain_seconds"),
+        max_loaded=settings.integer("models.max_loaded"),
+        idle_s=settings.integer("models.idle_minutes") * 60.0,
+    )
+
+
+def model_folders(paths: Paths, settings: Settings) -> list[Path]:
+    """Return the folders that are looked through for models: our own, and the user's."""
+    return [paths.models, *(Path(folder).expanduser() for folder in settings.items("models.folders"))]

@@ -1,0 +1,62 @@
+"""The gateway's log: one JSON object per line, rotated, and nothing secret in it.
+
+Standard `logging` throughout: `log.info("Model loaded", extra={"model": name})`. Whatever `extra` holds under a name
+like token or key is blanked before it is written. Warnings also go to stderr, as text.
+"""
+
+import logging
+import logging.handlers
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+FILE_BYTES = 4 * 1024 * 1024
+FILES_KEPT = 3
+HIDDEN = "(hidden)"
+
+_SECRET = re.compile(r"(^|[_-])(api[_-]?key|key|token|secret|password|authorization|cookie)s?$", re.IGNORECASE)
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its newline."""
+        fields: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "from": record.name,
+            "message": record.getMessage(),
+        }
+        fields.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
+        if record.exc_info and record.exc_info[0]:
+            fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        return msgspec.json.encode(redacted(fields), enc_hook=str).decode()
+
+
+def redacted(value: object) -> object:
+    """Return `value` with everything blanked that a mapping keeps under the name of a secret."""
+    if isinstance(value, Mapping):
+        return {str(key): HIDDEN if _SECRET.search(str(key)) else redacted(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redacted(item) for item in value]
+    return value
+
+
+def open_journal(file: Path) -> logging.Handler:
+    """Send records from INFO on to `file`, warnings to stderr too. Return the file's handler, to be closed."""
+    written = logging.handlers.RotatingFileHandler(
+        file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True
+    )
+    written.setFormatter(JsonLines())
+    said = logging.StreamHandler(sys.stderr)
+    said.setLevel(logging.WARNING)
+    said.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[written, said])
+    return written

@@ -1,0 +1,226 @@
+"""The gateway as a program: startup, main loop, shutdown, and the exit codes a caller can rely on.
+
+The sockets listen before anything slow is begun, so a client that connects early waits instead of being refused. What
+can wait (reaping orphans, looking through model folders) happens after the first answers.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import psutil
+from aiohttp import web
+
+from app import __version__
+from app.config.paths import Paths, default_paths, guide_gguf
+from app.config.programs import child_environment
+from app.config.store import Settings
+from app.core.errors import EnvironmentFault, RoundhouseError
+from app.engine_store.catalogue import Catalogue
+from app.gateway.app import build_app
+from app.gateway.events import EventHub
+from app.gateway.instance import AlreadyRunning, Instance
+from app.gateway.journal import open_journal
+from app.gateway.launch import model_folders, policy_from
+from app.gateway.listen import Endpoint, bind
+from app.gateway.machine import MachineReader
+from app.gateway.metrics import Metrics
+from app.gateway.proxy import engine_session
+from app.gateway.services import SERVICES, Identity, Limits, Services
+from app.hub.library import Library
+from app.store.database import ChatStore
+from app.supervisor.pool import Folders, Supervisor
+from engines.api import Adapter
+from engines.registry import ADAPTERS
+
+log = logging.getLogger(__name__)
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_ALREADY_RUNNING = 3
+
+GRACE_S = 5.0
+"""How long answers in progress may go on after we are asked to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a gateway is started with."""
+
+    paths: Paths
+    settings: Settings
+    adapters: Mapping[str, Adapter]
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What a started gateway must end."""
+
+    services: Services
+    runner: web.AppRunner
+    stopped: asyncio.Event
+    background: asyncio.Task[None]
+
+
+def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] = ADAPTERS) -> int:
+    """Run until told to stop. Returns 0, 1 (could not start), 2 (usage) or 3 (another gateway is running)."""
+    if sys.argv[1:] if argv is None else argv:
+        return _say("usage: python -m app.gateway    (settings and environment say the rest)", EXIT_USAGE)
+    try:
+        paths = _created_paths()
+        with Instance(paths) as instance:
+            journal = open_journal(paths.logs / "gateway.jsonl")
+            settings = Settings(paths.settings_file)
+            try:
+                asyncio.run(serve(Setup(paths=paths, settings=settings, adapters=adapters, instance=instance)))
+            finally:
+                journal.close()
+    except AlreadyRunning as error:
+        return _say(str(error), EXIT_ALREADY_RUNNING)
+    except RoundhouseError as error:
+        return _say(f"{error} {error.hint}", EXIT_FAILED)
+    return 0
+
+
+async def serve(setup: Setup) -> None:
+    """Start, serve until a signal or a client says stop, end in good order."""
+    running = await startup(setup)
+    try:
+        await main_loop(running)
+    finally:
+        await shutdown(running)
+
+
+async def startup(setup: Setup) -> Running:
+    """Listen, then build everything, then tell clients where we are."""
+    endpoint = bind(setup.settings.text("gateway.host"), setup.settings.integer("gateway.port"))
+    stopped = asyncio.Event()
+    services = await _services(setup, endpoint, stopped)
+    runner = await opened(services, endpoint)
+    created_at = psutil.Process().create_time()
+    setup.instance.announce(url=endpoint.url, created_at=created_at, version=__version__)
+    _report(setup.settings, endpoint)
+    return Running(
+        services=services, runner=runner, stopped=stopped, background=asyncio.create_task(_settle_in(services))
+    )
+
+
+async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
+    """Answer requests on the endpoint's sockets; `cleanup()` of what is returned ends that, and the services with it."""
+    app = build_app(services)
+    app.on_shutdown.append(_end_engines)
+    app.on_cleanup.append(_close_stores)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=True,
+        keepalive_timeout=services.limits.head_s,
+        shutdown_timeout=1.0,  # seconds; by then every stream has had its last event
+    )
+    await runner.setup()
+    for listening in endpoint.sockets:
+        await web.SockSite(runner, listening).start()
+    return runner
+
+
+async def main_loop(running: Running) -> None:
+    """Wait until somebody wants us to stop."""
+    _on_signals(running.stopped)
+    await running.stopped.wait()
+    log.info("Stopping")
+
+
+async def shutdown(running: Running) -> None:
+    """Take no more requests, let answers finish for a while, stop the engines, close what is open."""
+    running.background.cancel()
+    await asyncio.gather(running.background, return_exceptions=True)
+    await running.runner.cleanup()
+
+
+async def _services(setup: Setup, endpoint: Endpoint, stopped: asyncio.Event) -> Services:
+    paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
+    folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
+    return Services(
+        settings=settings,
+        paths=paths,
+        adapters=setup.adapters,
+        supervisor=Supervisor(
+            setup.adapters, folders, policy_from(settings), events.publish, inherited=child_environment()
+        ),
+        library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf()),
+        catalogue=Catalogue(setup.adapters),
+        chats=await ChatStore.open(paths.database),
+        events=events,
+        metrics=Metrics(),
+        machine=MachineReader(),
+        http=engine_session(limits.connect_s),
+        identity=Identity(url=endpoint.url, token=setup.instance.token, started_at=time.time(), notice=endpoint.notice),
+        stop=stopped.set,
+        limits=limits,
+    )
+
+
+async def _settle_in(services: Services) -> None:
+    """Do what nobody waits for."""
+    try:
+        for notice in services.chats.notices:
+            services.events.publish(notice)
+        await services.supervisor.start()
+        await asyncio.to_thread(services.library.models)
+        await asyncio.to_thread(services.catalogue.list)
+    except RoundhouseError as error:
+        log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
+    except Exception:
+        log.exception("Settling in failed")
+
+
+async def _end_engines(app: web.Application) -> None:
+    """Give answers in progress some time, then stop the engines, which ends what is left with an error event."""
+    services = app[SERVICES]
+    supervisor = services.supervisor
+    supervisor.policy = msgspec.structs.replace(supervisor.policy, drain_s=min(GRACE_S, supervisor.policy.drain_s))
+    busy = [status.model for status in supervisor.statuses() if status.in_flight]
+    await asyncio.gather(*(supervisor.unload(model) for model in busy), return_exceptions=True)
+    services.events.close()
+    await supervisor.close()
+
+
+async def _close_stores(app: web.Application) -> None:
+    await app[SERVICES].http.close()
+    await app[SERVICES].chats.close()
+
+
+def _on_signals(stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":  # no loop.add_signal_handler there
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stopped.set))
+        else:
+            loop.add_signal_handler(number, stopped.set)
+
+
+def _created_paths() -> Paths:
+    paths = default_paths()
+    try:
+        paths.create()
+    except OSError as error:
+        raise EnvironmentFault(f"The folder {error.filename} cannot be made: {error.strerror}.") from error
+    return paths
+
+
+def _report(settings: Settings, endpoint: Endpoint) -> None:
+    log.info("Listening", extra={"url": endpoint.url, "version": __version__})
+    for problem in (*settings.problems, endpoint.notice):
+        if problem:
+            log.warning(problem)
+
+
+def _say(sentence: str, code: int) -> int:
+    sys.stderr.write(f"{sentence.strip()}\n")
+    return code

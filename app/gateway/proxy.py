@@ -1,0 +1,185 @@
+"""The hot path: hold a lease on the engine, send it the client's bytes, and pass its bytes back untouched.
+
+A stream never ends silently: if the engine dies in the middle, an error event follows what was sent. A client that goes
+away cancels this handler at whatever point it is, and leaving the `async with` blocks closes the engine's connection.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+import msgspec
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from app.core.errors import EngineFailed
+from app.gateway.engine_errors import in_openai_shape
+from app.gateway.faults import in_band
+from app.gateway.services import SERVICES, Services
+from app.gateway.watch import Outcome, Watch
+from app.supervisor.lease import Lease
+from app.supervisor.policy import LoadRequest
+
+log = logging.getLogger(__name__)
+
+_PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
+"""Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
+_EVENT_STREAM = "text/event-stream"
+_ERROR_STATUS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What to send to which engine: the route's path there, the client's body, and the name it has for the model."""
+
+    load: LoadRequest
+    path: str
+    body: bytes
+    model: str
+
+
+class EngineLost(Exception):
+    """The connection to the engine broke before it answered. `cause` says why, None if the engine seems to be alive."""
+
+    def __init__(self, cause: EngineFailed | None, *, was_connected: bool) -> None:
+        super().__init__()
+        self.cause = cause
+        self.was_connected = was_connected
+
+    @property
+    def may_repeat(self) -> bool:
+        """True if the request cannot be what killed the engine: it never had it, or it is alive."""
+        return not self.was_connected or self.cause is None
+
+
+def engine_session(connect_s: float) -> aiohttp.ClientSession:
+    """Return the HTTP session for engines.
+
+    Every request has a connection of its own: llama-server closes idle ones whenever it likes, which a request on its
+    way cannot tell from a crash, and each kept one occupies a thread there. Connecting on loopback takes 0.1 ms.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers={hdrs.ACCEPT_ENCODING: "identity"},
+    )
+
+
+async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    """Return the engine's answer. Raises EngineFailed or Unavailable while nothing has been sent to the client."""
+    try:
+        return await _attempt(request, ask, watch)
+    except EngineLost as lost:
+        if not lost.may_repeat:
+            raise _failed(lost.cause) from lost
+        log.info("Repeating a request whose engine had gone", extra={"model": ask.model})
+    try:
+        return await _attempt(request, ask, watch)
+    except EngineLost as lost:
+        raise _failed(lost.cause) from lost
+
+
+async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    services = request.app[SERVICES]
+    async with services.supervisor.lease(ask.load) as lease, await _sent(services, request, ask, lease) as upstream:
+        if upstream.status >= _ERROR_STATUS:
+            return await _refused(upstream, lease, watch)
+        if upstream.content_type == _EVENT_STREAM:
+            return await _streamed(request, upstream, lease, watch)
+        return await _whole(upstream, lease, watch)
+
+
+async def _sent(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
+    """Send the request and return the engine's answer once its head is there."""
+    body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
+    try:
+        return await services.http.post(lease.base_url + ask.path, data=body, headers=_headers(request, lease))
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise EngineLost(await lease.verdict(), was_connected=False) from None
+    except aiohttp.ClientError:
+        raise EngineLost(await lease.verdict(), was_connected=True) from None
+
+
+async def _streamed(
+    request: web.Request, upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch
+) -> web.StreamResponse:
+    response = web.StreamResponse(status=upstream.status, headers=_answer_headers(upstream.headers))
+    await response.prepare(request)
+    if await _pump(upstream, response, watch) and _is_complete(watch.tail):
+        watch.outcome = Outcome.OK
+    else:
+        watch.outcome = Outcome.ENGINE_FAILED
+        failed = _failed(await lease.verdict())
+        log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
+        # What was sent may end in the middle of an event; the empty line ends that one first.
+        await response.write((b"" if watch.tail.endswith(b"\n\n") else b"\n\n") + in_band(failed))
+    await response.write_eof()
+    return response
+
+
+async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, watch: Watch) -> bool:
+    """Pass everything on; return whether the engine ended its answer in good order."""
+    content = upstream.content
+    while True:
+        try:
+            chunk = await content.readany()
+        except (aiohttp.ClientError, ConnectionError):
+            return False
+        if not chunk:
+            return True
+        watch.saw(chunk)
+        await response.write(chunk)
+
+
+async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> web.Response:
+    body = await _read(upstream, lease)
+    watch.whole(body)
+    watch.outcome = Outcome.OK
+    return web.Response(status=upstream.status, body=body, headers=_answer_headers(upstream.headers))
+
+
+async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> web.Response:
+    body = in_openai_shape(await _read(upstream, lease), upstream.status)
+    watch.outcome = Outcome.REFUSED
+    return web.Response(status=upstream.status, body=body, content_type="application/json")
+
+
+async def _read(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
+    try:
+        return await upstream.read()
+    except (aiohttp.ClientError, ConnectionError):
+        raise _failed(await lease.verdict()) from None
+
+
+def with_model(body: bytes, name: str) -> bytes:
+    """Return the JSON body with another value for `model`; every other value keeps its bytes."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
+    return msgspec.json.encode(fields)
+
+
+def _failed(cause: EngineFailed | None) -> EngineFailed:
+    return cause or EngineFailed(
+        "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
+    )
+
+
+def _is_complete(tail: bytes) -> bool:
+    """Tell whether a stream said that it was over. An engine's own error event says so too."""
+    return tail.rstrip().endswith(b"[DONE]") or b'data: {"error"' in tail
+
+
+def _headers(request: web.Request, lease: Lease) -> CIMultiDict[str]:
+    headers = CIMultiDict({name: request.headers[name] for name in _PASSED_ON if name in request.headers})
+    headers[hdrs.AUTHORIZATION] = f"Bearer {lease.key}"
+    headers[hdrs.CONTENT_TYPE] = "application/json"
+    return headers
+
+
+def _answer_headers(upstream: Mapping[str, str]) -> CIMultiDict[str]:
+    headers = CIMultiDict({hdrs.CACHE_CONTROL: "no-store"})
+    headers[hdrs.CONTENT_TYPE] = upstream.get(hdrs.CONTENT_TYPE, "application/json")
+    return headers
