@@ -1,0 +1,52 @@
+"""What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
+
+from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="llama.cpp",
+    name="llama.cpp",
+    licence="MIT",
+    homepage="https://github.com/ggml-org/llama.cpp",
+    family=Family.VENV_WORKER,
+    formats=frozenset({ModelFormat.GGUF}),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.EMBEDDINGS: "/v1/embeddings",
+        Route.RESPONSES: "/v1/responses",
+        Route.MESSAGES: "/v1/messages",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
+        Route.RERANK: "/v1/rerank",
+        Route.INFILL: "/infill",
+        Route.TOKENIZE: "/tokenize",
+        Route.DETOKENIZE: "/detokenize",
+        Route.APPLY_TEMPLATE: "/apply-template",
+    },
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.JSON_SCHEMA,
+            Feature.GRAMMAR,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.KV_QUANT,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.PROGRESS,
+            Feature.API_KEY,
+            Feature.PORT_ZERO,
+        }
+    ),
+    platforms=frozenset({"linux", "darwin", "win32"}),
+    accelerators=("metal", "cpu"),
+    verified=(
+        "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
+        "counts, templates, embeddings with an embedding task, a quantised KV cache, damaged and missing files, a "
+        "taken port, stopping while loading and while answering, and dying with its parent."
+    ),
+    unverified=(
+        "Not run yet on macOS (Metal), Windows or ARM; images, LoRA adapters and reranking have not been tried with a "
+        "real model. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed while a model "
+        "loads leaves the engine running until the load ends."
+    ),
+)

@@ -1,0 +1,184 @@
+"""The adapter for llama.cpp through xllamacpp: options in, one worker process out.
+
+Options travel as parameters, not flags, so there is no flag list to trust; what these parameters cannot express is
+refused with a sentence rather than dropped.
+"""
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engines import worker_base
+from engines.api import (
+    Descriptor,
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LogEvent,
+    ModelSource,
+    Net,
+    ProcessSpec,
+    Readiness,
+    SoftStop,
+    Stop,
+)
+from engines.llama_cpp import failures, log
+from engines.llama_cpp.descriptor import DESCRIPTOR
+
+PACKAGE = "xllamacpp"
+KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""What llama.cpp accepts for its KV cache."""
+TASKS = ("chat", "embed", "rerank")
+_REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
+"""Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
+_SLEEPING_THREADS = {"OMP_WAIT_POLICY": "passive"}
+"""Let OpenMP's threads sleep instead of spin while they wait for each other.
+
+Measured on two cores with one other busy program, 0.5 G parameters in F32: 17 instead of 5 tokens/s. A desktop has such
+programs; alone on the machine, only models of a few million parameters notice (2,400 instead of 5,800 tokens/s).
+"""
+_DEVICES_TIMEOUT_S = 20.0
+
+_REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
+    (lambda o: o.task not in TASKS, "llama.cpp knows the tasks chat, embed and rerank."),
+    (lambda o: o.kv_type not in {None, *KV_TYPES}, f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}."),
+    (
+        lambda o: o.flash_attention is False and o.kv_type in KV_TYPES[3:],
+        "A quantised KV cache needs flash attention in llama.cpp.",
+    ),
+    (lambda o: o.slots < 1, "A model needs at least one slot."),
+    (lambda o: o.context is not None and o.context < 1, "A context holds at least one token."),
+    (lambda o: o.tensor_parallel > 1, "This build of llama.cpp does not split tensors across devices."),
+    (lambda o: o.pipeline_parallel > 1, "This build of llama.cpp does not split a model across processes."),
+    (lambda o: bool(o.device_ids or o.split_ratio), "Choosing devices for llama.cpp is not possible yet."),
+    (lambda o: o.gpu_memory_fraction is not None, "llama.cpp takes a number of GPU layers, not a share of GPU memory."),
+    (lambda o: o.cpu_moe_layers is not None, "Keeping experts in system memory is not possible yet."),
+    (lambda o: o.draft is not None, "Draft models are not possible with llama.cpp yet."),
+    (lambda o: bool(o.lora), "LoRA adapters are not possible with llama.cpp yet."),
+    (lambda o: bool(o.extra_args), "This llama.cpp is run without a command line, so it takes no extra arguments."),
+)
+
+
+class LlamaCpp:
+    """`engines.api.Adapter` for llama.cpp."""
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What llama.cpp is."""
+        return DESCRIPTOR
+
+    def probe(self) -> Installation | Failure:
+        """Find xllamacpp in this environment by its metadata; nothing native is loaded here."""
+        try:
+            version = importlib.metadata.version(PACKAGE)
+        except importlib.metadata.PackageNotFoundError:
+            return Failure(
+                kind=FailureKind.NOT_INSTALLED,
+                sentence="llama.cpp is missing from this installation.",
+                hint="Install Roundhouse again; it brings llama.cpp along.",
+            )
+        return Installation(engine=DESCRIPTOR.id, version=version, backend=_backend(), python=Path(sys.executable))
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
+        if model.format not in DESCRIPTOR.formats:
+            raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
+        for is_refused, sentence in _REFUSED:
+            if is_refused(options):
+                raise ValueError(sentence)
+        worker = ProcessSpec(
+            role="server",
+            argv=worker_argv(found),
+            env={
+                worker_base.CONFIG_VARIABLE: _config(model, options, net, found),
+                **_REPORT_LOAD,
+                **_SLEEPING_THREADS,
+                **options.extra_env,
+            },
+            secrets={worker_base.KEY_VARIABLE: net.key},
+            stdin_lifeline=True,
+        )
+        return LaunchPlan(
+            processes=(worker,),
+            base_url=f"http://{_bracketed(net.host)}:{net.port}",
+            served_name=model.name,
+            readiness=Readiness(),
+            # Windows has no SIGTERM that a process could tell from a kill; the worker ends with its standard input.
+            stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+            context=options.context,
+            slots=options.slots,
+        )
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a line of the worker or of llama.cpp means."""
+        return log.read(line)
+
+    def classify_exit(self, end: Exit) -> Failure:
+        """Name the cause of an end that was not asked for."""
+        return failures.classify(end)
+
+
+ADAPTER = LlamaCpp()
+
+
+def worker_argv(found: Installation, *arguments: str) -> tuple[str, ...]:
+    """Return the command that starts the worker: the one place to change for a frozen application.
+
+    `-P` keeps the folder it happens to be started in off the import path.
+    """
+    if found.python is None:
+        raise ValueError("This installation of llama.cpp has no Python to run it.")
+    return (str(found.python), "-P", "-m", "engines.llama_cpp.worker", *arguments)
+
+
+def ask_devices(found: Installation) -> tuple[str, ...]:
+    """Ask a short-lived child which devices llama.cpp can use; empty when it cannot say. Takes up to 20 s."""
+    try:
+        asked = subprocess.run(
+            worker_argv(found, "--devices"), capture_output=True, text=True, timeout=_DEVICES_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    lines = [line for line in asked.stdout.splitlines() if line.startswith('{"event": "devices"')]
+    return tuple(json.loads(lines[-1])["names"]) if lines else ()
+
+
+def _backend() -> str:
+    """Return what the wheel of this platform was built for: Metal comes with the Apple silicon wheel, else the CPU."""
+    import platform  # noqa: PLC0415 -- only asked when probing
+
+    return "metal" if sys.platform == "darwin" and platform.machine() == "arm64" else "cpu"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> str:
+    return json.dumps(
+        {
+            "model": str(model.path),
+            "alias": model.name,
+            "host": net.host,
+            "port": net.port,
+            "context": options.context,
+            "slots": options.slots,
+            "threads": options.threads,
+            "gpu_layers": options.gpu_layers,
+            # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
+            "fit": found.backend != "cpu",
+            "kv_type": options.kv_type,
+            "flash_attention": options.flash_attention,
+            "batch": options.max_batch_tokens,
+            "projector": str(options.projector) if options.projector else None,
+            "chat_template": options.chat_template,
+            "prefix_cache": options.prefix_cache,
+            "task": options.task,
+        }
+    )

@@ -1,0 +1,119 @@
+"""What llama.cpp's log lines mean, as data: one pattern per row, checked against recorded runs of the pinned build."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from engines.api import BufferAllocated, ContextSet, FailureKind, LogEvent, Progress, Suspicion
+from engines.worker_log import read_worker_line
+
+MIB = 1024 * 1024
+
+_CHILD_STATE = "cmd_child_to_router:state:"
+"""How llama.cpp prefixes the JSON of its load progress."""
+
+_STAGES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"loaded meta data with \d+ key-value pairs"), "Reading the model's description"),
+    (re.compile(r"loading model tensors"), "Reading weights"),
+    (re.compile(r"constructing llama_context"), "Preparing the context"),
+    (re.compile(r"warming up the model"), "Warming up"),
+    (re.compile(r"srv\s+init: model loaded"), "Ready"),
+)
+
+_PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "output", "RS": "recurrent"}
+_BUFFER = re.compile(r"\s(?P<device>\S+)\s+(?P<purpose>model|KV|compute|output|RS) buffer size =\s+(?P<mib>[\d.]+) MiB")
+_CONTEXT = re.compile(r"initializing, n_slots = (?P<slots>\d+), n_ctx_slot = (?P<tokens>\d+)")
+
+_SUSPICIONS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        (FailureKind.PORT_IN_USE, r"couldn't bind HTTP server socket|address already in use"),
+        (FailureKind.OUT_OF_GPU_MEMORY, r"(cuda|hip)Malloc failed|ErrorOutOfDeviceMemory|CUDA.*out of memory"),
+        (FailureKind.OUT_OF_GPU_MEMORY, r"kIOGPUCommandBufferCallbackErrorOutOfMemory"),
+        (FailureKind.CONTEXT_TOO_LARGE, r"failed to allocate buffer for (kv|rs) cache|failed to allocate compute"),
+        (FailureKind.OUT_OF_MEMORY, r"(unable|failed) to allocate .*buffer|insufficient memory|std::bad_alloc"),
+        (FailureKind.OUT_OF_MEMORY, r"ErrorOutOfHostMemory"),
+        (FailureKind.MODEL_UNSUPPORTED, r"unknown model architecture|unknown (pre-)?tokenizer"),
+        (FailureKind.MODEL_UNSUPPORTED, r"GGUF file is version \d+ but this software"),
+        (FailureKind.MODEL_NOT_FOUND, r"failed to open GGUF file|no such file or directory"),
+        (FailureKind.MODEL_CORRUPT, r"invalid magic|not within the file bounds|wrong number of tensors"),
+        (FailureKind.MODEL_CORRUPT, r"gguf_init_from_\w+: (failed|invalid|encountered|duplicate|tensor)"),
+        (FailureKind.MODEL_CORRUPT, r"error loading model.*(tensor '.*' not found|key not found|wrong shape)"),
+        (FailureKind.BAD_TEMPLATE, r"chat template parsing error|failed to initialize chat template"),
+        (FailureKind.BAD_FLAG, r"quantized V cache requires flash_attn"),
+        (FailureKind.BACKEND_CRASH, r"GGML_ASSERT\(|CUDA error|ROCm error|ggml_(vulkan|metal)\S* error"),
+    )
+)
+_RECOVERABLE = re.compile(r"retrying without")
+"""llama.cpp reports an allocation it then does without; that ends nothing."""
+
+
+class _Loading(msgspec.Struct):
+    stages: list[str] = []
+    current: str = ""
+    value: float = 0.0
+
+
+class _ChildState(msgspec.Struct):
+    state: str
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_STAGE_NAMES = {
+    "text_model": "Reading weights",
+    "mmproj_model": "Reading the projector",
+    "spec_model": "Reading the draft",
+}
+
+
+def read(line: str) -> Sequence[LogEvent]:
+    """Return what a line means; most mean nothing."""
+    if line.startswith(_CHILD_STATE):
+        return _read_child_state(line.removeprefix(_CHILD_STATE))
+    said = read_worker_line(line)
+    if said is not None:
+        return said
+    return [event for event in (reader(line) for reader in _READERS) if event is not None]
+
+
+def _read_child_state(text: str) -> Sequence[LogEvent]:
+    """Turn one state of llama.cpp into progress; several stages (text, projector) share the whole evenly."""
+    try:
+        child = msgspec.json.decode(text, type=_ChildState)
+        if child.state != "loading":
+            return ()
+        loading = msgspec.json.decode(child.payload, type=_Loading)
+    except msgspec.DecodeError:
+        return ()
+    done = loading.stages.index(loading.current) if loading.current in loading.stages else 0
+    fraction = min(1.0, (done + max(0.0, loading.value)) / max(1, len(loading.stages)))
+    return (Progress(stage=_STAGE_NAMES.get(loading.current, "Reading weights"), fraction=fraction),)
+
+
+def _read_buffer(line: str) -> LogEvent | None:
+    found = _BUFFER.search(line)
+    if found is None:
+        return None
+    size = round(float(found["mib"]) * MIB)
+    return BufferAllocated(device=found["device"], purpose=_PURPOSES[found["purpose"]], size_bytes=size)
+
+
+def _read_context(line: str) -> LogEvent | None:
+    found = _CONTEXT.search(line)
+    return ContextSet(tokens=int(found["tokens"]), slots=int(found["slots"])) if found else None
+
+
+def _read_stage(line: str) -> LogEvent | None:
+    stage = next((stage for pattern, stage in _STAGES if pattern.search(line)), None)
+    return Progress(stage=stage) if stage else None
+
+
+def _read_suspicion(line: str) -> LogEvent | None:
+    if _RECOVERABLE.search(line):
+        return None
+    kind = next((kind for kind, pattern in _SUSPICIONS if pattern.search(line)), None)
+    return Suspicion(kind=kind, line=line.strip()) if kind else None
+
+
+_READERS: tuple[Callable[[str], LogEvent | None], ...] = (_read_buffer, _read_context, _read_stage, _read_suspicion)

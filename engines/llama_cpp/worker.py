@@ -1,0 +1,136 @@
+"""llama.cpp's own HTTP server in a process of its own: `python -m engines.llama_cpp.worker`.
+
+xllamacpp starts the native C++ server, routes unchanged; nothing of Python is in a request's way. The constructor keeps
+the interpreter lock until the model is loaded, which is why signals keep their default action (see `worker_base`).
+"""
+
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from engines import worker_base
+
+CACHE_RAM_MIB = 512
+"""Prompt cache in system memory. llama.cpp's own default is 8 GiB, which a desktop has not to spare."""
+SPARE_HTTP_THREADS = 16
+"""A waiting request holds a thread; beyond one per slot these keep /health and queued requests answered."""
+LOG_LEVEL = 4
+"""The level at which llama.cpp names its buffers and its real context; prompts are not written at it."""
+NOBODY = "https://nobody.invalid"
+"""The one origin allowed: only the gateway talks to an engine, and it sends no Origin."""
+
+
+def main() -> None:
+    """Serve as the environment says; with `--devices`, list the devices as JSON and end."""
+    if "--devices" in sys.argv[1:]:
+        print_devices()
+        return
+    worker_base.run(serve)
+
+
+def serve(launch: worker_base.Launch) -> None:
+    """Load the model and answer requests until the process is ended. Raises RuntimeError when llama.cpp refuses."""
+    worker_base.emit("progress", stage="Starting llama.cpp")
+    import xllamacpp  # noqa: PLC0415 -- 100 MB of native code: the lifeline must hold before it loads
+
+    server = xllamacpp.Server(parameters(xllamacpp, launch))
+    worker_base.emit("listening", port=int(server.listening_address.rpartition(":")[2]))
+    worker_base.emit("ready")
+    threading.Event().wait()
+
+
+def parameters(xllamacpp: Any, launch: worker_base.Launch) -> Any:  # noqa: ANN401 -- the wheel has no type information
+    """Return llama.cpp's parameters for a launch. Raises KeyError, TypeError or ValueError for a bad configuration."""
+    config = launch.config
+    params = xllamacpp.CommonParams()
+    params.model.path = config["model"]
+    params.model_alias = {config["alias"]}
+    _close_doors(params, launch.key)
+    params.hostnames = [config["host"]]
+    params.port = config["port"]
+    params.verbosity = LOG_LEVEL
+    _size(params, config)
+    _tune(xllamacpp, params, config)
+    _set_task(xllamacpp, params, config)
+    return params
+
+
+def _close_doors(params: Any, key: str) -> None:  # noqa: ANN401 -- the wheel has no type information
+    """Leave open only what the gateway needs: no pages, no tools, no downloads, no origins, nothing without the key."""
+    params.api_keys = [key]
+    params.cors_origins = NOBODY
+    params.cors_origins_explicit = True
+    params.cors_credentials = False
+    params.ui = False
+    params.ui_mcp_proxy = False
+    params.server_tools = []
+    params.offline = True
+    params.endpoint_props = False
+    params.endpoint_slots = True
+    params.endpoint_metrics = True
+
+
+def _size(params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- the wheel has no type information
+    """Set slots and context. llama.cpp divides `n_ctx` evenly among the slots, so each gets the context asked for."""
+    slots = config["slots"]
+    params.n_parallel = slots
+    params.n_ctx = (config["context"] or 0) * slots
+    params.kv_unified = False
+    params.n_threads_http = slots + SPARE_HTTP_THREADS
+    params.cache_ram_mib = CACHE_RAM_MIB if config["prefix_cache"] else 0
+    params.cache_prompt = config["prefix_cache"]
+    if config["threads"]:
+        params.cpuparams.n_threads = config["threads"]
+        params.cpuparams_batch.n_threads = config["threads"]
+    params.fit_params = config["fit"]
+    if config["gpu_layers"] is not None:
+        params.n_gpu_layers = config["gpu_layers"]
+
+
+def _tune(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
+    if config["kv_type"]:
+        kind = xllamacpp.ggml_type[f"GGML_TYPE_{config['kv_type'].upper()}"]
+        params.cache_type_k = kind
+        params.cache_type_v = kind
+    if config["flash_attention"] is not None:
+        state = "ENABLED" if config["flash_attention"] else "DISABLED"
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type[f"LLAMA_FLASH_ATTN_TYPE_{state}"]
+    if config["batch"]:
+        params.n_batch = config["batch"]
+    if config["projector"]:
+        params.mmproj.path = config["projector"]
+    if config["chat_template"]:
+        params.chat_template = config["chat_template"]
+
+
+def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
+    """Switch on embeddings only for the tasks that need them.
+
+    llama.cpp could generate and embed at once, but then computes logits for every prompt token and takes no prompt
+    longer than one physical batch: a chat model would pay for what it is hardly asked for.
+    """
+    if config["task"] == "chat":
+        return
+    params.embedding = True
+    batch = config["batch"] or config["context"] or params.n_batch
+    params.n_batch = batch
+    params.n_ubatch = batch  # an input to embed must fit in one physical batch
+    if config["task"] == "rerank":
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
+
+
+def print_devices() -> None:
+    """Write the names of the devices llama.cpp can use, one event."""
+    import xllamacpp  # noqa: PLC0415 -- as in `serve`
+
+    worker_base.emit("devices", names=[f"{device['name']} ({device['description']})" for device in _devices(xllamacpp)])
+
+
+def _devices(xllamacpp: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- the wheel has no type information
+    found: list[dict[str, Any]] = xllamacpp.get_device_info()
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Every engine this build knows: one line each. An adapter is imported when it is first asked for."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+from engines.api import Adapter
+
+_MODULES = MappingProxyType(
+    {
+        "llama.cpp": "engines.llama_cpp.launch",
+    }
+)
+"""Engine id -> module with a module-level `ADAPTER`."""
+
+
+class _LazyAdapters(Mapping[str, Adapter]):
+    """Engine ids to adapters; looking one up imports it, listing the ids does not."""
+
+    def __getitem__(self, engine: str) -> Adapter:
+        adapter: Adapter = import_module(_MODULES[engine]).ADAPTER
+        return adapter
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+ADAPTERS: Mapping[str, Adapter] = _LazyAdapters()
