@@ -52,12 +52,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine that takes up room. `last_used` is monotonic."""
+    """One engine that takes up room. While it loads it is neither idle nor busy. `last_used` is monotonic."""
 
     model: str
-    is_idle: bool
-    is_leaving: bool
     last_used: float
+    is_idle: bool = False
+    is_busy: bool = False
+    is_leaving: bool = False
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +89,7 @@ def evict(needed: int, running: Sequence[Seat], limit: int) -> list[str]:
     return [seat.model for seat in idle[: max(0, missing)]]
 
 
-def schedule(
-    waiting: Sequence[Waiting], running: Sequence[Seat], *, now: float, policy: Policy
-) -> list[Grant | Evict]:
+def schedule(waiting: Sequence[Waiting], running: Sequence[Seat], *, now: float, policy: Policy) -> list[Grant | Evict]:
     """Give free room in the order of asking; for the rest, say who makes room. First come, first served."""
     free = max(0, policy.max_loaded - len(running))
     granted, queued = waiting[:free], waiting[free:]
@@ -100,13 +99,13 @@ def schedule(
     effects += [Evict(model=victim) for victim in victims]
     leaving = sum(seat.is_leaving for seat in running) + len(victims)
     overdue = [load for load in queued[leaving:] if now - load.since >= policy.patience_s]
-    busy = sorted((s for s in running if not s.is_idle and not s.is_leaving), key=lambda seat: seat.last_used)
+    busy = sorted((seat for seat in running if seat.is_busy), key=lambda seat: seat.last_used)
     effects += [Evict(model=seat.model, drain=True) for seat in busy[: len(overdue)]]
     return effects
 
 
 def _just_granted(load: Waiting, now: float) -> Seat:
-    return Seat(model=load.model, is_idle=False, is_leaving=False, last_used=now)
+    return Seat(model=load.model, last_used=now)
 
 
 def next_overdue(waiting: Sequence[Waiting], policy: Policy) -> float | None:

@@ -1,0 +1,115 @@
+"""One engine process and the three threads that serve it.
+
+One thread per pipe, so that it never blocks on writing, and one that waits for its end. Everything they learn is handed
+to the event loop.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from app.supervisor.logs import EngineLog, Lines, Redactor
+from engines.api import LogEvent, ProcessSpec, SoftStop
+
+if sys.platform == "win32":
+    from app.supervisor.windows import Group, kill_leader_group
+else:
+    from app.supervisor.posix import Group, kill_leader_group
+
+__all__ = ["Child", "Heard", "Ways", "kill_leader_group"]
+
+_CHUNK = 1 << 16
+_LAST_WORDS_S = 2.0
+"""How long the pipes may stay open after the end: something it started elsewhere may have inherited them."""
+_HAND_OVER_S = 1.0
+"""How long a flood waits for the event loop before it goes on reading regardless."""
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines from one pipe, and what they mean to the engine's adapter. `at` is Unix seconds."""
+
+    stream: str
+    lines: Sequence[str]
+    events: Sequence[LogEvent]
+    at: float
+
+
+class Ways(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to what a child says. `read_log` and `redactor` run in its threads, the other two in the loop."""
+
+    log: EngineLog
+    redactor: Redactor
+    read_log: Callable[[str], Sequence[LogEvent]]
+    hear: Callable[[Heard], None]
+    ended: Callable[["Child", int], None]
+
+
+class Child:
+    """A started process. Make it in the event loop's thread; raises OSError when it cannot be started."""
+
+    def __init__(self, spec: ProcessSpec, *, env: Mapping[str, str], cwd: Path, prefix: str, ways: Ways) -> None:
+        self.role = spec.role
+        self._group = Group(spec.argv, env=env, cwd=cwd, has_lifeline=spec.stdin_lifeline)
+        self._loop = asyncio.get_running_loop()
+        self._prefix = prefix
+        self._ways = ways
+        self._readers = [self._thread(self._drain, stream, pipe) for stream, pipe in self._group.pipes.items()]
+        self._thread(self._wait)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._group.pid
+
+    def ask(self, how: SoftStop) -> None:
+        """Ask it to end in its own time."""
+        self._group.ask(how)
+
+    def kill(self) -> None:
+        """Kill it and all it started; harmless when it has ended."""
+        self._group.kill()
+
+    def _thread(self, target: Callable[..., None], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=target, args=arguments, daemon=True, name=f"engine-{self.role}")
+        thread.start()
+        return thread
+
+    def _drain(self, stream: str, pipe: IO[bytes]) -> None:
+        lines = Lines()
+        with pipe:
+            while data := pipe.read(_CHUNK):
+                self._pass_on(stream, lines.feed(data))
+        self._pass_on(stream, lines.end())
+
+    def _pass_on(self, stream: str, raw: Sequence[str]) -> None:
+        if not raw:
+            return
+        clean = [self._ways.redactor.clean(line) for line in raw]
+        events = [event for line in clean for event in self._ways.read_log(line)]
+        lines = [self._prefix + line for line in clean]
+        self._ways.log.file(lines)
+        heard = Heard(stream=stream, lines=lines, events=events, at=time.time())
+        taken = threading.Event()
+        self._in_loop(self._ways.hear, heard)
+        if self._in_loop(taken.set):
+            taken.wait(_HAND_OVER_S)
+
+    def _wait(self) -> None:
+        code = self._group.wait()
+        for reader in self._readers:
+            reader.join(_LAST_WORDS_S)
+        self._group.let_go()
+        self._in_loop(self._ways.ended, self, code)
+
+    def _in_loop(self, call: Callable[..., None], *arguments: object) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            return False
+        return True

@@ -1,0 +1,279 @@
+"""The half of an engine's state machine that goes down: stopping, failing, backing off, and what falls due.
+
+`Machine` adds the half that comes up. It is one machine in two files: the state, the timers and the rules they share
+are here.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import StrEnum
+
+from app.core.engines import TRANSITIONS, EngineState
+from app.core.errors import Bug
+from app.supervisor import messages as m
+from app.supervisor.policy import NOT_BY_ITSELF, LoadRequest, Policy, back_off, recent
+from engines.api import Failure, FailureKind, Readiness, Stop
+
+_S = EngineState
+
+PORT_TRIES = 3
+KILL_S = 10.0
+"""A killed process that is still there after this long hangs in the kernel: nothing more can be done here."""
+
+COMING_UP = frozenset({_S.STARTING, _S.LOADING})
+
+
+class Timer(StrEnum):
+    """What can fall due."""
+
+    STALL = "stall"
+    HARD = "hard"
+    IDLE = "idle"
+    DRAIN = "drain"
+    GRACE = "grace"
+    GONE = "gone"
+    RETRY = "retry"
+
+
+class Ending(ABC):
+    """The state of one engine, and how it ends. `timers` holds monotonic times."""
+
+    def __init__(self, policy: Callable[[], Policy]) -> None:
+        self.state = _S.STOPPED
+        self.run = 0
+        self.request: LoadRequest | None = None
+        self.failure: Failure | None = None
+        self.in_flight = 0
+        self.last_used = 0.0
+        self.restarts: list[float] = []
+        self.timers: dict[Timer, float] = {}
+        self.waiters: dict[int, m.Ask] = {}
+        self.later: list[m.Ask] = []
+        self.stoppers: list[int] = []
+        self._policy = policy
+        self._fingerprint: tuple[int, ...] = ()
+        self._failed_at = 0.0
+        self._stall_s = Readiness.stall_s
+        self._grace_s = Stop.grace_s
+        self._is_launched = False
+        self._is_closed = False
+        self._verdict: Failure | None = None
+        self._port_tries = 0
+        self._called_off = m.Reason.UNLOADED
+        self._effects: list[m.Effect] = []
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` is due next."""
+        return min(self.timers.values(), default=None)
+
+    @property
+    def awaits_room(self) -> bool:
+        """Whether a load is wanted and has not been let in."""
+        return self.state is _S.STARTING and not self._is_launched
+
+    @abstractmethod
+    def _ask(self, ask: m.Ask, now: float) -> None:
+        """Take in somebody who wants the model ready."""
+
+    def _move(self, to: EngineState) -> None:
+        if to not in TRANSITIONS[self.state]:
+            raise Bug(f"An engine went from {self.state} to {to}.", hint="Please report this with the log.")
+        self.state = to
+
+    def _answer(self, ticket: int, outcome: m.Outcome) -> None:
+        if ticket:
+            self._effects.append(m.Answer(ticket=ticket, outcome=outcome))
+
+    def _answer_waiters(self, outcome: m.Outcome) -> None:
+        waiters, self.waiters = self.waiters, {}
+        for ticket in waiters:
+            self._answer(ticket, outcome)
+
+    def _tell_stoppers(self) -> None:
+        stoppers, self.stoppers = self.stoppers, []
+        for ticket in stoppers:
+            self._answer(ticket, m.Told())
+
+    def _turn_away_later(self, reason: m.Reason) -> None:
+        asks, self.later = self.later, []
+        for ask in asks:
+            self._answer(ask.ticket, m.TurnedAway(reason=reason))
+
+    def _reconsider(self, now: float) -> None:
+        asks, self.later = self.later, []
+        for ask in asks:
+            self._ask(ask, now)
+
+    def _enter(self) -> None:
+        self.failure = None
+        self.run += 1
+        self._move(_S.STARTING)
+        self._effects.append(m.EnterRoom(run=self.run))
+
+    def _launch(self, now: float) -> None:
+        if self.request is None:
+            raise Bug("An engine was to start without a model.")
+        self._is_launched = True
+        self._grace_s = Stop.grace_s
+        self.timers = {Timer.HARD: now + (self._policy().hard_s or Readiness.hard_s)}
+        self._effects.append(m.Launch(run=self.run, request=self.request))
+
+    def _arm_idle(self) -> None:
+        self.timers.pop(Timer.IDLE, None)
+        idle_s = self._policy().idle_s
+        if self.state is _S.READY and not self.in_flight and idle_s > 0:
+            self.timers[Timer.IDLE] = self.last_used + idle_s
+
+    def _stop(self, stop: m.Stop, now: float) -> None:
+        if stop.how in {m.How.IF_IDLE, m.How.YIELD}:
+            self._make_room(stop.how, now)
+            self._answer(stop.ticket, m.Told())
+            return
+        self._is_closed = self._is_closed or stop.how is m.How.CLOSE
+        self._called_off = m.Reason.CLOSING if self._is_closed else m.Reason.UNLOADED
+        self._turn_away_later(self._called_off)
+        self.stoppers.append(stop.ticket)
+        if self.state in {_S.STOPPED, _S.FAILED, _S.BACKING_OFF}:
+            self._forget_failure()
+        else:
+            self._end(0.0 if stop.how in {m.How.NOW, m.How.CLOSE} else self._policy().drain_s, now)
+
+    def _make_room(self, how: m.How, now: float) -> None:
+        if self.state is _S.READY and (how is m.How.YIELD or not self.in_flight):
+            self._wind_down(math.inf, now)
+
+    def _forget_failure(self) -> None:
+        self.timers.clear()
+        self.failure = None
+        if self.state is not _S.STOPPED:
+            self._move(_S.STOPPED)
+        self._answer_waiters(m.TurnedAway(reason=self._called_off))
+        self._tell_stoppers()
+
+    def _end(self, drain_s: float, now: float) -> None:
+        if self.state is _S.STOPPING:
+            if not drain_s and Timer.GRACE in self.timers:
+                self._kill(now)
+        elif self.state is not _S.DRAINING:
+            self._wind_down(drain_s, now)
+        elif not drain_s:
+            self._ask_to_end(now)
+        else:
+            self.timers.setdefault(Timer.DRAIN, now + drain_s)
+
+    def _wind_down(self, drain_s: float, now: float) -> None:
+        if not self.in_flight or not drain_s:
+            self._ask_to_end(now)
+            return
+        self._move(_S.DRAINING)
+        self.timers = {} if math.isinf(drain_s) else {Timer.DRAIN: now + drain_s}
+
+    def _ask_to_end(self, now: float) -> None:
+        self._move(_S.STOPPING)
+        if not self._is_launched:
+            self._stopped(now)
+        elif not self._verdict:  # otherwise it is being killed already
+            self.timers = {Timer.GRACE: now + self._grace_s}
+            self._effects.append(m.AskToEnd(run=self.run))
+
+    def _kill(self, now: float) -> None:
+        self.timers = {Timer.GONE: now + KILL_S}
+        self._effects.append(m.Kill(run=self.run))
+
+    def _ended(self, ended: m.Ended, now: float) -> None:
+        if ended.run != self.run or not self._is_launched:
+            return
+        if self.state is _S.STOPPING:
+            self._stopped(now)
+        elif self._may_try_another_port(ended.failure):
+            self._port_tries += 1
+            self.run += 1
+            self._launch(now)
+        else:
+            self._fail(self._verdict or ended.failure, now)
+
+    def _may_try_another_port(self, failure: Failure) -> bool:
+        is_port = failure.kind is FailureKind.PORT_IN_USE and self.state in COMING_UP
+        return is_port and not self._verdict and self._port_tries < PORT_TRIES
+
+    def _stopped(self, now: float) -> None:
+        self._forget_run()
+        self._move(_S.STOPPED)
+        self._answer_waiters(m.TurnedAway(reason=self._called_off))
+        self._tell_stoppers()
+        self._called_off = m.Reason.UNLOADED
+        self._reconsider(now)
+
+    def _forget_run(self) -> None:
+        self._is_launched = False
+        self._verdict = None
+        self.timers.clear()
+        self.in_flight = 0
+        self._effects.append(m.LeaveRoom())
+
+    def _fail(self, failure: Failure, now: float) -> None:
+        starts_again = self._is_wanted() and failure.kind not in NOT_BY_ITSELF and not self._is_closed
+        self._forget_run()
+        self.failure, self._failed_at = failure, now
+        self._move(_S.FAILED)
+        self._answer_waiters(m.Refused(failure=failure))
+        self._tell_stoppers()
+        delay = back_off(self.restarts, now) if starts_again else None
+        if delay is not None:
+            self._back_off(delay, now)
+        self._reconsider(now)
+
+    def _is_wanted(self) -> bool:
+        return self.state is not _S.DRAINING and bool(self.waiters or self.in_flight)
+
+    def _back_off(self, delay: float, now: float) -> None:
+        due = max(now, self._failed_at + delay)
+        self.restarts = [*recent(self.restarts, now), due]
+        if due > now:
+            self._move(_S.BACKING_OFF)
+            self.timers[Timer.RETRY] = due
+        else:
+            self._enter()
+
+    def _fell_due(self, timer: Timer, now: float) -> None:
+        match timer:
+            case Timer.STALL:
+                self._give_up(_stalled(self._stall_s), now)
+            case Timer.HARD:
+                self._give_up(_TOO_SLOW, now)
+            case Timer.IDLE | Timer.DRAIN:
+                self._ask_to_end(now)
+            case Timer.GRACE:
+                self._kill(now)
+            case Timer.GONE:
+                self._effects.append(m.Abandon(run=self.run))
+                self._ended(m.Ended(run=self.run, failure=_UNKILLABLE), now)
+            case Timer.RETRY:
+                self._enter()
+
+    def _give_up(self, verdict: Failure, now: float) -> None:
+        self._verdict = verdict
+        self._kill(now)
+
+
+def _stalled(stall_s: float) -> Failure:
+    return Failure(
+        kind=FailureKind.STALLED,
+        sentence=f"The engine showed no sign of life for {stall_s:g} seconds while loading, so it was stopped.",
+        hint="Try again, or choose a smaller model; the engine's log may say what it was waiting for.",
+    )
+
+
+_TOO_SLOW = Failure(
+    kind=FailureKind.TOO_SLOW,
+    sentence="Loading took longer than allowed, so it was stopped.",
+    hint="Choose a smaller model, or keep the file on a faster disk.",
+)
+
+_UNKILLABLE = Failure(
+    kind=FailureKind.KILLED,
+    sentence="The engine did not end, even when it was killed.",
+    hint="Its driver may hang. Restart the computer if its memory does not come back.",
+)

@@ -1,0 +1,200 @@
+"""The life of one engine, pure: messages and the time go in, effects come out, and nothing else happens.
+
+`app.core.engines.TRANSITIONS` is the law, and `Ending._move` the only place that changes `state`. Whoever waits is
+answered by the time a settled state is entered. What the decisions are:
+
+- A lease takes the model as it runs; only an explicit `Ask` for other options, or a changed file, restarts it.
+- A failure that the same arguments would repeat is told again at once, until the file changed or somebody asks
+  explicitly. Other failures use up restarts (three in ten minutes); an explicit `Ask` starts counting afresh.
+- After a crash it starts again by itself only if somebody was waiting for it or being served by it.
+- Who asks while it stops is served by the next run. An explicit `Ask` for what is draining calls the draining off.
+- A taken port is tried again within the same load, up to three times, without failing it.
+- A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
+"""
+
+from typing import assert_never
+
+from app.core.engines import EngineState
+from app.supervisor import messages as m
+from app.supervisor.ending import COMING_UP, Ending, Timer
+from app.supervisor.policy import back_off
+from engines.api import NEVER_RETRY_UNCHANGED
+
+_S = EngineState
+
+
+class Machine(Ending):
+    """One engine's state. Read its attributes freely; change them only through `step` and `tick`."""
+
+    def tick(self, now: float) -> list[m.Effect]:
+        """Do what has fallen due."""
+        self._effects = []
+        while due := [timer for timer, at in self.timers.items() if at <= now]:
+            del self.timers[due[0]]
+            self._fell_due(due[0], now)
+        return self._effects
+
+    def step(self, message: m.Message, now: float) -> list[m.Effect]:
+        """Take in one message at a monotonic time."""
+        self._effects = []
+        match message:
+            case m.Ask():
+                self._ask(message, now)
+            case m.Leave(ticket=ticket):
+                self._leave(ticket, now)
+            case m.Release(run=run):
+                self._release(run, now)
+            case m.Stop():
+                self._stop(message, now)
+            case m.PolicyChanged():
+                self._arm_idle()
+            case _:
+                self._hear(message, now)
+        return self._effects
+
+    def _hear(self, news: m.News, now: float) -> None:
+        match news:
+            case m.RoomGranted(run=run):
+                self._room_granted(run, now)
+            case m.Started():
+                self._started(news, now)
+            case m.Alive(run=run):
+                self._alive(run, now)
+            case m.Ready(run=run):
+                self._ready(run, now)
+            case m.Ended():
+                self._ended(news, now)
+            case _:
+                assert_never(news)
+
+    def _ask(self, ask: m.Ask, now: float) -> None:
+        if self._is_closed:
+            self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.CLOSING))
+            return
+        match self.state:
+            case _S.STOPPED:
+                self._begin(ask)
+            case _S.FAILED:
+                self._ask_after_failure(ask, now)
+            case _S.BACKING_OFF:
+                self._ask_backing_off(ask)
+            case _S.STARTING | _S.LOADING | _S.READY | _S.SLEEPING if not self._fits(ask):
+                self._replace(ask, now)
+            case _S.READY:
+                self._serve(ask)
+            case _S.STARTING | _S.LOADING | _S.SLEEPING:
+                self.waiters[ask.ticket] = ask
+            case _S.DRAINING if ask.explicit and self._fits(ask):
+                self._call_off_draining(ask, now)
+            case _S.DRAINING | _S.STOPPING:
+                self.later.append(ask)
+            case _:
+                assert_never(self.state)
+
+    def _fits(self, ask: m.Ask) -> bool:
+        if self.request is None or ask.request.engine != self.request.engine:
+            return False
+        if ask.request.source != self.request.source:
+            return False
+        same = ask.request.options == self.request.options and ask.fingerprint == self._fingerprint
+        return same or not ask.explicit
+
+    def _begin(self, ask: m.Ask) -> None:
+        self.request, self._fingerprint = ask.request, ask.fingerprint
+        self.waiters[ask.ticket] = ask
+        self._port_tries = 0
+        self._enter()
+
+    def _serve(self, ask: m.Ask) -> None:
+        if not ask.holds:
+            self._answer(ask.ticket, m.Told())
+            return
+        self.in_flight += 1
+        self.timers.pop(Timer.IDLE, None)
+        self._answer(ask.ticket, m.Granted(run=self.run))
+
+    def _replace(self, ask: m.Ask, now: float) -> None:
+        self.later.append(ask)
+        self._called_off = m.Reason.REPLACED
+        self._wind_down(self._policy().drain_s, now)
+
+    def _ask_after_failure(self, ask: m.Ask, now: float) -> None:
+        unchanged = ask.request == self.request and ask.fingerprint == self._fingerprint
+        if ask.explicit or not unchanged or self.failure is None:
+            self.restarts.clear()
+            self._begin(ask)
+            return
+        delay = None if self.failure.kind in NEVER_RETRY_UNCHANGED else back_off(self.restarts, now)
+        if delay is None:
+            self._answer(ask.ticket, m.Refused(failure=self.failure))
+            return
+        self.waiters[ask.ticket] = ask
+        self._back_off(delay, now)
+
+    def _ask_backing_off(self, ask: m.Ask) -> None:
+        if not self._fits(ask):
+            self._answer_waiters(m.TurnedAway(reason=m.Reason.REPLACED))
+        elif not ask.explicit:
+            self.waiters[ask.ticket] = ask
+            return
+        self.timers.clear()
+        self.restarts.clear()
+        self._begin(ask)
+
+    def _call_off_draining(self, ask: m.Ask, now: float) -> None:
+        self._move(_S.READY)
+        self.timers.clear()
+        self._tell_stoppers()
+        self._serve(ask)
+        self._arm_idle()
+        self._reconsider(now)
+
+    def _leave(self, ticket: int, now: float) -> None:
+        self.waiters.pop(ticket, None)
+        self.later = [ask for ask in self.later if ask.ticket != ticket]
+        self.stoppers = [stopper for stopper in self.stoppers if stopper != ticket]
+        if self.awaits_room and not self.waiters:
+            self._wind_down(0.0, now)
+
+    def _room_granted(self, run: int, now: float) -> None:
+        if run == self.run and self.awaits_room:
+            self._launch(now)
+
+    def _started(self, started: m.Started, now: float) -> None:
+        if started.run != self.run:
+            return
+        self._grace_s = started.grace_s
+        if self.state not in COMING_UP or self._verdict:
+            return
+        if self.state is _S.STARTING:
+            self._move(_S.LOADING)
+        policy = self._policy()
+        self._stall_s = policy.stall_s or started.stall_s
+        self.timers[Timer.STALL] = now + self._stall_s
+        self.timers[Timer.HARD] = now + (policy.hard_s or started.hard_s)
+
+    def _alive(self, run: int, now: float) -> None:
+        if run == self.run and Timer.STALL in self.timers:
+            self.timers[Timer.STALL] = now + self._stall_s
+
+    def _ready(self, run: int, now: float) -> None:
+        if run != self.run or self.state is not _S.LOADING or self._verdict:
+            return
+        self._move(_S.READY)
+        self.timers.clear()
+        self.last_used = now
+        waiters, self.waiters = self.waiters, {}
+        for ask in waiters.values():
+            self._serve(ask)
+        self._arm_idle()
+
+    def _release(self, run: int, now: float) -> None:
+        if run != self.run or not self.in_flight:
+            return
+        self.in_flight -= 1
+        self.last_used = now
+        if self.in_flight:
+            return
+        if self.state is _S.DRAINING:
+            self._ask_to_end(now)
+        self._arm_idle()

@@ -1,0 +1,180 @@
+"""What an engine's owner is told, and what it then does: the two vocabularies of the state machine.
+
+A message that comes from a run of the engine carries that run's number: news of an earlier run is ignored. A ticket
+names one caller that waits for one answer.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from app.supervisor.policy import LoadRequest
+from engines.api import Failure
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody wants the model ready.
+
+    `explicit`: a person or program said "load it", so exactly these options count and an earlier failure does not.
+    `holds`: the caller takes a lease. `fingerprint` tells whether the model's file changed.
+    """
+
+    ticket: int
+    request: LoadRequest
+    explicit: bool = False
+    holds: bool = False
+    fingerprint: tuple[int, ...] = ()
+
+
+class Leave(msgspec.Struct, frozen=True, kw_only=True):
+    """A caller no longer waits."""
+
+    ticket: int
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease ended."""
+
+    run: int
+
+
+class How(StrEnum):
+    """How to stop. None of these is silent about a crash."""
+
+    DRAIN = "drain"
+    """Let requests in flight finish, for as long as the policy allows."""
+    YIELD = "yield"
+    """Let them finish however long they take, and take no new ones: another model waits for the room."""
+    IF_IDLE = "if_idle"
+    """Only if nothing is in flight."""
+    NOW = "now"
+    """Do not wait for requests; if it is already stopping, kill it."""
+    CLOSE = "close"
+    """As `NOW`, and never start again."""
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody wants the engine gone. `ticket` 0 wants no answer."""
+
+    how: How
+    ticket: int = 0
+
+
+class RoomGranted(msgspec.Struct, frozen=True, kw_only=True):
+    """There is room to load this model now."""
+
+    run: int
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """The processes exist. Times in seconds, as the engine's adapter wants them."""
+
+    run: int
+    stall_s: float
+    hard_s: float
+    grace_s: float
+
+
+class Alive(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life: a log line, progress, or use of the processor."""
+
+    run: int
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """It was seen to work."""
+
+    run: int
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """No process of this run is left, or none could be started. `failure` is what it would be if nobody asked."""
+
+    run: int
+    failure: Failure
+
+
+class PolicyChanged(msgspec.Struct, frozen=True):
+    """Times and limits may be others now."""
+
+
+News = RoomGranted | Started | Alive | Ready | Ended
+Message = Ask | Leave | Release | Stop | PolicyChanged | News
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller holds this run until it releases it."""
+
+    run: int
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What was asked for is so; the status says the rest."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine failed."""
+
+    failure: Failure
+
+
+class Reason(StrEnum):
+    """Why a waiter was sent away although nothing failed."""
+
+    UNLOADED = "unloaded"
+    REPLACED = "replaced"
+    CLOSING = "closing"
+
+
+class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):
+    """The load was called off."""
+
+    reason: Reason
+
+
+Outcome = Granted | Told | Refused | TurnedAway
+
+
+class EnterRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """Queue for room; answered with `RoomGranted`."""
+
+    run: int
+
+
+class LeaveRoom(msgspec.Struct, frozen=True):
+    """Give the room back, or leave the queue."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Start the processes; answered with `Started` or `Ended`."""
+
+    run: int
+    request: LoadRequest
+
+
+class AskToEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Soft stop; answered with `Ended`."""
+
+    run: int
+
+
+class Kill(msgspec.Struct, frozen=True, kw_only=True):
+    """Kill the process group; answered with `Ended`."""
+
+    run: int
+
+
+class Abandon(msgspec.Struct, frozen=True, kw_only=True):
+    """It survived being killed: watch it no longer, and leave its record for the next start."""
+
+    run: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Wake one caller."""
+
+    ticket: int
+    outcome: Outcome
+
+
+Effect = EnterRoom | LeaveRoom | Launch | AskToEnd | Kill | Abandon | Answer

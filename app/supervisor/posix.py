@@ -1,0 +1,96 @@
+"""A process and everything it starts, on Linux and macOS: a session of its own, signalled and killed as a group.
+
+No `preexec_fn`: it runs Python between fork and exec, and deadlocks in a program with threads. Where the engine does
+not watch a lifeline, `setpriv` (Linux) asks the kernel to kill it with its parent. The kernel takes the parent to be
+the *thread* that started it, so processes are started from the event loop's own thread.
+"""
+
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from app.supervisor.process import Process, stdin_for
+from engines.api import SoftStop
+
+if sys.platform != "win32":
+
+    class Group(Process):
+        """One running process with its group."""
+
+        def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, has_lifeline: bool) -> None:
+            """Start it. Raises OSError when it cannot be started."""
+            guarded = argv if has_lifeline else [*_guard(argv[0], env), *argv]
+            popen = subprocess.Popen(
+                guarded,
+                env=dict(env),
+                cwd=cwd,
+                stdin=stdin_for(has_lifeline=has_lifeline),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+            super().__init__(popen)
+            self._lock = threading.Lock()
+
+        def ask(self, how: SoftStop) -> None:
+            """Ask it to end in its own time."""
+            if how is SoftStop.STDIN_EOF:
+                self.let_go()
+            elif how is SoftStop.SIGINT:
+                self._signal(signal.SIGINT)
+            else:
+                self._signal(signal.SIGTERM)
+
+        def kill(self) -> None:
+            """Kill the group."""
+            self._signal(signal.SIGKILL)
+
+        def _signal(self, number: signal.Signals) -> None:
+            with self._lock:
+                if self._popen.returncode is None:  # a reaped pid may belong to somebody else by now
+                    _kill_group(self.pid, number)
+
+        def wait(self) -> int:
+            """Block until it has ended, kill what it left in its group, and return its code (negative: a signal)."""
+            _wait_unreaped(self._popen)
+            with self._lock:
+                _kill_group(self.pid, signal.SIGKILL)
+                return self._popen.wait()
+
+    def _wait_unreaped(popen: "subprocess.Popen[bytes]") -> None:
+        """Wait so that the pid stays taken: while it is, its group cannot be anybody else's."""
+        if hasattr(os, "waitid"):  # macOS has it from Python 3.13
+            os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            popen.wait()
+
+    def _kill_group(pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
+            os.killpg(pid, number)
+
+    def _guard(program: str, env: Mapping[str, str]) -> Sequence[str]:
+        if shutil.which(program, path=env.get("PATH")) is None:
+            raise FileNotFoundError(program)  # through setpriv it would be an engine that ended
+        return _death_signal()
+
+    @functools.cache
+    def _death_signal() -> Sequence[str]:
+        """Return what to put before a command so that it dies with its parent: util-linux has it since 2.33."""
+        found = shutil.which("setpriv") if sys.platform == "linux" else None
+        if found is None:
+            return ()
+        prefix = (found, "--pdeathsig", "KILL", "--")
+        works = subprocess.run([*prefix, "true"], capture_output=True, check=False, timeout=5).returncode == 0
+        return prefix if works else ()
+
+    def kill_leader_group(pid: int) -> None:
+        """Kill the group that a process of an earlier gateway led."""
+        _kill_group(pid, signal.SIGKILL)

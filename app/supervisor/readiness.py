@@ -1,0 +1,123 @@
+"""Ask an engine whether it can generate, over plain HTTP/1.0 so that no reply comes in chunks.
+
+Engines differ in when they say they are well: some do so while still loading, or for ever after a failed load. The
+adapter chooses the question.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import msgspec
+
+from engines.api import Readiness, ReadyWhen
+
+OK = HTTPStatus.OK
+REPLY_BYTES = 1 << 20
+ANSWER_S = 2.0
+"""Time for an answer about itself."""
+GENERATE_S = 60.0
+"""Time for one token: a first one may compile kernels, or wait for the load it was queued behind."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an engine listens, and the key it wants."""
+
+    base_url: str
+    key: str
+    served_name: str
+
+    async def request(self, method: str, path: str, *, body: bytes = b"", timeout_s: float = ANSWER_S) -> Reply:
+        """Exchange one request on a connection of its own. Raises OSError, TimeoutError or ValueError."""
+        async with asyncio.timeout(timeout_s):
+            return await self._exchange(method, path, body)
+
+    async def _exchange(self, method: str, path: str, body: bytes) -> Reply:
+        where = urlsplit(self.base_url)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        try:
+            head = (
+                f"{method} {where.path.rstrip('/')}{path} HTTP/1.0\r\n"
+                f"Host: {where.netloc}\r\nAuthorization: Bearer {self.key}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            await writer.drain()
+            return await _read_reply(reader)
+        finally:
+            writer.close()
+
+
+async def _read_reply(reader: asyncio.StreamReader) -> Reply:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise ValueError("not an HTTP answer") from error
+    status = re.match(r"HTTP/1\.[01] (\d{3})", head)
+    if status is None:
+        raise ValueError("not an HTTP answer")
+    length = re.search(r"\r\ncontent-length:\s*(\d+)", head, re.IGNORECASE)
+    size = min(int(length[1]), REPLY_BYTES) if length else REPLY_BYTES
+    return Reply(status=int(status[1]), body=await _read_up_to(reader, size))
+
+
+async def _read_up_to(reader: asyncio.StreamReader, size: int) -> bytes:
+    try:
+        return await reader.readexactly(size)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
+class _Completion(msgspec.Struct):
+    choices: list[msgspec.Raw]
+
+
+async def is_ready(endpoint: Endpoint, readiness: Readiness) -> bool:
+    """Ask once. No answer, a refusal, and an answer that makes no sense all mean: not yet."""
+    try:
+        return await _ASK[readiness.when](endpoint, readiness.path)
+    except (OSError, TimeoutError, ValueError, msgspec.MsgspecError):
+        return False
+
+
+async def _answers_ok(endpoint: Endpoint, path: str) -> bool:
+    return (await endpoint.request("GET", path)).status == OK
+
+
+async def _lists_model(endpoint: Endpoint, path: str) -> bool:
+    reply = await endpoint.request("GET", path)
+    models = msgspec.json.decode(reply.body, type=_Models).data
+    return reply.status == OK and any(model.id == endpoint.served_name for model in models)
+
+
+async def _generates(endpoint: Endpoint, path: str) -> bool:
+    prompt = (
+        {"messages": [{"role": "user", "content": "Hi"}]} if path.endswith("/chat/completions") else {"prompt": "Hi"}
+    )
+    body = msgspec.json.encode({"model": endpoint.served_name, "max_tokens": 1, **prompt})
+    reply = await endpoint.request("POST", path, body=body, timeout_s=GENERATE_S)
+    return reply.status == OK and bool(msgspec.json.decode(reply.body, type=_Completion).choices)
+
+
+_ASK: dict[ReadyWhen, Callable[[Endpoint, str], Awaitable[bool]]] = {
+    ReadyWhen.HTTP_OK: _answers_ok,
+    ReadyWhen.COMPLETION: _generates,
+    ReadyWhen.MODEL_LISTED: _lists_model,
+}

@@ -1,0 +1,130 @@
+"""One small file per live launch, so that a gateway that was killed leaves nothing running for ever.
+
+A record is written before the first process exists and completed after each. At the next start `reap` kills what is
+still there, and only what is really ours: a process whose id *and* creation time were recorded, or one that carries the
+launch's token in its environment. Never by name. A record holds no key.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from app.supervisor.child import kill_leader_group
+
+TOKEN_VARIABLE = "ROUNDHOUSE_LAUNCH"  # noqa: S105 -- the name of a variable; a launch's token opens nothing
+SAME_MOMENT_S = 2.0
+"""Creation times come from the boot time, which moves when the clock is set."""
+DEATH_S = 5.0
+
+
+class RecordedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of a launch. `created_at` is Unix seconds as psutil gives it."""
+
+    pid: int
+    created_at: float
+    executable: str
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch."""
+
+    token: str
+    model: str
+    engine: str
+    processes: tuple[RecordedProcess, ...] = ()
+
+    def with_process(self, pid: int, executable: str) -> "Record":
+        """Return the record with a process that was just started; without it, if it has already gone."""
+        try:
+            created_at = psutil.Process(pid).create_time()
+        except psutil.Error:
+            return self
+        added = RecordedProcess(pid=pid, created_at=created_at, executable=executable)
+        return msgspec.structs.replace(self, processes=(*self.processes, added))
+
+
+class Records:
+    """The folder of records. Methods touch the disk; files are small and local."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, record: Record) -> None:
+        """Write or replace a launch's record: whole or not at all, readable by its owner only."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        final = self._file(record.token)
+        draft = final.with_suffix(".tmp")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(record))
+        draft.replace(final)
+
+    def remove(self, token: str) -> None:
+        """Forget a launch of which nothing is left."""
+        self._file(token).unlink(missing_ok=True)
+
+    def reap(self) -> list[Record]:
+        """Kill what earlier launches left, forget them, and return those that had left something. Blocks for a while."""
+        records = list(self._read())
+        if not records:
+            return []
+        carriers = _carriers({record.token for record in records})
+        found = {record.token: _ours(record, carriers.get(record.token, [])) for record in records}
+        survivors = _kill([process for processes in found.values() for process in processes])
+        for record in records:
+            if not survivors.intersection(found[record.token]):
+                self.remove(record.token)
+        return [record for record in records if found[record.token]]
+
+    def _file(self, token: str) -> Path:
+        return self._folder / f"{token}.json"
+
+    def _read(self) -> Iterable[Record]:
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                yield msgspec.json.decode(path.read_bytes(), type=Record)
+            except (OSError, msgspec.MsgspecError):
+                path.unlink(missing_ok=True)  # it names no process that could be trusted to be ours
+
+
+def _ours(record: Record, carriers: list[psutil.Process]) -> list[psutil.Process]:
+    return list({*carriers, *(found for known in record.processes if (found := _same_process(known)))})
+
+
+def _same_process(known: RecordedProcess) -> psutil.Process | None:
+    try:
+        process = psutil.Process(known.pid)
+        is_same = abs(process.create_time() - known.created_at) <= SAME_MOMENT_S
+        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.Error:
+        return None
+
+
+def _carriers(tokens: set[str]) -> dict[str, list[psutil.Process]]:
+    found: dict[str, list[psutil.Process]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):  # other people's processes do not show their environment
+            token = process.environ().get(TOKEN_VARIABLE, "")
+            if token in tokens:
+                found.setdefault(token, []).append(process)
+    return found
+
+
+def _kill(processes: list[psutil.Process]) -> set[psutil.Process]:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            for one in [*process.children(recursive=True), process]:
+                one.kill()
+            kill_leader_group(process.pid)
+    _, alive = psutil.wait_procs(processes, timeout=DEATH_S)
+    return {process for process in alive if not _is_zombie(process)}
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return True
