@@ -1,0 +1,81 @@
+"""The command line without a gateway: every command can be reached, and failures are sentences."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main, output
+from app.core.errors import EngineFailed, NotFound
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_help_names_every_command_with_its_line() -> None:
+    text = CliRunner().invoke(main.roundhouse, ["--help"]).output
+    for name, (_, line) in main.COMMANDS.items():
+        assert name in text
+        assert line.split(maxsplit=1)[0] in text
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_explains_itself_in_the_words_of_the_list(name: str) -> None:
+    done = CliRunner().invoke(main.roundhouse, [name, "--help"])
+    assert done.exit_code == 0
+    said = " ".join(done.output.split())
+    assert said.startswith(f"Usage: roundhouse {name}")
+    assert "--json" in said or name == "serve"
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    done = CliRunner().invoke(main.roundhouse, ["frobnicate"])
+    assert done.exit_code == 2
+    assert "frobnicate" in done.output
+
+
+@pytest.mark.parametrize("name", ["status", "ps", "logs"])
+def test_without_a_gateway_the_sentence_says_how_to_start_one(name: str) -> None:
+    done = CliRunner().invoke(main.roundhouse, [name])
+    assert done.exit_code == 1
+    assert "not running" in done.stderr
+    assert "roundhouse up" in done.stderr
+    assert not done.stdout
+
+
+def test_with_json_an_error_is_an_object_too() -> None:
+    done = CliRunner().invoke(main.roundhouse, ["status", "--json"])
+    said = json.loads(done.stdout)
+    assert (said["version"], said["error"]["code"]) == (1, "gateway_gone")
+
+
+def test_down_without_a_gateway_is_no_failure() -> None:
+    done = CliRunner().invoke(main.roundhouse, ["down", "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == {"version": 1, "stopped": False}
+
+
+@pytest.mark.parametrize(("error", "code"), [(NotFound("No."), 2), (EngineFailed("It died."), 1)])
+def test_exit_codes_tell_whose_fault_it_was(error: Exception, code: int) -> None:
+    @click.command()
+    @output.json_option
+    def fails(*, as_json: bool) -> None:
+        raise error
+
+    assert CliRunner().invoke(fails).exit_code == code
+
+
+def test_reset_with_a_value_is_refused_before_anything_starts(home: Path) -> None:
+    done = CliRunner().invoke(main.roundhouse, ["settings", "gateway.port", "1", "--reset"])
+    assert done.exit_code == 2
+    assert not any(home.iterdir())
+
+
+def test_a_table_is_aligned() -> None:
+    lines = [click.unstyle(line) for line in output.table(("A", "LONG"), [("wide cell", "x"), ("y", "z")])]
+    assert lines == ["A          LONG", "wide cell  x", "y          z"]
