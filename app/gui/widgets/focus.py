@@ -7,6 +7,7 @@ the property `focusRing` false, and says its own corner radius with `focusRadius
 from PySide6.QtCore import QEvent, QObject, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from shiboken6 import isValid
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
@@ -15,62 +16,86 @@ _GAP = 2
 _FOLLOWED = frozenset({QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Hide, QEvent.Type.Show})
 
 
-class FocusRing(QWidget):
-    """One per application; it moves to whichever window has the focus."""
+class FocusRing(QObject):
+    """Shows the ring round whatever has the focus. `owner` keeps it alive.
 
-    def __init__(self, theme: Theme, application: QApplication) -> None:
-        super().__init__()
+    The ring itself is a child of what scrolls with the control; when that is deleted, a new ring is made.
+    """
+
+    def __init__(self, theme: Theme, owner: QObject) -> None:
+        super().__init__(owner)
         self._theme = theme
-        self._target: QWidget | None = None
+        self._ring = _Ring(theme)
         self._watched: list[QWidget] = []
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        application.focusChanged.connect(self._moved)
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.focusChanged.connect(self._moved)
+
+    @property
+    def ring(self) -> QWidget:
+        """The ring as it is now."""
+        return self._ring
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 -- Qt's name
-        """Follow the target and what lies between it and the ring's parent."""
-        if event.type() in _FOLLOWED:
-            self._place()
+        """Follow the control and what lies between it and the ring's parent."""
+        if event.type() in _FOLLOWED and isValid(self._ring):
+            self._ring.place()
         return super().eventFilter(watched, event)
+
+    def _moved(self, _old: QWidget | None, now: QWidget | None) -> None:
+        for widget in self._watched:
+            if isValid(widget):
+                widget.removeEventFilter(self)
+        self._watched = []
+        if not isValid(self._ring):
+            self._ring = _Ring(self._theme)
+        self._ring.target = now if now is not None and _wants_ring(now) else None
+        if self._ring.target is None:
+            self._ring.hide()
+            return
+        self._attach(self._ring.target)
+        self._ring.place()
+
+    def _attach(self, target: QWidget) -> None:
+        parent = _room_around(target)
+        self._ring.setParent(parent)
+        step: QWidget | None = target
+        while step is not None and step is not parent:
+            step.installEventFilter(self)
+            self._watched.append(step)
+            step = step.parentWidget()
+
+
+class _Ring(QWidget):
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.target: QWidget | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def place(self) -> None:
+        """Lie round the target, or hide if it is not to be seen."""
+        parent = self.parentWidget()
+        if self.target is None or not isValid(self.target) or parent is None or not self.target.isVisible():
+            self.hide()
+            return
+        self.setGeometry(_outer(self.target, parent).intersected(parent.rect()))
+        self.show()
+        self.raise_()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
         """Draw the ring."""
         del event
-        if self._target is None:
+        if self.target is None or not isValid(self.target):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(self._theme.color("accent"), FOCUS_RING))
         half = FOCUS_RING / 2
-        own = self._target.property("focusRadius")
+        own = self.target.property("focusRadius")
         radius = self._theme.px(own if isinstance(own, int) else Radius.CONTROL) + _GAP
         painter.drawRoundedRect(self.rect().toRectF().adjusted(half, half, -half, -half), radius, radius)
-
-    def _moved(self, _old: QWidget | None, now: QWidget | None) -> None:
-        for widget in self._watched:
-            widget.removeEventFilter(self)
-        self._watched = []
-        self._target = now if now is not None and _wants_ring(now) else None
-        if self._target is None:
-            self.hide()
-            return
-        parent = _room_around(self._target)
-        self.setParent(parent)
-        step: QWidget | None = self._target
-        while step is not None and step is not parent:
-            step.installEventFilter(self)
-            self._watched.append(step)
-            step = step.parentWidget()
-        self._place()
-
-    def _place(self) -> None:
-        parent = self.parentWidget()
-        if self._target is None or parent is None or not self._target.isVisible():
-            self.hide()
-            return
-        self.setGeometry(_outer(self._target, parent).intersected(parent.rect()))
-        self.show()
-        self.raise_()
 
 
 def _wants_ring(widget: QWidget) -> bool:

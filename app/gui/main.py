@@ -1,0 +1,60 @@
+"""The window's program: draw first, then look for the gateway.
+
+On the way out it ends the gateway that it started, unless the settings say to keep serving.
+"""
+
+import sys
+from types import NoneType
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication
+
+from app.config.paths import RESOURCES, default_paths
+from app.gui.net.api import GatewayApi
+from app.gui.net.link import GatewayLink, LinkState, finder
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Theme
+
+_FAREWELL_MS = 1500
+"""How long closing the window may wait for the gateway to take notice."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the window until it is closed. Returns the exit status."""
+    application = QApplication(sys.argv if argv is None else argv)
+    application.setApplicationName("Roundhouse")
+    application.setDesktopFileName("roundhouse")
+    application.setStyle("Fusion")
+    application.setWindowIcon(QIcon(str(RESOURCES / "icons" / "train-front.svg")))
+    paths = default_paths()
+    api = GatewayApi(application)
+    window = Window(Theme(application), api, paths.config / "window.json")
+    link = GatewayLink(api, finder(paths), window)
+    link.connected.connect(window.connected)
+    link.lost.connect(window.lost)
+    link.happened.connect(window.shell.receive)
+    window.link_asked.connect(link.start)
+    window.restart_asked.connect(link.restart)
+    window.show()
+    QTimer.singleShot(0, link.open)
+    code = application.exec()
+    if not window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
+        _end_gateway(link, api)
+    link.close()
+    return code
+
+
+def _end_gateway(link: GatewayLink, api: GatewayApi) -> None:
+    """Ask the gateway that this window started to shut down; one that was there before is not ours to end."""
+    if not link.started_here or link.state is not LinkState.LINKED:
+        return
+    link.close()
+    loop = QEventLoop()
+    QTimer.singleShot(_FAREWELL_MS, loop.quit)
+    api.post("/shutdown", None, kind=NoneType, then=lambda _: loop.quit(), failed=lambda _: loop.quit())
+    loop.exec()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""How each page is made. A page's code is imported when it is first shown: the window must be there within a second."""
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtWidgets import QWidget
+
+from app.gui.net.api import GatewayApi
+from app.gui.shell.contract import Page, Shell
+from app.gui.theme.theme import Theme
+
+
+def builders(
+    theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]
+) -> Mapping[Page, Callable[[], QWidget]]:
+    """Return the maker of every page. `restart` starts the service anew, for settings that need it."""
+
+    def chat() -> QWidget:
+        from app.gui.screens.chat.view import ChatScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ChatScreen(theme, api, shell)
+
+    def models() -> QWidget:
+        from app.gui.screens.models.view import ModelsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ModelsScreen(theme, api, shell)
+
+    def server() -> QWidget:
+        from app.gui.screens.server.view import ServerScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ServerScreen(theme, api, shell)
+
+    def machine() -> QWidget:
+        from app.gui.screens.machine.view import MachineScreen  # noqa: PLC0415 -- imported when first shown
+
+        return MachineScreen(theme, api, shell)
+
+    def settings() -> QWidget:
+        from app.gui.screens.settings.view import SettingsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return SettingsScreen(theme, api, shell, restart=restart)
+
+    return {
+        Page.CHAT: chat,
+        Page.MODELS: models,
+        Page.SERVER: server,
+        Page.MACHINE: machine,
+        Page.SETTINGS: settings,
+    }

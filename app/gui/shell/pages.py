@@ -1,0 +1,71 @@
+"""The stack of pages: each is built when it is first shown, and fades over the one before."""
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import QEasingCurve, QVariantAnimation
+from PySide6.QtGui import QPainter, QPaintEvent, QPixmap
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from app.gui.shell.contract import Page
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Motion
+
+
+class _Veil(QWidget):
+    """A picture of the page before, fading away above the new one."""
+
+    def __init__(self, parent: QWidget, picture: QPixmap, duration: int) -> None:
+        super().__init__(parent)
+        self._picture, self._opacity = picture, 1.0
+        self.setGeometry(parent.rect())
+        fade = QVariantAnimation(self)
+        fade.setDuration(duration)
+        fade.setStartValue(1.0)
+        fade.setEndValue(0.0)
+        fade.setEasingCurve(QEasingCurve.Type.OutCubic)
+        fade.valueChanged.connect(self._step)
+        fade.finished.connect(self.deleteLater)
+        fade.start()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the picture as far as it is still there."""
+        del event
+        painter = QPainter(self)
+        painter.setOpacity(self._opacity)
+        painter.drawPixmap(0, 0, self._picture)
+
+    def _step(self, value: object) -> None:
+        self._opacity = float(value) if isinstance(value, (int, float)) else 0.0
+        self.update()
+
+
+class Pages(QStackedWidget):
+    """The pages by name. `builders` make each one the first time."""
+
+    def __init__(self, theme: Theme, builders: Mapping[Page, Callable[[], QWidget]]) -> None:
+        super().__init__()
+        self._theme, self._builders = theme, builders
+        self._built: dict[Page, QWidget] = {}
+        self.page: Page | None = None
+
+    def show_page(self, page: Page) -> QWidget:
+        """Bring a page to the front and return it."""
+        if page is self.page:
+            return self._built[page]
+        before = self.currentWidget() if self.page is not None and self.isVisible() else None
+        duration = self._theme.duration(Motion.PAGE)
+        picture = before.grab() if before is not None and duration else None
+        if page not in self._built:
+            self._built[page] = self._builders[page]()
+            self.addWidget(self._built[page])
+        self.setCurrentWidget(self._built[page])
+        self.page = page
+        if picture is not None:
+            veil = _Veil(self, picture, duration)
+            veil.show()
+            veil.raise_()
+        return self._built[page]
+
+    def built(self, page: Page) -> QWidget | None:
+        """Return a page if it has been shown before."""
+        return self._built.get(page)

@@ -1,0 +1,195 @@
+"""The command palette: type a few letters of anything the window can do, press Return."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.gui.shell.contract import Command
+from app.gui.shell.fuzzy import ranked
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import ICON_SIZE, Radius
+from app.gui.widgets.fields import Field
+from app.gui.widgets.layout import Column, Hairline, Surface
+from app.gui.widgets.text import Label
+
+_WIDTH = 560
+_ROW = 40
+_ROWS = 9
+_TOP = 96
+_COMMAND = Qt.ItemDataRole.UserRole + 1
+
+
+class _Entry(QStyledItemDelegate):
+    """Paints one command: icon, title, quiet hint."""
+
+    def __init__(self, theme: Theme, parent: QObject) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def sizeHint(  # noqa: N802 -- Qt's name
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        del option, index
+        return QSize(0, self._theme.px(_ROW))
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        command = index.data(_COMMAND)
+        theme, px = self._theme, self._theme.px
+        area = QRect(option.rect)
+        state = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if state & QStyle.StateFlag.State_Selected:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.color("accent-soft"))
+            painter.drawRoundedRect(area.adjusted(px(8), 1, -px(8), -1), px(Radius.CONTROL), px(Radius.CONTROL))
+        inner = area.adjusted(px(20), 0, -px(20), 0)
+        is_rtl = option.direction == Qt.LayoutDirection.RightToLeft
+        side = px(ICON_SIZE)
+        left = inner.right() - side if is_rtl else inner.left()
+        picture = theme.pixmap(command.icon, "ink-2", ratio=painter.device().devicePixelRatioF())
+        painter.drawPixmap(QRect(left, area.center().y() - side // 2, side, side), picture)
+        self._words(painter, inner, command, is_rtl=is_rtl)
+        painter.restore()
+
+    def _words(self, painter: QPainter, inner: QRect, command: Command, *, is_rtl: bool) -> None:
+        theme, gap = self._theme, self._theme.px(ICON_SIZE + 12)
+        start, end = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
+        if is_rtl:
+            start, end = end, start
+        painter.setFont(theme.font("meta"))
+        painter.setPen(theme.color("ink-2"))
+        painter.drawText(inner, end | Qt.AlignmentFlag.AlignVCenter, command.hint)
+        taken = painter.fontMetrics().horizontalAdvance(command.hint) + theme.px(12)
+        room = inner.adjusted(taken, 0, -gap, 0) if is_rtl else inner.adjusted(gap, 0, -taken, 0)
+        painter.setFont(theme.font("body", 500))
+        painter.setPen(theme.color("ink"))
+        title = painter.fontMetrics().elidedText(command.title, Qt.TextElideMode.ElideMiddle, room.width())
+        painter.drawText(room, start | Qt.AlignmentFlag.AlignVCenter, title)
+
+
+class Palette(QWidget):
+    """Lies over the window while open; Escape or a click beside it closes it and gives the focus back."""
+
+    def __init__(self, theme: Theme, window: QWidget, commands: Callable[[], list[Command]]) -> None:
+        super().__init__(window)
+        self._theme, self._window, self._commands = theme, window, commands
+        self._offered: list[Command] = []
+        self._before: QWidget | None = None
+        self.setAccessibleName("Command palette")
+        self._sheet = Surface(theme, outline="edge", radius=Radius.COMPOSER)
+        self._sheet.setParent(self)
+        box = Column(theme, self._sheet, margins=(0, 8, 0, 8), gap=8)
+        head = Column(theme, margins=(16, 0, 16, 0), gap=0)
+        self.field = Field(theme, "Command", placeholder="Type a command, a page or a model")
+        self.field.setProperty("quiet", True)  # noqa: FBT003 -- Qt's signature
+        self.field.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's signature
+        head.addWidget(self.field)
+        box.addLayout(head)
+        box.addWidget(Hairline(theme))
+        self.list = self._make_list()
+        box.addWidget(self.list)
+        self._nothing = Label(theme, "Nothing fits. Try fewer letters.", color="ink-2")
+        self._nothing.setContentsMargins(theme.px(20), 0, theme.px(20), 0)
+        box.addWidget(self._nothing)
+        self.field.textChanged.connect(self._filter)
+        self.field.installEventFilter(self)
+        self.hide()
+
+    def open(self) -> None:
+        """Show it, empty, with everything there is."""
+        self._before = self._window.focusWidget()
+        self._offered = self._commands()
+        self.field.clear()
+        self._filter("")
+        self.setGeometry(self._window.rect())
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def close_and(self, then: Callable[[], object] | None = None) -> None:
+        """Close, give the focus back, and only then do what was chosen."""
+        self.hide()
+        if self._before is not None and self._before.isVisible():
+            self._before.setFocus(Qt.FocusReason.PopupFocusReason)
+        if then is not None:
+            then()
+
+    def shown(self) -> list[Command]:
+        """Return the commands that are listed now."""
+        return [self._model.item(row).data(_COMMAND) for row in range(self._model.rowCount())]
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 -- Qt's name
+        """Let the field's keys steer the list."""
+        if event.type() is QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self._steer(Qt.Key(event.key())):
+            return True
+        return super().eventFilter(watched, event)
+
+    def mousePressEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
+        """Close when something beside the sheet is pressed."""
+        event.accept()
+        self.close_and()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Dim what is below."""
+        del event
+        QPainter(self).fillRect(self.rect(), self._theme.color("shadow"))
+
+    def place(self) -> None:
+        """Fit the window after it changed its size."""
+        self.setGeometry(self._window.rect())
+        width = min(self._theme.px(_WIDTH), self.width() - self._theme.px(48))
+        rows = min(_ROWS, self._model.rowCount())
+        self.list.setFixedHeight(rows * self._theme.px(_ROW))
+        self.list.setVisible(rows > 0)
+        self._nothing.setVisible(not rows)
+        self._sheet.setFixedWidth(width)
+        self._sheet.adjustSize()
+        top = min(self._theme.px(_TOP), self.height() // 8)
+        self._sheet.move((self.width() - width) // 2, top)
+
+    def _make_list(self) -> QListView:
+        view = QListView()
+        view.setFrameShape(QFrame.Shape.NoFrame)
+        view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        view.setAccessibleName("Commands")
+        view.setUniformItemSizes(True)
+        view.setItemDelegate(_Entry(self._theme, view))
+        view.setMouseTracking(True)
+        view.entered.connect(view.setCurrentIndex)
+        view.clicked.connect(lambda _index: self._run())
+        self._model = QStandardItemModel(view)
+        view.setModel(self._model)
+        return view
+
+    def _filter(self, typed: str) -> None:
+        self._model.clear()
+        for command in ranked(typed, self._offered):
+            item = QStandardItem(command.title)
+            item.setData(command, _COMMAND)
+            item.setAccessibleText(f"{command.title} {command.hint}".strip())
+            self._model.appendRow(item)
+        self.list.setCurrentIndex(self._model.index(0, 0))
+        self.place()
+
+    def _steer(self, key: Qt.Key) -> bool:
+        if key == Qt.Key.Key_Escape:
+            self.close_and()
+        elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self._run()
+        elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down}:
+            rows = max(1, self._model.rowCount())
+            step = 1 if key == Qt.Key.Key_Down else -1
+            self.list.setCurrentIndex(self._model.index((self.list.currentIndex().row() + step) % rows, 0))
+        else:
+            return key in {Qt.Key.Key_Tab, Qt.Key.Key_Backtab}
+        return True
+
+    def _run(self) -> None:
+        command = self.list.currentIndex().data(_COMMAND)
+        if command is not None:
+            self.close_and(command.run)

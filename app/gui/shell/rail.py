@@ -1,0 +1,129 @@
+"""The rail: where one is. The chosen page is a soft accent pill; a dot on Server says how the engines are."""
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QButtonGroup, QWidget
+
+from app.core.engines import EngineState, EngineStatus
+from app.gui.net.mirror import BUSY_STATES
+from app.gui.shell.contract import Page
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import RAIL_WIDTH
+from app.gui.widgets.layout import Column, hairline
+from app.gui.widgets.press import Pressable
+
+TITLES = {
+    Page.CHAT: ("Chat", "message-square"),
+    Page.MODELS: ("Models", "boxes"),
+    Page.SERVER: ("Server", "server"),
+    Page.MACHINE: ("Machine", "cpu"),
+    Page.SETTINGS: ("Settings", "settings"),
+}
+_BUTTON = 40
+_PILL = 10
+_DOT = 8
+
+
+def engines_sign(statuses: list[EngineStatus]) -> tuple[str, str]:
+    """Return the colour and the words of the dot: off, ready, loading or failed."""
+    states = {status.state for status in statuses}
+    if states & (BUSY_STATES | {EngineState.BACKING_OFF}):
+        return "accent", "loading a model"
+    if EngineState.READY in states or EngineState.SLEEPING in states:
+        return "ok", "ready"
+    if EngineState.FAILED in states:
+        return "bad", "a model failed"
+    return "edge", "no model loaded"
+
+
+class RailButton(Pressable):
+    """One page of the rail."""
+
+    def __init__(self, theme: Theme, page: Page, shortcut: str) -> None:
+        title, self._icon = TITLES[page]
+        super().__init__(theme, title, tip=f"{title}  {shortcut}")
+        self._title = title
+        self._dot = ""
+        self.setCheckable(True)
+        self.setProperty("focusRadius", _PILL)
+
+    def set_dot(self, color: str, words: str) -> None:
+        """Put a dot of a colour on the icon; the words go to the button's description."""
+        self._dot = color
+        self.setAccessibleDescription(words)
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return its square."""
+        return QSize(self.theme.px(_BUTTON), self.theme.px(_BUTTON))
+
+    def paint(self, painter: QPainter) -> None:
+        """Draw the pill, the icon and the dot."""
+        area, radius = QRectF(self.rect()), self.theme.px(_PILL)
+        is_on = self.isChecked()
+        if is_on:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self.theme.color("accent-soft"))
+            painter.drawRoundedRect(area, radius, radius)
+        else:
+            self.wash(painter, area, radius)
+        self.picture(painter, self._icon, "accent-ink" if is_on else "ink-2", area)
+        if self._dot:
+            side = self.theme.px(_DOT)
+            spot = QRectF(area.center().x() + side * 0.75, area.center().y() - side * 1.6, side, side)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self.theme.color("accent-soft" if is_on else "ground"))
+            painter.drawEllipse(spot.adjusted(-2, -2, 2, 2))
+            painter.setBrush(self.theme.color(self._dot))
+            painter.drawEllipse(spot)
+
+
+class Rail(QWidget):
+    """The pages, Settings at the foot. Up and Down move along it."""
+
+    chosen = Signal(str)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setAccessibleName("Pages")
+        box = Column(theme, self, margins=(8, 12, 8, 12), gap=4)
+        self._group = QButtonGroup(self)
+        self.buttons: dict[Page, RailButton] = {}
+        for number, page in enumerate(Page, 1):
+            if page is Page.SETTINGS:
+                box.addStretch(1)
+            button = RailButton(theme, page, f"Ctrl+{number}")
+            button.act(lambda page=page: self.chosen.emit(page.value))  # type: ignore[misc]  # mypy infers no default
+            self._group.addButton(button)
+            self.buttons[page] = button
+            box.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_page(self, page: Page) -> None:
+        """Mark a page as the one that is shown."""
+        self.buttons[page].setChecked(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Move the focus with the arrows."""
+        step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        places = list(self.buttons.values())
+        focused = next((at for at, button in enumerate(places) if button.hasFocus()), None)
+        if step and focused is not None:
+            places[(focused + step) % len(places)].setFocus(Qt.FocusReason.TabFocusReason)
+            return
+        super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the ground and the hairline at the page's side."""
+        del event
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._theme.color("sunken"))
+        painter.setPen(hairline(self._theme, "line"))
+        edge = 0 if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else self.width() - 1
+        painter.drawLine(edge, 0, edge, self.height())
+
+    def _restyle(self) -> None:
+        self.setFixedWidth(self._theme.px(RAIL_WIDTH))
+        self.update()

@@ -1,0 +1,216 @@
+"""The window: rail, pages, and what lies above them. It is drawn before the gateway is looked for."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
+from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
+
+from app.core.api import Status
+from app.core.errors import ErrorBody
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.shell.builders import builders
+from app.gui.shell.commands import Commands, Deed
+from app.gui.shell.contract import Command, Page, Shell
+from app.gui.shell.looks import Looks
+from app.gui.shell.memory import recall, remember
+from app.gui.shell.pages import Pages
+from app.gui.shell.palette import Palette
+from app.gui.shell.rail import Rail, engines_sign
+from app.gui.theme.stylesheet import stylesheet
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import MINIMUM_WINDOW
+from app.gui.widgets.focus import FocusRing
+from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.toast import Toast
+
+_FIRST_SIZE = (1200, 780)
+
+
+class WindowShell(Shell):
+    """The window's services, for the screens."""
+
+    def __init__(self, window: "Window") -> None:
+        super().__init__(window)
+        self._window = window
+
+    def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+        """Say something at the foot of the window."""
+        self._window.toast.say(sentence, undo)
+
+    def show_page(self, page: Page) -> None:
+        """Bring a page to the front."""
+        self._window.show_page(page)
+
+    def copy(self, text: str, said: str = "Copied") -> None:
+        """Put text on the clipboard and say so."""
+        QGuiApplication.clipboard().setText(text)
+        self.toast(said)
+
+
+class Window(QMainWindow):
+    """The one window. `link_asked` is the button that starts the service; `closing` comes before it is gone."""
+
+    link_asked = Signal()
+    restart_asked = Signal()
+    closing = Signal()
+
+    def __init__(self, theme: Theme, api: GatewayApi, memory_file: Path) -> None:
+        super().__init__()
+        self.theme, self._memory_file = theme, memory_file
+        self._memory = recall(memory_file)
+        self._alt_alone = False
+        self.setWindowTitle("Roundhouse")
+        self.setMinimumSize(*MINIMUM_WINDOW)
+        self.shell = WindowShell(self)
+        self.running = Running(api, self.shell)
+        self.library = Library(api, self.shell)
+        self.preferences = Preferences(api, self.shell)
+        self.looks = Looks(theme, self.preferences, self.shell)
+        self.looks.recall(self._memory)
+        self._commands = Commands(api, self.shell, self.looks, running=self.running, library=self.library)
+        self._deeds = self._commands.deeds(quit_=self.close, open_palette=self._open_palette)
+        self.rail = Rail(theme)
+        self.rail.chosen.connect(lambda name: self.show_page(Page(name)))
+        self.pages = Pages(theme, builders(theme, api, self.shell, restart=self.restart_asked.emit))
+        self._trouble = ErrorPanel(theme)
+        self._trouble_place = QWidget()
+        middle = self._lay_out()
+        self.toast = Toast(theme, middle)
+        self.palette_view = Palette(theme, middle, self._all_commands)
+        self._make_menu()
+        self._focus_ring = FocusRing(theme, self)
+        theme.changed.connect(self._restyle)
+        self.running.changed.connect(self._show_engines)
+        self._restyle()
+        self._show_engines()
+        self._restore()
+
+    def connected(self, _status: Status) -> None:
+        """Tell every screen that the gateway answers."""
+        self._trouble_place.hide()
+        self.shell.is_connected = True
+        self.shell.connected.emit()
+
+    def lost(self, error: ErrorBody) -> None:
+        """Say above the page why there is no gateway."""
+        self.shell.is_connected = False
+        self._trouble.say(error, "Start the service", self.link_asked.emit)
+        self._trouble_place.show()
+        self.shell.lost.emit(error)
+
+    def show_page(self, page: Page) -> None:
+        """Bring a page to the front and mark it on the rail."""
+        widget = self.pages.show_page(page)
+        self.rail.show_page(page)
+        widget.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.shell.page_shown.emit(page.value)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 -- Qt's name
+        """Remember size, place, page and looks."""
+        self._memory.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
+        self._memory.page = (self.pages.page or Page.CHAT).value
+        self.looks.note(self._memory)
+        remember(self._memory_file, self._memory)
+        self.closing.emit()
+        super().closeEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
+        """Keep what floats above the page in its place."""
+        super().resizeEvent(event)
+        if self.toast.isVisible():
+            self.toast.place()
+        if self.palette_view.isVisible():
+            self.palette_view.place()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Notice Alt pressed on its own."""
+        self._alt_alone = event.key() == Qt.Key.Key_Alt
+        super().keyPressEvent(event)
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Show the menu bar, or hide it again, when Alt was pressed on its own."""
+        if event.key() == Qt.Key.Key_Alt and self._alt_alone and not self.menuBar().isNativeMenuBar():
+            self.menuBar().setVisible(not self.menuBar().isVisible())
+        self._alt_alone = False
+        super().keyReleaseEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
+        """Forget a held Alt when the window loses the keyboard, as with Alt+Tab."""
+        self._alt_alone = False
+        super().changeEvent(event)
+
+    def _lay_out(self) -> QWidget:
+        middle = QWidget()
+        line = Line(self.theme, middle, gap=0)
+        line.addWidget(self.rail)
+        column = Column(self.theme, gap=0)
+        Column(self.theme, self._trouble_place, margins=(16, 16, 16, 0)).addWidget(self._trouble)
+        self._trouble_place.hide()
+        column.addWidget(self._trouble_place)
+        column.addWidget(self.pages, 1)
+        line.addLayout(column, 1)
+        self.setCentralWidget(middle)
+        return middle
+
+    def _make_menu(self) -> None:
+        bar = self.menuBar()
+        menus: dict[str, QMenu] = {}
+        for deed in self._deeds:
+            if deed.menu not in menus:
+                menus[deed.menu] = bar.addMenu(deed.menu)
+            action = self._action(deed)
+            menus[deed.menu].addAction(action)
+            self.addAction(action)  # a hidden menu bar does not take part in shortcuts
+        if not bar.isNativeMenuBar():
+            bar.hide()
+
+    def _action(self, deed: Deed) -> QAction:
+        action = QAction(deed.title, self)
+        if deed.keys:
+            keys = [QKeySequence(deed.keys)]
+            action.setShortcuts([*keys, QKeySequence("Ctrl+=")] if deed.keys == "Ctrl++" else keys)
+        if deed.title == "Quit Roundhouse":
+            action.setMenuRole(QAction.MenuRole.QuitRole)
+        elif deed.title == "Settings" and deed.menu == "File":
+            action.setMenuRole(QAction.MenuRole.PreferencesRole)
+        action.triggered.connect(lambda _checked=False: deed.run())
+        return action
+
+    def _open_palette(self) -> None:
+        if self.palette_view.isVisible():
+            self.palette_view.close_and()
+        else:
+            self.palette_view.open()
+
+    def _all_commands(self) -> list[Command]:
+        seen: set[str] = set()
+        found: list[Command] = []
+        deeds = [Command(deed.title, deed.run, deed.icon, deed.keys) for deed in self._deeds]
+        offered = [command for source in self.shell.sources for command in source()]
+        for command in [*deeds, *self._commands.models(), *offered]:
+            if command.title not in seen and command.title != "Command palette":
+                seen.add(command.title)
+                found.append(command)
+        return found
+
+    def _restyle(self) -> None:
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.setFont(self.theme.font("body"))
+            application.setPalette(self.theme.qt_palette())
+            application.setStyleSheet(stylesheet(self.theme))
+
+    def _show_engines(self) -> None:
+        self.rail.buttons[Page.SERVER].set_dot(*engines_sign(self.running.items))
+
+    def _restore(self) -> None:
+        if not self._memory.geometry or not self.restoreGeometry(
+            QByteArray.fromBase64(self._memory.geometry.encode("ascii"))
+        ):
+            self.resize(*_FIRST_SIZE)
+        is_known = self._memory.page in set(Page)
+        self.show_page(Page(self._memory.page) if is_known else Page.CHAT)
