@@ -57,9 +57,9 @@ class ChatStore:
         """Store a chat without messages."""
         return await self._do(rows.add_chat, new)
 
-    async def chat(self, chat: str) -> Chat:
-        """Return a whole chat. Raises NotFound."""
-        return await self._do(rows.read_chat, chat)
+    async def chat(self, chat: str, *, with_messages: bool = True) -> Chat:
+        """Return a whole chat, or what is about it without its messages. Raises NotFound."""
+        return await self._do(rows.read_chat, chat, with_messages=with_messages)
 
     async def message(self, chat: str, message: str) -> Message:
         """Return one message. Raises NotFound."""

@@ -48,12 +48,11 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
     return read_chat(connection, chat)
 
 
-def read_chat(connection: sqlite3.Connection, chat: str) -> Chat:
-    """Return a chat that is not deleted, with all its messages. Raises NotFound."""
+def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool = True) -> Chat:
+    """Return a chat that is not deleted, with all its messages or with none. Raises NotFound."""
     row = connection.execute(f"SELECT {_CHAT} FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone()  # noqa: S608 -- constant names
     if row is None:
         raise _no_chat()
-    rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
     return Chat(
         id=row[0],
         title=row[1],
@@ -63,7 +62,7 @@ def read_chat(connection: sqlite3.Connection, chat: str) -> Chat:
         head=row[5],
         created_at=row[6],
         updated_at=row[7],
-        messages=[_message(row) for row in rows],
+        messages=_messages(connection, chat) if with_messages else [],
     )
 
 
@@ -183,6 +182,11 @@ def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> N
         raise BadRequest("A question follows an answer or begins a chat: `parent` must be an answer, or null.")
     if parent is not None and parent.status is MessageStatus.GENERATING:
         raise Conflict("That answer is still being written.", hint="Wait for it or stop it, then ask.")
+
+
+def _messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
+    rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
+    return [_message(row) for row in rows]
 
 
 def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:

@@ -1,0 +1,105 @@
+"""One row of the API and how it is carried out: check the token, decode what came, call, encode what is returned.
+
+A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import BadRequest, Unauthorized
+from app.gateway.admin.sse import stream
+from app.gateway.answers import Answers
+from app.gateway.background import Background
+from app.gateway.bodies import read_json
+from app.gateway.services import SERVICES, Services
+
+ANSWERS = web.AppKey("answers", Answers)
+BACKGROUND = web.AppKey("background", Background)
+
+B_co = TypeVar("B_co", covariant=True)
+Q_co = TypeVar("Q_co", covariant=True)
+T = TypeVar("T")
+
+
+class NoQuery(msgspec.Struct, frozen=True):
+    """The query of a route that takes none; whatever is there is ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[B_co, Q_co]):
+    """A request, decoded: `body` is None where the route takes none, `names` are the variable parts of its path."""
+
+    services: Services
+    answers: Answers
+    background: Background
+    body: B_co
+    query: Q_co
+    names: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One row of the table. `reply` is the type of the JSON answer (None: no body); with `streams`, of each event."""
+
+    method: str
+    path: str
+    """Below the prefix; variable parts in braces."""
+    handler: Callable[[Call[Any, Any]], Awaitable[Any]]
+    summary: str
+    reply: Any = None
+    body: Any = None
+    query: type[msgspec.Struct] = NoQuery
+    status: int = 200
+    streams: bool = False
+
+
+def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Return the aiohttp handler that carries out `endpoint`."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        check_token(request)
+        result = await endpoint.handler(await _call(endpoint, request))
+        if endpoint.streams:
+            events: AsyncIterator[msgspec.Struct] = result
+            return await stream(request, events)
+        if endpoint.reply is None:
+            return web.Response(status=endpoint.status)
+        return web.Response(body=msgspec.json.encode(result), status=endpoint.status, content_type="application/json")
+
+    return answer
+
+
+def check_token(request: web.Request) -> None:
+    """Return if the request carries the token of the port file. Raises Unauthorized."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    token = request.app[SERVICES].identity.token
+    # Bytes: compare_digest refuses text that is not ASCII, and a header can hold anything.
+    is_right = secrets.compare_digest(given.strip().encode(errors="surrogateescape"), token.encode())
+    if scheme.lower() != "bearer" or not is_right:
+        raise Unauthorized(
+            "This address needs the token of the running gateway.",
+            hint="Send `Authorization: Bearer` with the token from its port file.",
+        )
+
+
+async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
+    return Call(
+        services=request.app[SERVICES],
+        answers=request.app[ANSWERS],
+        background=request.app[BACKGROUND],
+        body=None if endpoint.body is None else await read_json(request, endpoint.body),
+        query=_query(endpoint.query, request),
+        names=dict(request.match_info),
+    )
+
+
+def _query(kind: type[T], request: web.Request) -> T:
+    try:
+        return msgspec.convert(dict(request.query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"The address is not as expected: {error}.", code="invalid_value") from None

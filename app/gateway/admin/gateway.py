@@ -1,0 +1,98 @@
+"""The gateway about itself: status, machine, choice of engine, settings, events."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import msgspec
+import psutil
+
+from app import __version__
+from app.core.api import API_VERSION, Status
+from app.core.engines import EngineChoice, EngineInfo
+from app.core.events import Event, ModelsChanged, SettingChanged
+from app.core.machine import Machine
+from app.core.settings import SettingInfo, SettingValue
+from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.launch import policy_from
+
+SettingChanges = dict[str, SettingValue | None]
+
+
+class MachineQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`fresh` looks again instead of repeating what was found before."""
+
+    fresh: bool = False
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`logs` includes the lines engines write."""
+
+    logs: bool = False
+
+
+async def status(call: Call[None, NoQuery]) -> Status:
+    """GET /status."""
+    identity, paths = call.services.identity, call.services.paths
+    return Status(
+        version=__version__,
+        api_version=API_VERSION,
+        pid=os.getpid(),
+        url=identity.url,
+        started_at=identity.started_at,
+        notice=identity.notice,
+        resident_bytes=psutil.Process().memory_info().rss,
+        data_dir=str(paths.data),
+        models_dir=str(paths.models),
+        log_dir=str(paths.logs),
+    )
+
+
+async def shutdown(call: Call[None, NoQuery]) -> None:
+    """POST /shutdown."""
+    call.services.stop()
+
+
+async def machine(call: Call[None, MachineQuery]) -> Machine:
+    """GET /machine."""
+    return await call.services.machine.read(fresh=call.query.fresh)
+
+
+async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
+    """GET /engines."""
+    return await asyncio.to_thread(call.services.catalogue.list)
+
+
+async def choice(call: Call[None, NoQuery]) -> EngineChoice:
+    """GET /choice."""
+    from app.advisor.rules import choose  # noqa: PLC0415 -- the rules and their tables are loaded when first asked for
+
+    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
+
+
+async def settings(call: Call[None, NoQuery]) -> list[SettingInfo]:
+    """GET /settings."""
+    return call.services.settings.describe()
+
+
+async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingInfo]:
+    """PATCH /settings: all of it or nothing; what can take effect at once does."""
+    services = call.services
+    changed = services.settings.change(call.body)
+    services.supervisor.policy = policy_from(services.settings)
+    for name in changed:
+        services.events.publish(SettingChanged(name=name))
+    if "models.folders" in changed:
+        services.events.publish(ModelsChanged())
+    return services.settings.describe()
+
+
+async def events(call: Call[None, EventsQuery]) -> AsyncIterator[Event]:
+    """GET /events."""
+    return _subscribed(call)
+
+
+async def _subscribed(call: Call[None, EventsQuery]) -> AsyncIterator[Event]:
+    with call.services.events.subscribe(logs=call.query.logs) as subscription:
+        async for event in subscription:
+            yield event

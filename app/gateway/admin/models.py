@@ -1,0 +1,93 @@
+"""The models on this machine, and the engines that run them."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import BadRequest
+from app.core.events import LogLine, ModelsChanged
+from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel, UnloadModel
+from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.launch import load_request
+
+_MAX_TAIL = 5000
+_KV_TYPES = ("f16", "q8_0", "q4_0")
+_LOWEST = {"context": 1, "slots": 1, "threads": 1, "gpu_layers": 0}
+_HIGHEST = 2**31 - 1  # engines keep these in a C int
+
+
+class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`model` says whose engine; `tail` how many of its last lines."""
+
+    model: str
+    tail: Annotated[int, msgspec.Meta(ge=1, le=_MAX_TAIL)] = 200
+
+
+async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
+    """GET /models."""
+    return await asyncio.to_thread(call.services.library.models)
+
+
+async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
+    """POST /models."""
+    model = await asyncio.to_thread(call.services.library.register, Path(call.body.path))
+    call.services.events.publish(ModelsChanged())
+    return model
+
+
+async def forget(call: Call[None, NoQuery]) -> None:
+    """DELETE /models/{name}."""
+    await asyncio.to_thread(call.services.library.forget, call.names["name"])
+    call.services.events.publish(ModelsChanged())
+
+
+async def running(call: Call[None, NoQuery]) -> list[EngineStatus]:
+    """GET /running."""
+    return call.services.supervisor.statuses()
+
+
+async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
+    """POST /load: the load goes on when the client leaves."""
+    wanted = call.body
+    request = await load_request(call.services, wanted.model, _checked(wanted.options))
+    loading = call.background.spawn(call.services.supervisor.ensure_ready(request))
+    if wanted.wait:
+        return await asyncio.shield(loading)
+    await asyncio.sleep(0)  # lets the load begin, so that the status is the new one
+    return _status(call, request.source.name) or EngineStatus(
+        model=request.source.name, engine=request.engine, state=EngineState.STARTING
+    )
+
+
+async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
+    """POST /unload."""
+    status = _status(call, call.body.model)
+    if status is None:
+        model = await asyncio.to_thread(call.services.library.find, call.body.model)
+        status = _status(call, model.name)
+        if status is None:
+            return EngineStatus(model=model.name, engine="", state=EngineState.STOPPED)
+    return await call.services.supervisor.unload(status.model, force=call.body.force)
+
+
+async def logs(call: Call[None, LogQuery]) -> list[LogLine]:
+    """GET /logs."""
+    return call.services.supervisor.log(call.query.model, tail=call.query.tail)
+
+
+def _status(call: Call[object, object], model: str) -> EngineStatus | None:
+    return next((status for status in call.services.supervisor.statuses() if status.model == model), None)
+
+
+def _checked(options: LoadOptions) -> LoadOptions:
+    """Return the options if an engine can be given them. Raises BadRequest that names the field."""
+    for name, lowest in _LOWEST.items():
+        value = getattr(options, name)
+        if value is not None and not lowest <= value <= _HIGHEST:
+            raise BadRequest(f"`options.{name}` is at least {lowest}, not {value}.", code="invalid_value")
+    if options.kv_type is not None and options.kv_type not in _KV_TYPES:
+        raise BadRequest(f"`options.kv_type` is one of {', '.join(_KV_TYPES)}.", code="invalid_value")
+    return options

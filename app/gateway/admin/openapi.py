@@ -1,0 +1,95 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the types of what they take and give."""
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from app.core.api import API_VERSION, PREFIX
+from app.core.errors import ErrorBody
+from app.gateway.admin.calls import Endpoint
+
+_REFERENCE = "#/components/schemas/{name}"
+_VARIABLE = re.compile(r"{(\w+)}")
+
+Document = dict[str, Any]
+
+
+@functools.cache
+def document(endpoints: tuple[Endpoint, ...]) -> bytes:
+    """Return the document as JSON."""
+    kinds = _kinds(endpoints)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
+    paths: Document = {}
+    for endpoint in endpoints:
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
+    made = {
+        "openapi": "3.1.0",
+        "info": {"title": "Roundhouse", "version": str(API_VERSION), "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "security": [{"token": []}],
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(made)
+
+
+def _kinds(endpoints: Iterable[Endpoint]) -> list[Any]:
+    """Return every type of the table once."""
+    found = [ErrorBody, *(kind for row in endpoints for kind in (row.body, row.reply) if kind is not None)]
+    return list({repr(kind): kind for kind in found}.values())
+
+
+def _operation(endpoint: Endpoint, schema_of: Document) -> Document:
+    made: Document = {
+        "operationId": endpoint.handler.__name__,
+        "summary": endpoint.summary,
+        "parameters": [*_variables(endpoint), *_query(endpoint)],
+        "responses": {
+            str(endpoint.status): _reply(endpoint, schema_of),
+            "default": {
+                "description": "It could not be done; the sentence says why.",
+                "content": {"application/json": {"schema": schema_of[repr(ErrorBody)]}},
+            },
+        },
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": schema_of[repr(endpoint.body)]}}
+        made["requestBody"] = {"required": True, "content": content}
+    return made
+
+
+def _reply(endpoint: Endpoint, schema_of: Document) -> Document:
+    if endpoint.reply is None:
+        return {"description": "Done."}
+    schema = schema_of[repr(endpoint.reply)]
+    if endpoint.streams:
+        # OpenAPI 3.1 has no word for the events of a stream: the text is a string, each event's data is `x-event`.
+        return {
+            "description": "Events.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "x-event": schema,
+        }
+    return {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+
+
+def _variables(endpoint: Endpoint) -> list[Document]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _VARIABLE.findall(endpoint.path)
+    ]
+
+
+def _query(endpoint: Endpoint) -> list[Document]:
+    (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REFERENCE)
+    schema = components[endpoint.query.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": value}
+        for name, value in schema["properties"].items()
+    ]

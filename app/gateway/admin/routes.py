@@ -1,0 +1,204 @@
+"""The table of Roundhouse's own API (see `core.api`): what is listed here is served, and is in the OpenAPI document."""
+
+from aiohttp import web
+
+from app.core.api import PREFIX, Status
+from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.engines import EngineChoice, EngineInfo, EngineStatus
+from app.core.events import Event, LogLine
+from app.core.machine import Machine
+from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
+from app.core.settings import SettingInfo
+from app.gateway.admin import chats, gateway, models
+from app.gateway.admin.calls import ANSWERS, BACKGROUND, Endpoint, answering, check_token
+from app.gateway.admin.openapi import document
+from app.gateway.answers import Answers
+from app.gateway.background import Background
+from app.gateway.services import SERVICES
+
+_CHAT = "/chats/{id}"
+_ANSWER = "/chats/{id}/answers/{message}"
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/status", handler=gateway.status, summary="Say who and where the gateway is", reply=Status
+    ),
+    Endpoint(
+        method="POST",
+        path="/shutdown",
+        handler=gateway.shutdown,
+        summary="End the gateway and every engine",
+        status=202,
+    ),
+    Endpoint(
+        method="GET",
+        path="/machine",
+        handler=gateway.machine,
+        summary="Describe this computer",
+        reply=Machine,
+        query=gateway.MachineQuery,
+    ),
+    Endpoint(
+        method="GET",
+        path="/engines",
+        handler=gateway.engines,
+        summary="List the engines this build knows",
+        reply=list[EngineInfo],
+    ),
+    Endpoint(
+        method="GET",
+        path="/choice",
+        handler=gateway.choice,
+        summary="Name the engine this computer should use, and why",
+        reply=EngineChoice,
+    ),
+    Endpoint(
+        method="GET",
+        path="/models",
+        handler=models.list_models,
+        summary="List the models on this computer",
+        reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="POST",
+        path="/models",
+        handler=models.register,
+        summary="List a model file where it lies",
+        body=RegisterModel,
+        reply=ModelInfo,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/models/{name}",
+        handler=models.forget,
+        summary="Forget a registered file and leave it on disk",
+        status=204,
+    ),
+    Endpoint(
+        method="GET",
+        path="/running",
+        handler=models.running,
+        summary="List the engine processes",
+        reply=list[EngineStatus],
+    ),
+    Endpoint(
+        method="POST",
+        path="/load",
+        handler=models.load,
+        summary="Make a model ready",
+        body=LoadModel,
+        reply=EngineStatus,
+    ),
+    Endpoint(
+        method="POST",
+        path="/unload",
+        handler=models.unload,
+        summary="Stop a model's engine",
+        body=UnloadModel,
+        reply=EngineStatus,
+    ),
+    Endpoint(
+        method="GET",
+        path="/logs",
+        handler=models.logs,
+        summary="Show the last lines an engine wrote",
+        reply=list[LogLine],
+        query=models.LogQuery,
+    ),
+    Endpoint(
+        method="GET",
+        path="/chats",
+        handler=chats.list_chats,
+        summary="List or search chats, newest first",
+        reply=list[ChatSummary],
+        query=chats.ListQuery,
+    ),
+    Endpoint(method="POST", path="/chats", handler=chats.create, summary="Begin a chat", body=NewChat, reply=Chat),
+    Endpoint(method="GET", path=_CHAT, handler=chats.read, summary="Show a chat with all its messages", reply=Chat),
+    Endpoint(
+        method="PATCH",
+        path=_CHAT,
+        handler=chats.change,
+        summary="Change what is about a chat",
+        body=ChatPatch,
+        reply=Chat,
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_CHAT,
+        handler=chats.delete,
+        summary="Delete a chat; it can be restored for 30 days",
+        status=204,
+    ),
+    Endpoint(
+        method="POST", path=_CHAT + "/restore", handler=chats.restore, summary="Bring a deleted chat back", reply=Chat
+    ),
+    Endpoint(
+        method="POST",
+        path=_CHAT + "/turns",
+        handler=chats.ask,
+        summary="Ask and be answered, or have a question answered again",
+        body=NewTurn,
+        reply=Turn,
+    ),
+    Endpoint(
+        method="GET",
+        path=_ANSWER,
+        handler=chats.follow,
+        summary="Follow an answer while it is written",
+        reply=AnswerEvent,
+        streams=True,
+        query=chats.FollowQuery,
+    ),
+    Endpoint(
+        method="POST",
+        path=_ANSWER + "/stop",
+        handler=chats.stop,
+        summary="Stop an answer and keep what is written",
+        reply=Message,
+    ),
+    Endpoint(
+        method="GET", path="/settings", handler=gateway.settings, summary="List the settings", reply=list[SettingInfo]
+    ),
+    Endpoint(
+        method="PATCH",
+        path="/settings",
+        handler=gateway.change_settings,
+        summary="Change settings; null resets one",
+        body=gateway.SettingChanges,
+        reply=list[SettingInfo],
+    ),
+    Endpoint(
+        method="GET",
+        path="/events",
+        handler=gateway.events,
+        summary="Follow what happens",
+        reply=Event,
+        streams=True,
+        query=gateway.EventsQuery,
+    ),
+)
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve the table and its OpenAPI document, and own the answers being written."""
+    app[ANSWERS] = Answers(app[SERVICES])
+    app[BACKGROUND] = Background()
+    app.on_shutdown.append(_end)
+    for endpoint in ENDPOINTS:
+        # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
+        app.router.add_route(
+            endpoint.method, PREFIX + endpoint.path.replace("{name}", "{name:.+}"), answering(endpoint)
+        )
+    app.router.add_route("GET", f"{PREFIX}/openapi.json", _openapi)
+
+
+async def _openapi(request: web.Request) -> web.Response:
+    check_token(request)
+    return web.Response(body=document(ENDPOINTS), content_type="application/json")
+
+
+async def _end(app: web.Application) -> None:
+    await app[ANSWERS].close()
+    await app[BACKGROUND].join(cancel=True)

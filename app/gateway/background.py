@@ -1,0 +1,40 @@
+"""Work that goes on when the request that began it is over. It is held on to, and what goes wrong in it is logged."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from app.core.errors import RoundhouseError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Background:
+    """The tasks of one owner."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin `work` now. Whoever wants its result awaits the task, shielded if leaving must not end the work."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def join(self, *, cancel: bool = False) -> None:
+        """Wait until everything has ended, after asking it to with `cancel`."""
+        while self._tasks:
+            for task in self._tasks:
+                if cancel:
+                    task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, RoundhouseError):  # those say themselves what is wrong
+            log.error("Work in the background failed", exc_info=error)
