@@ -20,24 +20,41 @@ UNCHOSEN = LoadOptions()
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
     """Return what `supervisor.lease` wants. Raises NotFound, BadRequest or EngineFailed (nothing reads the format)."""
-    return load_request_for(services, await find_model(services, model_name), options)
+    _, request = await resolve(services, model_name, options)
+    return request
 
 
 async def find_model(services: Services, model_name: str) -> ModelInfo:
     """Return the model of that name. Raises NotFound (code model_not_found), or BadRequest if its file is unusable."""
-    model: ModelInfo = await asyncio.to_thread(services.library.find, model_name)
-    if model.problem:
-        raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
-    return model
+    return await asyncio.to_thread(_usable, services, model_name)
 
 
-def load_request_for(services: Services, model: ModelInfo, options: LoadOptions) -> LoadRequest:
+async def resolve(
+    services: Services, model_name: str, options: LoadOptions = UNCHOSEN
+) -> tuple[ModelInfo, LoadRequest]:
+    """Return the model and what loads it. Raises as `load_request` does."""
+    return await asyncio.to_thread(_resolved, services, model_name, options)
+
+
+def load_request_for(services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN) -> LoadRequest:
     """Return what loads `model`. Raises EngineFailed if no installed engine reads its format."""
     return LoadRequest(
         engine=_engine_for(model, services.catalogue.list()).id,
         source=ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format)),
         options=_launch_options(services, model, options),
     )
+
+
+def _resolved(services: Services, model_name: str, options: LoadOptions) -> tuple[ModelInfo, LoadRequest]:
+    model = _usable(services, model_name)
+    return model, load_request_for(services, model, options)
+
+
+def _usable(services: Services, model_name: str) -> ModelInfo:
+    model = services.library.find(model_name)
+    if model.problem:
+        raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
+    return model
 
 
 def _engine_for(model: ModelInfo, engines: list[EngineInfo]) -> EngineInfo:

@@ -13,7 +13,7 @@ from app.core.errors import BadRequest, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import decode, read_body
-from app.gateway.launch import UNCHOSEN, find_model, load_request_for
+from app.gateway.launch import find_model, resolve
 from app.gateway.middleware import ARRIVED
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, watched
@@ -107,8 +107,7 @@ async def _understood(services: Services, body: bytes, route: Route) -> proxy.As
     named = decode(body, Asked).model
     if not named:
         raise BadRequest("The request does not say which model it is for.", hint="Set `model`.", code="model_required")
-    model = await find_model(services, named)
-    load = load_request_for(services, model, UNCHOSEN)
+    model, load = await resolve(services, named)
     return proxy.Ask(load=load, path=_path(services, load.engine, model, route), body=body, model=named)
 
 
