@@ -1,0 +1,114 @@
+"""Which files in a folder tree are models: GGUF files, with the parts of a split model taken together.
+
+The walk is bounded in depth and number, follows links without going round in circles, and never opens a file.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_DEPTH = 8
+MAX_FILES = 20_000
+"""A folder with more is not a model folder; whatever comes after is left out."""
+MAX_PARTS = 512
+"""A name can claim 99,999 parts; every one of them would be looked for."""
+
+_SPLIT = re.compile(r"^(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model by its file names: `first` is what an engine is given, `parts` are all files there should be."""
+
+    first: Path
+    stem: str
+    parts: tuple[Path, ...]
+    identity: object = field(hash=False)
+    """Equal for two paths to the same file."""
+
+    @property
+    def is_projector(self) -> bool:
+        """Whether the name says it is the image part of another model."""
+        return self.stem.lower().startswith("mmproj") or self.stem.lower().endswith("-mmproj")
+
+
+def candidate_for(path: Path) -> Candidate:
+    """Return the model a file belongs to. A part of a split model stands for the whole."""
+    split = _SPLIT.match(path.stem)
+    count = int(split["count"]) if split else 0
+    if split is None or not 1 <= int(split["part"]) <= count <= MAX_PARTS:
+        return Candidate(first=path, stem=path.stem, parts=(path,), identity=_identity(path))
+    names = (f"{split['stem']}-{part:05d}-of-{split['count']}{path.suffix}" for part in range(1, count + 1))
+    parts = tuple(path.with_name(name) for name in names)
+    return Candidate(first=parts[0], stem=split["stem"], parts=parts, identity=_identity(parts[0]))
+
+
+def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
+    """Return what looks like a model in these folders, each split model once, projectors left out."""
+    seen: set[tuple[int, int]] = set()
+    found: dict[Path, Candidate] = {}
+    for path in _bounded(path for folder in folders for path in _walk(folder, 0, seen)):
+        candidate = candidate_for(path)
+        if not candidate.is_projector:
+            found.setdefault(candidate.first, candidate)
+    return list(found.values())
+
+
+def _bounded(paths: Iterator[Path]) -> Iterator[Path]:
+    for _number, path in zip(range(MAX_FILES), paths, strict=False):
+        yield path
+
+
+def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
+    """Yield GGUF files below a folder. `seen` has the folders already visited: a link back ends there."""
+    try:
+        status = folder.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
+    for entry in entries:
+        if not _is_text(entry.name):
+            continue
+        if _is_folder(entry):
+            if depth < MAX_DEPTH and not entry.name.startswith("."):
+                yield from _walk(Path(entry.path), depth + 1, seen)
+        elif entry.name.lower().endswith(".gguf") and _is_file(entry):
+            yield Path(entry.path)
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name is Unicode: one that is not could be neither shown nor sent."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether it is a plain file. A link that leads nowhere is kept, to be listed with its problem."""
+    try:
+        return entry.is_file() or entry.is_symlink()
+    except OSError:
+        return False
+
+
+def _identity(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_ino else str(path)

@@ -1,0 +1,120 @@
+"""The models on this machine: the Guide, registered files, and what lies in the model folders.
+
+Files are used where they lie. Headers are read once per (path, size, time of change), so looking again is cheap. A
+broken file is listed with its problem instead of being hidden: people look for it.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.models import ModelInfo
+from app.hub import naming
+from app.hub.candidates import Candidate, candidate_for, find_candidates
+from app.hub.inspection import Inspector
+from app.hub.registry_file import RegistryFile
+
+GUIDE_NAME = "guide"
+GUIDE_TITLE = "Roundhouse Guide (tiny help model)"
+
+
+class Library:
+    """Every model that can be named in a request. Thread-safe; reads disks, so call it from a thread."""
+
+    def __init__(self, folders: Callable[[], Sequence[Path]], registry_file: Path, guide: Path) -> None:
+        self._folders = folders
+        self._registry = RegistryFile(registry_file)
+        self._guide = guide
+        self._inspector = Inspector()
+        self._lock = threading.Lock()
+
+    def models(self) -> list[ModelInfo]:
+        """Return all models, the Guide first, the rest by name."""
+        with self._lock:
+            return self._models()
+
+    def find(self, name: str) -> ModelInfo:
+        """Return the model of that name, whatever its case and with or without ":latest".
+
+        Raises NotFound (model_not_found) with the names that exist.
+        """
+        models = self.models()
+        wanted = naming.folded(name)
+        for model in models:
+            if naming.folded(model.name) == wanted:
+                return model
+        raise NotFound(
+            f"There is no model called {name!r}.",
+            hint="These exist: " + ", ".join(model.name for model in models) + ".",
+            code="model_not_found",
+        )
+
+    def register(self, path: Path) -> ModelInfo:
+        """List a file where it lies. Raises NotFound or BadRequest if it is no model file that can be read."""
+        candidate = candidate_for(_absolute(path))
+        facts = self._inspector.facts(candidate)
+        if candidate.is_projector or not naming.is_model_kind(facts.kind, facts.architecture):
+            raise BadRequest(
+                f"{path.name} belongs to another model and cannot be loaded by itself.",
+                hint="Register the model itself.",
+            )
+        with self._lock:
+            self._registry.add(candidate.first)
+            return next(model for model in self._models() if _is_same(Path(model.path), candidate.first))
+
+    def forget(self, name: str) -> None:
+        """Stop listing a registered file; it stays on disk. Raises NotFound, or Conflict for what is not registered."""
+        model = self.find(name)
+        if model.is_builtin:
+            raise Conflict("The Guide is part of Roundhouse and cannot be forgotten.")
+        with self._lock:
+            if not self._registry.remove(Path(model.path)):
+                raise Conflict(
+                    f"{model.name} lies in a model folder and is found there again.",
+                    hint=f"Move {model.path} elsewhere, or take its folder out of the settings.",
+                )
+
+    def _models(self) -> list[ModelInfo]:
+        registered = self._registry.files()
+        found = find_candidates(self._folders())
+        unique = _without_repeats([*(candidate_for(path) for path in registered), *found])
+        self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide)])
+        described = [self._inspector.describe(candidate) for candidate in unique]
+        usable = sorted((model for model in described if model is not None), key=lambda model: model.path)
+        named = naming.with_unique_names(usable, taken={GUIDE_NAME})
+        return [self._describe_guide(), *sorted(named, key=lambda model: model.name.casefold())]
+
+    def _describe_guide(self) -> ModelInfo:
+        model = self._inspector.describe(candidate_for(self._guide))
+        if model is None or model.problem:
+            return _missing_guide(self._guide, model.problem if model else "")
+        return naming.renamed(model, GUIDE_NAME, title=GUIDE_TITLE, is_builtin=True)
+
+
+def _missing_guide(path: Path, problem: str) -> ModelInfo:
+    return ModelInfo(
+        name=GUIDE_NAME,
+        title=GUIDE_TITLE,
+        path=str(path),
+        format="gguf",
+        size_bytes=0,
+        is_builtin=True,
+        problem=problem or "The built-in model is missing from this installation.",
+    )
+
+
+def _without_repeats(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Keep the first of several paths to the same file: links, or a registered file inside a model folder."""
+    seen: dict[object, Candidate] = {}
+    for candidate in candidates:
+        seen.setdefault(candidate.identity, candidate)
+    return list(seen.values())
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one == other or (one.exists() and other.exists() and one.samefile(other))

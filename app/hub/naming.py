@@ -1,0 +1,53 @@
+"""What models are called: the file's stem, made unique, and found again however a client spells it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from app.core.models import ModelInfo
+
+_NOT_MODELS = frozenset({"adapter", "imatrix", "mmproj", "dataset", "controlvector"})
+"""`general.type` of GGUF files that no engine loads as a model."""
+_PROJECTOR_ARCHITECTURE = "clip"
+
+
+def is_projector_kind(kind: str, architecture: str) -> bool:
+    """Whether a header describes the image part of another model."""
+    return kind == "mmproj" or architecture == _PROJECTOR_ARCHITECTURE
+
+
+def is_model_kind(kind: str, architecture: str) -> bool:
+    """Whether a header describes something that can be loaded by itself."""
+    return kind not in _NOT_MODELS and not is_projector_kind(kind, architecture)
+
+
+def folded(name: str) -> str:
+    """Return the form in which names are compared: Ollama clients add ":latest", people the file's ending."""
+    return name.strip().casefold().removesuffix(":latest").removesuffix(".gguf")
+
+
+def renamed(model: ModelInfo, name: str, *, title: str = "", is_builtin: bool = False) -> ModelInfo:
+    """Return the same model under another name."""
+    return msgspec.structs.replace(model, name=name, title=title or model.title, is_builtin=is_builtin)
+
+
+def with_unique_names(models: Iterable[ModelInfo], *, taken: Iterable[str]) -> list[ModelInfo]:
+    """Give each model a name of its own: a second one of a name gets its folder's name added, then a number."""
+    used = {folded(name) for name in taken}
+    named: list[ModelInfo] = []
+    for model in models:
+        name = next(name for name in _names(model) if folded(name) not in used)
+        used.add(folded(name))
+        named.append(renamed(model, name))
+    return named
+
+
+def _names(model: ModelInfo) -> Iterable[str]:
+    yield model.name
+    longer = f"{model.name}@{Path(model.path).parent.name}"
+    yield longer
+    number = 2
+    while True:
+        yield f"{longer}-{number}"
+        number += 1
