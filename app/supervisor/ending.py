@@ -12,6 +12,7 @@ from enum import StrEnum
 from app.core.engines import TRANSITIONS, EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
+from app.supervisor.faults import TOO_SLOW, UNKILLABLE, stalled
 from app.supervisor.policy import NOT_BY_ITSELF, LoadRequest, Policy, back_off, recent
 from engines.api import Failure, FailureKind, Readiness, Stop
 
@@ -240,40 +241,19 @@ class Ending(ABC):
     def _fell_due(self, timer: Timer, now: float) -> None:
         match timer:
             case Timer.STALL:
-                self._give_up(_stalled(self._stall_s), now)
+                self._give_up(stalled(self._stall_s), now)
             case Timer.HARD:
-                self._give_up(_TOO_SLOW, now)
+                self._give_up(TOO_SLOW, now)
             case Timer.IDLE | Timer.DRAIN:
                 self._ask_to_end(now)
             case Timer.GRACE:
                 self._kill(now)
             case Timer.GONE:
                 self._effects.append(m.Abandon(run=self.run))
-                self._ended(m.Ended(run=self.run, failure=_UNKILLABLE), now)
+                self._ended(m.Ended(run=self.run, failure=UNKILLABLE), now)
             case Timer.RETRY:
                 self._enter()
 
     def _give_up(self, verdict: Failure, now: float) -> None:
         self._verdict = verdict
         self._kill(now)
-
-
-def _stalled(stall_s: float) -> Failure:
-    return Failure(
-        kind=FailureKind.STALLED,
-        sentence=f"The engine showed no sign of life for {stall_s:g} seconds while loading, so it was stopped.",
-        hint="Try again, or choose a smaller model; the engine's log may say what it was waiting for.",
-    )
-
-
-_TOO_SLOW = Failure(
-    kind=FailureKind.TOO_SLOW,
-    sentence="Loading took longer than allowed, so it was stopped.",
-    hint="Choose a smaller model, or keep the file on a faster disk.",
-)
-
-_UNKILLABLE = Failure(
-    kind=FailureKind.KILLED,
-    sentence="The engine did not end, even when it was killed.",
-    hint="Its driver may hang. Restart the computer if its memory does not come back.",
-)

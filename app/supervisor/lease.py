@@ -20,6 +20,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds waited for loading; 0.0 when it was ready."""
     end: "asyncio.Future[EngineFailed]"
     """Set when the engine ends while the lease is held and nobody asked it to."""
+    run: int = 0
+    """Which run of the engine this holds; for the supervisor."""
 
     async def verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
         """Say why the engine ended, once a connection to it broke; None when it seems to be alive.

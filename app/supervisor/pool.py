@@ -1,19 +1,36 @@
-"""Every engine process of the gateway: `Supervisor.lease` and `ensure_ready` are the only ways in."""
+"""Every engine process of the gateway. `lease` and `ensure_ready` are the only ways in.
 
+`lease` is for serving a request: it takes the model as it runs, starting it if need be, and repeats a failure that the
+same arguments would only repeat. `ensure_ready` is for "load this": exactly these options, and always a fresh attempt.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from app.core.engines import EngineStatus
-from app.core.events import Event, LogLine
+from app.config.environment import engine_environment
+from app.core.engines import EngineState, EngineStatus
+from app.core.events import Event, LogLine, Notice
+from app.supervisor import messages as m
+from app.supervisor.faults import turned_away
 from app.supervisor.lease import Lease
+from app.supervisor.owner import Owner
 from app.supervisor.policy import Folders, LoadRequest, Policy
+from app.supervisor.ports import Ports
+from app.supervisor.records import Records
+from app.supervisor.room import Room
+from app.supervisor.run import Means
 from engines.api import Adapter
 
 __all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor"]
 
 
 class Supervisor:
-    """Start, share, watch and stop engines. Make it inside the event loop that will use it."""
+    """Start, share, watch and stop engines. Make it inside the event loop that will use it.
+
+    `publish` is called in the loop and must return at once. `inherited` is the environment engines start with; by
+    default what they need of this process's own, without credentials.
+    """
 
     def __init__(
         self,
@@ -24,27 +41,94 @@ class Supervisor:
         *,
         inherited: Mapping[str, str] | None = None,
     ) -> None:
-        self.policy = policy
+        self._policy = policy
+        self._publish = publish
+        self._is_closed = False
+        self._owners: dict[str, Owner] = {}
+        self._means = Means(
+            adapters=adapters,
+            folders=folders,
+            inherited=engine_environment() if inherited is None else inherited,
+            ports=Ports(),
+            records=Records(folders.records),
+        )
+        self._room = Room(
+            lambda: self._policy,
+            seat=lambda model: self._owners[model].seat(),
+            send=lambda model, message: self._owners[model].send(message),
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What a person can set; assigning another takes effect at once."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        for owner in self._owners.values():
+            owner.send(m.PolicyChanged())
+        self._room.reconsider()
 
     async def start(self) -> int:
-        raise NotImplementedError
+        """Kill what a gateway that was killed left running; return how many launches that were."""
+        reaped = await asyncio.to_thread(self._means.records.reap)
+        if reaped:
+            models = ", ".join(sorted({record.model for record in reaped}))
+            sentence = f"Engines that an earlier run had left behind were stopped: {models}."
+            self._publish(Notice(level="info", code="orphans_stopped", sentence=sentence))
+        return len(reaped)
 
     async def close(self) -> None:
-        raise NotImplementedError
+        """Stop every engine without waiting for requests, and start none again."""
+        self._is_closed = True
+        self._room.close()
+        await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
     @asynccontextmanager
     async def lease(self, request: LoadRequest) -> AsyncIterator[Lease]:
-        raise NotImplementedError
-        yield
+        """Hold a ready engine for as long as the block runs, loading it first if need be.
+
+        Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is cancelled
+        while waiting just leaves; a load that has begun goes on.
+        """
+        owner = self._owner(request)
+        lease = await owner.lease(request)
+        try:
+            yield lease
+        finally:
+            owner.send(m.Release(run=lease.run))
 
     async def ensure_ready(self, request: LoadRequest) -> EngineStatus:
-        raise NotImplementedError
+        """Load the model with exactly these options, again if it runs with others or failed before.
+
+        Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off.
+        """
+        return await self._owner(request).ensure_ready(request)
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
-        raise NotImplementedError
+        """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
+        owner = self._owners.get(model)
+        if owner is None:
+            return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
+        return await owner.stop(m.How.NOW if force else m.How.DRAIN)
 
     def statuses(self) -> list[EngineStatus]:
-        raise NotImplementedError
+        """Return every engine that runs, is about to, or failed, by model name."""
+        found = [owner.status() for _, owner in sorted(self._owners.items())]
+        return [status for status in found if status.state is not EngineState.STOPPED]
 
     def log(self, model: str, *, tail: int = 200) -> list[LogLine]:
-        raise NotImplementedError
+        """Return the last lines a model's engine wrote, oldest first, over all its runs."""
+        owner = self._owners.get(model)
+        return owner.log.tail(tail) if owner else []
+
+    def _owner(self, request: LoadRequest) -> Owner:
+        model = request.source.name
+        if self._is_closed:
+            raise turned_away(model, m.Reason.CLOSING)
+        if model not in self._owners:
+            self._owners[model] = Owner(
+                model, self._means, self._room, policy=lambda: self._policy, publish=self._publish
+            )
+        return self._owners[model]

@@ -6,7 +6,6 @@ launch's token in its environment. Never by name. A record holds no key.
 """
 
 import contextlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import msgspec
 import psutil
 
 from app.supervisor.child import kill_leader_group
+from app.supervisor.private import write_private
 
 TOKEN_VARIABLE = "ROUNDHOUSE_LAUNCH"  # noqa: S105 -- the name of a variable; a launch's token opens nothing
 SAME_MOMENT_S = 2.0
@@ -52,23 +52,21 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._own: set[str] = set()
 
     def write(self, record: Record) -> None:
         """Write or replace a launch's record: whole or not at all, readable by its owner only."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        final = self._file(record.token)
-        draft = final.with_suffix(".tmp")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(record))
-        draft.replace(final)
+        self._own.add(record.token)
+        write_private(self._file(record.token), msgspec.json.encode(record))
 
     def remove(self, token: str) -> None:
         """Forget a launch of which nothing is left."""
         self._file(token).unlink(missing_ok=True)
+        self._own.discard(token)
 
     def reap(self) -> list[Record]:
-        """Kill what earlier launches left, forget them, and return those that had left something. Blocks for a while."""
-        records = list(self._read())
+        """Kill what launches of an earlier gateway left; return those that had left something. Blocks for a while."""
+        records = [record for record in self._read() if record.token not in self._own]
         if not records:
             return []
         carriers = _carriers({record.token for record in records})

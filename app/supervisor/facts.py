@@ -1,0 +1,88 @@
+"""What is known about one run of an engine, as its log and its life tell it."""
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from engines.api import (
+    BufferAllocated,
+    ContextSet,
+    Exit,
+    Installation,
+    LaunchPlan,
+    Listening,
+    LogEvent,
+    Progress,
+    Suspicion,
+)
+
+TAIL_LINES = 60
+SUSPICIONS = 50
+"""The first one counts; an engine that repeats one for hours must not fill memory with it."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """One run. Changed by the run only; times in Unix seconds unless they end in `_s`."""
+
+    version: str = ""
+    backend: str = ""
+    base_url: str = ""
+    key: str = ""
+    served_name: str = ""
+    pid: int | None = None
+    progress: float | None = None
+    stage: str = ""
+    context: int | None = None
+    slots: int | None = None
+    memory_bytes: int | None = None
+    loaded_at: float | None = None
+    load_s: float | None = None
+    ready_at_s: float | None = None
+    """Monotonic."""
+    exit_code: int | None = None
+    suspicions: list[Suspicion] = field(default_factory=list)
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+
+    def take_plan(self, plan: LaunchPlan, found: Installation) -> None:
+        """Note what is known before anything runs."""
+        self.version, self.backend = found.version, found.backend
+        self.base_url, self.served_name = plan.base_url, plan.served_name
+        self.context, self.slots = plan.context, plan.slots
+
+    def became_ready(self, begun_s: float, now_s: float) -> None:
+        """Note that loading is over."""
+        self.loaded_at, self.ready_at_s, self.load_s = time.time(), now_s, now_s - begun_s
+        self.progress, self.stage = None, ""
+
+    def note(self, event: LogEvent) -> None:
+        """Take in what a log line meant."""
+        match event:
+            case Progress(stage=stage, fraction=fraction):
+                self.stage, self.progress = stage, fraction
+            case Listening(port=port):
+                self.base_url = _with_port(self.base_url, port)
+            case BufferAllocated(size_bytes=size):
+                self.memory_bytes = (self.memory_bytes or 0) + size
+            case ContextSet(tokens=tokens, slots=slots):
+                self.context, self.slots = tokens, slots or self.slots
+            case Suspicion() if len(self.suspicions) < SUSPICIONS:
+                self.suspicions.append(event)
+            case _:
+                pass
+
+    def end(self) -> Exit:
+        """Return how it ended, for the adapter to name the cause."""
+        return Exit(
+            code=self.exit_code,
+            suspicions=tuple(self.suspicions),
+            tail=tuple(self.tail),
+            was_ready=self.ready_at_s is not None,
+        )
+
+
+def _with_port(url: str, port: int) -> str:
+    where = urlsplit(url)
+    host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
+    return where._replace(netloc=f"{host}:{port}").geturl()

@@ -1,0 +1,96 @@
+"""What goes wrong with engines on our side of the contract, in sentences. An adapter names the rest."""
+
+from app.core.engines import FailureReport
+from app.core.errors import EngineFailed, RoundhouseError, Unavailable
+from app.supervisor.messages import Reason
+from engines.api import Failure, FailureKind
+
+_IN_DETAIL = 8
+"""Last log lines an error carries."""
+_ASK_FOR_REPORT = "Please report this with the log."
+
+
+class Unstartable(Exception):
+    """No process could be started."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence)
+        self.failure = failure
+
+
+TOO_SLOW = Failure(
+    kind=FailureKind.TOO_SLOW,
+    sentence="Loading took longer than allowed, so it was stopped.",
+    hint="Choose a smaller model, or keep the file on a faster disk.",
+)
+
+UNKILLABLE = Failure(
+    kind=FailureKind.KILLED,
+    sentence="The engine did not end, even when it was killed.",
+    hint="Its driver may hang. Restart the computer if its memory does not come back.",
+)
+
+CALLED_OFF = Failure(kind=FailureKind.KILLED, sentence="The start was called off.")
+
+MISTAKE = Failure(
+    kind=FailureKind.UNKNOWN,
+    sentence="The engine could not be run because of a mistake in Roundhouse.",
+    hint=_ASK_FOR_REPORT,
+)
+
+
+def stalled(stall_s: float) -> Failure:
+    """Name a load that went quiet."""
+    return Failure(
+        kind=FailureKind.STALLED,
+        sentence=f"The engine showed no sign of life for {stall_s:g} seconds while loading, so it was stopped.",
+        hint="Try again, or choose a smaller model; the engine's log may say what it was waiting for.",
+    )
+
+
+def no_such_engine(engine: str) -> Failure:
+    """Name an engine this build does not know."""
+    return Failure(
+        kind=FailureKind.NOT_INSTALLED,
+        sentence=f"This version of Roundhouse does not know an engine called {engine}.",
+        hint="See the list of engines for those it knows.",
+    )
+
+
+def bad_options(sentence: str) -> Failure:
+    """Pass on what an adapter says about options it cannot honour."""
+    return Failure(kind=FailureKind.BAD_FLAG, sentence=sentence, hint="Load the model with other options.")
+
+
+def not_started(program: str, error: OSError) -> Failure:
+    """Name a program that the operating system would not start."""
+    if isinstance(error, FileNotFoundError):
+        return Failure(
+            kind=FailureKind.NOT_INSTALLED,
+            sentence=f"The engine's program is not there: {program}.",
+            hint="Install the engine again.",
+        )
+    return Failure(
+        kind=FailureKind.UNKNOWN,
+        sentence=f"The engine could not be started: {error.strerror or error}.",
+        hint="Check that its program may be executed.",
+    )
+
+
+def as_error(report: FailureReport) -> EngineFailed:
+    """Return the error a caller gets for a failure."""
+    return EngineFailed(
+        report.sentence, hint=report.hint, code=report.code, detail="\n".join(report.log_tail[-_IN_DETAIL:])
+    )
+
+
+def turned_away(model: str, reason: Reason) -> RoundhouseError:
+    """Return the error a caller gets when its load was called off."""
+    match reason:
+        case Reason.UNLOADED:
+            sentence, hint = f"{model} was unloaded before it was ready.", "Ask again to load it."
+        case Reason.REPLACED:
+            sentence, hint = f"{model} is being loaded again with other options.", "Ask again in a moment."
+        case Reason.CLOSING:
+            sentence, hint = "Roundhouse is shutting down.", "Start it again to go on."
+    return Unavailable(sentence, hint=hint, code=reason.value)

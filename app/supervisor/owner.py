@@ -1,0 +1,272 @@
+"""The one task that owns one model's engine. Others send it messages and await the answer.
+
+It takes one message at a time, asks the state machine what to do, does it, and says what changed. Nobody else changes
+anything, so nobody can act on what was true a moment ago.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, assert_never
+
+from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.errors import Bug
+from app.core.events import EngineChanged, Event
+from app.supervisor import messages as m
+from app.supervisor.announcer import Announcer
+from app.supervisor.facts import Facts
+from app.supervisor.faults import as_error, turned_away
+from app.supervisor.lease import Lease
+from app.supervisor.logs import EngineLog
+from app.supervisor.machine import Machine
+from app.supervisor.policy import LoadRequest, Policy, Seat
+from app.supervisor.run import Means, Run
+from app.supervisor.status import report_of, status_of
+from engines.api import Failure
+
+_S = EngineState
+
+
+class Room(Protocol):
+    """Where an owner queues before it starts an engine."""
+
+    def enter(self, model: str, run: int) -> None:
+        """Queue; `RoomGranted` answers."""
+
+    def leave(self, model: str) -> None:
+        """Give the place back, or leave the queue."""
+
+    def reconsider(self) -> None:
+        """Somebody became idle, or busy."""
+
+
+class Owner:
+    """One model's engine. Make it in the event loop."""
+
+    def __init__(
+        self, model: str, means: Means, room: Room, *, policy: Callable[[], Policy], publish: Callable[[Event], None]
+    ) -> None:
+        self.model = model
+        self.log = EngineLog(model, means.folders.logs, publish)
+        self.machine = Machine(policy)
+        self._means = means
+        self._room = room
+        self._run: Run | None = None
+        self._facts = Facts()
+        self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
+        self._tickets = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Run | None]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._announcer = Announcer(lambda: publish(EngineChanged(status=self.status())))
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._own(), name=f"engine owner {model}")
+
+    def send(self, message: m.Message) -> None:
+        """Tell the owner; it acts when it gets to it."""
+        self._inbox.put_nowait(message)
+
+    async def lease(self, request: LoadRequest) -> Lease:
+        """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
+        asked_s = self._loop.time()
+        seen = await self._fingerprint(request)
+        run = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen))
+        if run is None:
+            raise _broken(self.model)
+        return self._lease(run, asked_s)
+
+    def _lease(self, run: Run, asked_s: float) -> Lease:
+        facts = run.facts
+        was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
+        return Lease(
+            base_url=facts.base_url,
+            key=facts.key,
+            served_name=facts.served_name,
+            status=self.status(),
+            load_s=0.0 if was_ready else self._loop.time() - asked_s,
+            end=run.end,
+            run=run.number,
+        )
+
+    async def ensure_ready(self, request: LoadRequest) -> EngineStatus:
+        """Wait until it is ready with exactly these options. Raises EngineFailed or Unavailable."""
+        seen = await asyncio.to_thread(_fingerprint, request.source.path)
+        await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, explicit=True, fingerprint=seen))
+        return self.status()
+
+    async def stop(self, how: m.How) -> EngineStatus:
+        """Wait until it is stopped, or has failed, or somebody called the stop off."""
+        await self._ask(lambda ticket: m.Stop(ticket=ticket, how=how))
+        return self.status()
+
+    async def close(self) -> None:
+        """Stop the engine for good, and end the task."""
+        if not self._task.done():
+            await self.stop(m.How.CLOSE)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self.log.close()
+
+    async def _fingerprint(self, request: LoadRequest) -> tuple[int, ...]:
+        if self.machine.state is _S.READY:  # nobody will compare it: a lease takes what runs
+            return ()
+        return await asyncio.to_thread(_fingerprint, request.source.path)
+
+    async def _ask(self, message: Callable[[int], m.Message]) -> Run | None:
+        if self._task.done():
+            raise _broken(self.model)
+        ticket = next(self._tickets)
+        answer: asyncio.Future[Run | None] = self._loop.create_future()
+        self._waiting[ticket] = answer
+        self.send(message(ticket))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._withdraw(ticket, answer)
+            raise
+
+    def _withdraw(self, ticket: int, answer: "asyncio.Future[Run | None]") -> None:
+        self._waiting.pop(ticket, None)
+        if not answer.done() or answer.cancelled():
+            self.send(m.Leave(ticket=ticket))
+        elif answer.exception() is None and (run := answer.result()) is not None:
+            self.send(m.Release(run=run.number))  # it was handed out while this caller was being cancelled
+
+    async def _own(self) -> None:
+        try:
+            while True:
+                await self._one_message()
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            logging.getLogger(__name__).exception("The owner of %s ended by a mistake of ours", self.model)
+        finally:
+            self._let_go()
+
+    async def _one_message(self) -> None:
+        message = await self._inbox.get()
+        now = self._loop.time()
+        before = self.machine.state
+        effects = self.machine.tick(now) if message is None else self.machine.step(message, now)
+        self._settle_leases()
+        for effect in effects:
+            self._perform(effect)
+        self._set_alarm()
+        if not isinstance(message, m.Alive):
+            self._announcer.announce(at_once=self.machine.state is not before)
+            self._room.reconsider()
+
+    def _perform(self, effect: m.Effect) -> None:
+        match effect:
+            case m.Answer(ticket=ticket, outcome=outcome):
+                self._answer(ticket, outcome)
+            case m.EnterRoom(run=run):
+                self._facts = Facts()
+                self._room.enter(self.model, run)
+            case m.LeaveRoom():
+                self._room.leave(self.model)
+            case m.Launch():
+                self._launch(effect)
+            case _:
+                self._order(effect)
+
+    def _order(self, effect: m.AskToEnd | m.Kill | m.Abandon) -> None:
+        if self._run is None:
+            return
+        match effect:
+            case m.AskToEnd():
+                self._run.ask_to_end()
+            case m.Kill():
+                self._run.kill()
+            case m.Abandon():
+                self._run.abandon()
+            case _:
+                assert_never(effect)
+
+    def _launch(self, order: m.Launch) -> None:
+        if self._run is not None:
+            self._run.end.cancel()
+        self._run = Run(
+            order,
+            self._means,
+            log=self.log,
+            tell=self.send,
+            changed=lambda: self._announcer.announce(at_once=False),
+        )
+        self._facts = self._run.facts
+
+    def _answer(self, ticket: int, outcome: m.Outcome) -> None:
+        answer = self._waiting.pop(ticket, None)
+        is_there = answer is not None and not answer.done()
+        match outcome:
+            case m.Granted(run=run) if not is_there:
+                self.send(m.Release(run=run))
+            case _ if answer is None or not is_there:
+                pass
+            case m.Granted():
+                answer.set_result(self._run)
+            case m.Told():
+                answer.set_result(None)
+            case m.Refused(failure=failure):
+                answer.set_exception(as_error(self._report(failure)))
+            case m.TurnedAway(reason=reason):
+                answer.set_exception(turned_away(self.model, reason))
+
+    def _settle_leases(self) -> None:
+        if self._run is None or self._run.end.done():
+            return
+        if self.machine.failure is not None:
+            self._run.end.set_result(as_error(self._report(self.machine.failure)))
+        elif self.machine.state is _S.STOPPED:
+            self._run.end.cancel()
+
+    def _set_alarm(self) -> None:
+        due = self.machine.deadline
+        if self._alarm is not None:
+            if self._alarm.when() == due:
+                return
+            self._alarm.cancel()
+        self._alarm = None if due is None else self._loop.call_at(due, self._inbox.put_nowait, None)
+
+    def _let_go(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._announcer.close()
+        if self._run is not None:
+            self._run.kill()
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(_broken(self.model))
+
+    def seat(self) -> Seat:
+        """Return what the scheduler wants to know."""
+        machine = self.machine
+        return Seat(
+            model=self.model,
+            last_used=machine.last_used,
+            is_idle=machine.state is _S.READY and not machine.in_flight,
+            is_busy=machine.state is _S.READY and machine.in_flight > 0,
+            is_leaving=machine.state in {_S.DRAINING, _S.STOPPING},
+        )
+
+    def status(self) -> EngineStatus:
+        """Return what everybody may know."""
+        return status_of(self.model, self.machine, self._facts, now=self._loop.time())
+
+    def _report(self, failure: Failure) -> FailureReport:
+        return report_of(failure, self._facts)
+
+
+def _fingerprint(path: Path) -> tuple[int, ...]:
+    """Return what tells one content of a file from another, cheaply; nothing for a file that is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def _broken(model: str) -> Bug:
+    return Bug(f"Roundhouse lost track of {model}.", hint="Restart it, and please report this with the log.")

@@ -1,0 +1,270 @@
+"""One run of an engine, from finding it to the last process gone.
+
+A run does what the state machine orders, tells the engine's owner what happens, and always ends with `Ended`: nothing
+it started is alive by then, its record and its private files are gone, and its port is free.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import secrets
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import psutil
+
+from app.supervisor import messages as m
+from app.supervisor.child import Child, Heard, Ways
+from app.supervisor.facts import Facts
+from app.supervisor.faults import CALLED_OFF, MISTAKE, Unstartable, bad_options, no_such_engine, not_started
+from app.supervisor.logs import EngineLog, Redactor
+from app.supervisor.policy import Folders
+from app.supervisor.ports import HOST, Ports
+from app.supervisor.private import write_private
+from app.supervisor.readiness import Endpoint, is_ready
+from app.supervisor.records import TOKEN_VARIABLE, Record, Records
+from engines.api import Adapter, Failure, LaunchPlan, LogEvent, Net, ProcessSpec, Readiness, SoftStop
+
+if TYPE_CHECKING:
+    from app.core.errors import EngineFailed
+
+PULSE_S = 1.0
+ALIVE_SHARE = 0.02
+"""An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
+
+
+class Means(msgspec.Struct, frozen=True, kw_only=True):
+    """What every run of a gateway shares. `inherited` is the environment engines start with."""
+
+    adapters: Mapping[str, Adapter]
+    folders: Folders
+    inherited: Mapping[str, str]
+    ports: Ports
+    records: Records
+
+
+class Run:
+    """One run. `tell` reaches the engine's owner, `changed` says that `facts` did. `end` is set when it failed."""
+
+    def __init__(
+        self,
+        order: m.Launch,
+        means: Means,
+        *,
+        log: EngineLog,
+        tell: Callable[[m.Message], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.number = order.run
+        self.facts = Facts()
+        self.end: asyncio.Future[EngineFailed] = asyncio.get_running_loop().create_future()
+        self._request = order.request
+        self._means = means
+        self._log = log
+        self._tell = tell
+        self._changed = changed
+        self._token = secrets.token_hex(16)
+        self._folder = means.folders.scratch / self._token
+        self._ends: dict[Child, asyncio.Future[int]] = {}
+        self._plan: LaunchPlan | None = None
+        self._record = Record(token=self._token, model=order.request.source.name, engine=order.request.engine)
+        self._begun_s = asyncio.get_running_loop().time()
+        self._understands_log = True
+        self._is_asked_to_end = False
+        self._is_abandoned = False
+        self._stopping: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._live(), name=f"engine run {self._request.source.name}")
+
+    def ask_to_end(self) -> None:
+        """Stop softly, as the engine's adapter wants it."""
+        self._is_asked_to_end = True
+        if not self._ends or self._plan is None:
+            self._task.cancel()
+        elif self._plan.stop.how is SoftStop.HTTP:
+            self._stopping = asyncio.create_task(self._post_stop(self._plan.stop.path))
+        else:
+            for child in reversed(self._ends):
+                child.ask(self._plan.stop.how)
+
+    def kill(self) -> None:
+        """Kill every process and all they started."""
+        if not self._ends:
+            self._task.cancel()
+        for child in self._ends:
+            child.kill()
+
+    def abandon(self) -> None:
+        """Watch it no longer. Its record stays, so that the next start tries again."""
+        self._is_abandoned = True
+        self._task.cancel()
+
+    async def _live(self) -> None:
+        failure = CALLED_OFF
+        try:
+            with self._means.ports.reserve() as port:
+                failure = await self._work(port)
+        except asyncio.CancelledError:  # called off before anything ran, or abandoned: both are ends, and told below
+            await self._sweep()
+        except Unstartable as error:
+            failure = error.failure
+        except Exception:
+            logging.getLogger(__name__).exception("A run of %s ended by a mistake of ours", self._request.source.name)
+            failure = MISTAKE
+        await asyncio.to_thread(self._clean_up)
+        self._tell(m.Ended(run=self.number, failure=failure))
+
+    async def _work(self, port: int) -> Failure:
+        try:
+            adapter, plan = await self._prepare(port)
+            self._start(adapter, plan)
+            await self._until_first_end(plan)
+        finally:
+            await self._sweep()
+        return adapter.classify_exit(self.facts.end())
+
+    async def _until_first_end(self, plan: LaunchPlan) -> None:
+        asks = plan.readiness
+        self._tell(m.Started(run=self.number, stall_s=asks.stall_s, hard_s=asks.hard_s, grace_s=plan.stop.grace_s))
+        coming_up = asyncio.create_task(self._come_up(asks))
+        try:
+            done, _ = await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            coming_up.cancel()
+        self.facts.exit_code = done.pop().result()
+        if self._is_asked_to_end:
+            await asyncio.wait(self._ends.values())
+
+    async def _prepare(self, port: int) -> tuple[Adapter, LaunchPlan]:
+        adapter = await asyncio.to_thread(self._means.adapters.get, self._request.engine)
+        if adapter is None:
+            raise Unstartable(no_such_engine(self._request.engine))
+        found = await asyncio.to_thread(adapter.probe)
+        if isinstance(found, Failure):
+            raise Unstartable(found)
+        self.facts.key = secrets.token_urlsafe(32)
+        net = Net(host=HOST, port=port, key=self.facts.key)
+        try:
+            plan = adapter.plan(self._request.source, self._request.options, net, found)
+        except ValueError as error:
+            raise Unstartable(bad_options(str(error))) from error
+        self.facts.take_plan(plan, found)
+        self._plan = plan
+        await asyncio.to_thread(self._lay_out, plan)
+        return adapter, plan
+
+    def _lay_out(self, plan: LaunchPlan) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in plan.files:
+            write_private(self._folder / file.name, file.content)
+        self._means.records.write(self._record)
+
+    def _start(self, adapter: Adapter, plan: LaunchPlan) -> None:
+        hidden = [self.facts.key, *(value for spec in plan.processes for value in spec.secrets.values())]
+        ways = Ways(
+            log=self._log,
+            redactor=Redactor(hidden),
+            read_log=functools.partial(self._read_log, adapter),
+            hear=self._hear,
+            ended=self._child_ended,
+        )
+        for spec in plan.processes:
+            child = self._start_one(spec, ways, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
+            self._ends[child] = asyncio.get_running_loop().create_future()
+            self._record = self._record.with_process(child.pid, spec.argv[0])
+            self._means.records.write(self._record)
+        self.facts.pid = next(iter(self._ends)).pid
+        self._changed()
+
+    def _start_one(self, spec: ProcessSpec, ways: Ways, *, prefix: str) -> Child:
+        self._log.file([ways.redactor.clean(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(spec.argv)}")])
+        env = {**self._means.inherited, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token}
+        try:
+            return Child(spec, env=env, cwd=spec.cwd or self._folder, prefix=prefix, ways=ways)
+        except OSError as error:
+            raise Unstartable(not_started(spec.argv[0], error)) from error
+
+    def _read_log(self, adapter: Adapter, line: str) -> Sequence[LogEvent]:
+        if not self._understands_log:
+            return ()
+        try:
+            return adapter.read_log(line)
+        except Exception:
+            self._understands_log = False
+            logging.getLogger(__name__).exception("The adapter of %s cannot read its log", self._request.engine)
+            return ()
+
+    def _hear(self, heard: Heard) -> None:
+        self.facts.tail.extend(heard.lines)
+        for event in heard.events:
+            self.facts.note(event)
+        self._log.add(heard.stream, heard.lines, heard.at)
+        if self.facts.ready_at_s is None:
+            self._tell(m.Alive(run=self.number))
+        if heard.events:
+            self._changed()
+
+    def _child_ended(self, child: Child, code: int) -> None:
+        if not self._ends[child].done():
+            self._ends[child].set_result(code)
+
+    async def _come_up(self, asks: Readiness) -> None:
+        pulse = asyncio.create_task(self._feel_pulse())
+        try:
+            await asyncio.sleep(asks.grace_s)
+            while not await is_ready(self._endpoint(), asks):  # noqa: ASYNC110 -- another process cannot set an Event
+                await asyncio.sleep(asks.interval_s)
+        finally:
+            pulse.cancel()
+        self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
+        self._tell(m.Ready(run=self.number))
+
+    async def _feel_pulse(self) -> None:
+        pids = [child.pid for child in self._ends]
+        spent_s = await asyncio.to_thread(_cpu_seconds, pids)
+        while True:
+            await asyncio.sleep(PULSE_S)
+            before_s, spent_s = spent_s, await asyncio.to_thread(_cpu_seconds, pids)
+            if spent_s - before_s > ALIVE_SHARE * PULSE_S:
+                self._tell(m.Alive(run=self.number))
+
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(base_url=self.facts.base_url, key=self.facts.key, served_name=self.facts.served_name)
+
+    async def _post_stop(self, path: str) -> None:
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # deaf by now: the grace period ends in a kill (TimeoutError too)
+            await self._endpoint().request("POST", path)
+
+    async def _sweep(self) -> None:
+        left = [end for end in self._ends.values() if not end.done()]
+        if left and not self._is_abandoned:
+            self.kill()
+            await asyncio.wait(left)
+
+    def _clean_up(self) -> None:
+        if all(end.done() for end in self._ends.values()):
+            self._means.records.remove(self._token)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _cpu_seconds(pids: Sequence[int]) -> float:
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            leader = psutil.Process(pid)
+            total += sum(_own_cpu_seconds(process) for process in (leader, *leader.children(recursive=True)))
+    return total
+
+
+def _own_cpu_seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system

@@ -1,0 +1,57 @@
+"""An engine as the rest of the product sees it, put together from its state and what its run has said."""
+
+import time
+
+from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.supervisor.ending import COMING_UP, Timer
+from app.supervisor.facts import Facts
+from app.supervisor.machine import Machine
+from app.supervisor.policy import recent
+from engines.api import Failure
+
+_WITHOUT_PROCESS = frozenset({EngineState.STOPPED, EngineState.FAILED, EngineState.BACKING_OFF})
+_LOG_TAIL = 20
+
+
+def status_of(model: str, machine: Machine, facts: Facts, *, now: float) -> EngineStatus:
+    """Return the status at a monotonic time; its own times are Unix seconds, right by the clock of this moment."""
+    is_there = machine.state not in _WITHOUT_PROCESS
+    wall = time.time()
+    due = machine.timers.get(Timer.RETRY)
+    return EngineStatus(
+        model=model,
+        engine=machine.request.engine if machine.request else "",
+        version=facts.version,
+        backend=facts.backend,
+        state=machine.state,
+        progress=facts.progress if machine.state in COMING_UP else None,
+        stage=_stage(machine, facts),
+        failure=report_of(machine.failure, facts) if machine.failure else None,
+        pid=facts.pid if is_there else None,
+        context=facts.context,
+        slots=facts.slots,
+        in_flight=machine.in_flight,
+        memory_bytes=facts.memory_bytes if is_there else None,
+        restarts=len(recent(machine.restarts, now)),
+        retry_at=None if due is None else wall + due - now,
+        loaded_at=facts.loaded_at if is_there else None,
+        load_seconds=facts.load_s if is_there else None,
+        last_used_at=wall + machine.last_used - now if machine.last_used else None,
+    )
+
+
+def report_of(failure: Failure, facts: Facts) -> FailureReport:
+    """Return a failure with the engine's last words."""
+    return FailureReport(
+        code=failure.kind.value,
+        sentence=failure.sentence,
+        hint=failure.hint,
+        log_tail=list(facts.tail)[-_LOG_TAIL:],
+        exit_code=facts.exit_code,
+    )
+
+
+def _stage(machine: Machine, facts: Facts) -> str:
+    if machine.awaits_room:
+        return "Waiting for another model to make room"
+    return facts.stage if machine.state in COMING_UP else ""
