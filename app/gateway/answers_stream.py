@@ -77,7 +77,7 @@ class _Chunk(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     timings: EngineTimings | None = None
     prompt_progress: PromptProgress | None = None
-    error: msgspec.Raw | None = None
+    error: dict[str, msgspec.Raw] | str | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Chunk)

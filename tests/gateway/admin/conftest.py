@@ -1,0 +1,169 @@
+"""Roundhouse's own API as a client sees it, and an engine that writes an answer word by word as the test says."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from app.core.api import PREFIX
+from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Turn
+from tests.gateway.played import Gateway, Upstream
+
+T = TypeVar("T")
+PATIENCE_S = 10.0
+
+
+def chunk(content: str = "", **fields: object) -> bytes:
+    """One event as llama-server writes it."""
+    choice = {"index": 0, "delta": {"content": content}, "finish_reason": None}
+    return b"data: " + json.dumps({"choices": [choice], **fields}, ensure_ascii=False).encode() + b"\n\n"
+
+
+def reasoning(text: str) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"delta": {"reasoning_content": text}}]}).encode() + b"\n\n"
+
+
+TIMINGS = {"cache_n": 2, "prompt_n": 8, "prompt_per_second": 400.0, "predicted_n": 3, "predicted_per_second": 50.0}
+LAST = (
+    b'data: {"choices":[{"delta":{},"finish_reason":"stop"}],"timings":' + json.dumps(TIMINGS).encode() + b"}\n\n"
+    b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3}}\n\n'
+    b"data: [DONE]\n\n"
+)
+
+
+class Pen:
+    """What the engine writes next: `write` bytes, `end` to close the stream, `drop` to break the connection."""
+
+    def __init__(self) -> None:
+        self._next: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.begun = asyncio.Event()
+        self.breaks = False
+
+    def write(self, *parts: bytes) -> None:
+        for part in parts:
+            self._next.put_nowait(part)
+
+    def end(self) -> None:
+        self._next.put_nowait(None)
+
+    def drop(self) -> None:
+        self.breaks = True
+        self.end()
+
+    async def play(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        self.begun.set()
+        while (part := await self._next.get()) is not None:
+            await response.write(part)
+        if self.breaks:
+            assert request.transport is not None
+            request.transport.abort()
+        return response
+
+
+@pytest.fixture
+def pen(upstream: Upstream) -> Pen:
+    pen = Pen()
+    upstream.play = pen.play
+    return pen
+
+
+@dataclass
+class Api:
+    """Typed calls to the gateway under test."""
+
+    gateway: Gateway
+    token: str = "token"
+
+    async def raw(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, bytes]:
+        sent = {"Authorization": f"Bearer {self.token}", **headers}
+        data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        url = f"{self.gateway.url}{PREFIX}{path}"
+        async with self.gateway.http.request(method, url, data=data, headers=sent) as reply:
+            return reply.status, await reply.read()
+
+    async def call(self, method: str, path: str, reply: type[T], body: object = None) -> T:
+        status, data = await self.raw(method, path, body)
+        assert status < 300, data
+        return msgspec.json.decode(data, type=reply)
+
+    async def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """Return status and code of an error, having checked its form."""
+        status, data = await self.raw(method, path, body)
+        error = json.loads(data)
+        assert set(error) == {"code", "sentence", "hint", "detail"}
+        assert error["sentence"].endswith((".", "?", "!"))
+        return status, error["code"]
+
+    @asynccontextmanager
+    async def lines(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
+        async with self.gateway.http.get(self.gateway.url + PREFIX + path, headers=headers, timeout=timeout) as reply:
+            assert reply.status == 200, await reply.read()
+            yield aiter(reply.content)
+
+    @asynccontextmanager
+    async def events(self, path: str, kind: Any) -> AsyncIterator[AsyncIterator[Any]]:  # noqa: ANN401 -- a union of structs
+        async with self.lines(path) as lines:
+            yield (msgspec.json.decode(line[6:], type=kind) async for line in lines if line.startswith(b"data: "))
+
+    async def chat(self, **fields: Any) -> Chat:  # noqa: ANN401 -- the fields of NewChat
+        return await self.call("POST", "/chats", Chat, NewChat(**fields))
+
+    async def read(self, chat: str) -> Chat:
+        return await self.call("GET", f"/chats/{chat}", Chat)
+
+    async def ask(self, chat: str, content: str | None = "Why?", *, parent: str | None = None) -> Turn:
+        return await self.call("POST", f"/chats/{chat}/turns", Turn, NewTurn(content=content, parent=parent))
+
+    async def stop(self, answer: Message) -> Message:
+        return await self.call("POST", f"/chats/{answer.chat}/answers/{answer.id}/stop", Message)
+
+    def follow(self, answer: Message, offset: int = 0) -> AbstractAsyncContextManager[AsyncIterator[AnswerEvent]]:
+        return self.events(f"/chats/{answer.chat}/answers/{answer.id}?offset={offset}", AnswerEvent)
+
+    async def followed(self, answer: Message, offset: int = 0) -> tuple[str, Message]:
+        """Follow to the end; return the text that came and the finished message."""
+        async with self.follow(answer, offset) as events:
+            return await text_and_end(events)
+
+    async def ended(self, answer: Message) -> Message:
+        return (await self.followed(answer))[1]
+
+
+@pytest.fixture
+def api(gateway: Gateway) -> Api:
+    return Api(gateway)
+
+
+async def text_and_end(events: AsyncIterator[AnswerEvent]) -> tuple[str, Message]:
+    """Read a stream to its end, checking that each piece says where it belongs."""
+    text, start = "", None
+    async for event in events:
+        if isinstance(event, AnswerDelta):
+            start = event.offset if start is None else start
+            assert event.offset == start + len(text)
+            text += event.content
+        if isinstance(event, AnswerDone):
+            return text, event.message
+    raise AssertionError("the stream ended without saying how the answer did")
+
+
+async def text_until(events: AsyncIterator[AnswerEvent], wanted: str) -> str:
+    """Read a stream until its text is `wanted`."""
+    text = ""
+    while text != wanted:
+        event = await anext(events)
+        assert not isinstance(event, AnswerDone), event
+        text += event.content if isinstance(event, AnswerDelta) else ""
+        assert wanted.startswith(text)
+    return text

@@ -1,0 +1,153 @@
+import json
+from contextlib import suppress
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
+from app.core.errors import EngineFailed
+from app.gateway.answers_live import LiveAnswer
+from app.gateway.answers_refusal import refusal
+from app.gateway.answers_request import chat_request, messages_for
+from app.gateway.answers_stream import AnswerReader, Piece, PromptProgress, Usage
+from engines.api import Feature
+from tests.gateway.admin.conftest import LAST, chunk, reasoning
+
+
+def said(role: Role, content: str) -> Message:
+    return Message(id="m", chat="c", parent=None, role=role, content=content)
+
+
+@pytest.mark.parametrize(
+    ("path", "turns"),
+    [
+        ([(Role.USER, "a")], ["user: a"]),
+        ([(Role.USER, "a"), (Role.ASSISTANT, "b"), (Role.USER, "c")], ["user: a", "assistant: b", "user: c"]),
+        ([(Role.USER, "a"), (Role.ASSISTANT, ""), (Role.USER, "c")], ["user: a\n\nc"]),
+        ([(Role.USER, "a"), (Role.ASSISTANT, "half"), (Role.USER, "c")], ["user: a", "assistant: half", "user: c"]),
+    ],
+)
+def test_roles_alternate_whatever_became_of_an_answer(path: list[tuple[Role, str]], turns: list[str]) -> None:
+    messages = messages_for("", [said(*part) for part in path])
+    assert [f"{message.role}: {message.content}" for message in messages] == turns
+
+
+def test_a_blank_system_prompt_is_not_sent() -> None:
+    assert [message.role for message in messages_for("  \n", [said(Role.USER, "a")])] == ["user"]
+
+
+def test_an_engine_is_sent_only_what_it_takes() -> None:
+    chat = Chat(
+        id="c",
+        title="",
+        model="",
+        system_prompt="",
+        sampling=Sampling(),
+        head=None,
+        created_at=0,
+        updated_at=0,
+        messages=[],
+    )
+    plain = json.loads(chat_request(chat, [said(Role.USER, "a")], model="m", features=frozenset()))
+    assert set(plain) == {"model", "messages", "stream"}
+    counted = json.loads(chat_request(chat, [], model="m", features={Feature.STREAM_USAGE}))
+    assert counted["stream_options"] == {"include_usage": True}
+
+
+STREAM = (
+    reasoning("Hm 🤔")
+    + chunk("é🎉")
+    + b": comment\r\n\r\n"
+    + chunk("漢\n\n字").replace(b"\n\n", b"\r\n\r\n")
+    + b"event: x\nid: 3\n"
+    + LAST
+)
+
+
+@given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=30))
+def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
+    reader = AnswerReader()
+    edges = [0, *sorted(cuts), len(STREAM)]
+    pieces = [piece for start, end in pairwise(edges) for piece in reader.feed(STREAM[start:end])]
+    assert "".join(piece.content for piece in pieces) == "é🎉漢\n\n字"
+    assert "".join(piece.reasoning for piece in pieces) == "Hm 🤔"
+    assert [piece.usage for piece in pieces if piece.usage] == [Usage(prompt_tokens=10, completion_tokens=3)]
+    assert reader.is_complete
+
+
+@given(data=st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    with suppress(EngineFailed):
+        list(AnswerReader().feed(b"data: " + data + b"\n\n"))
+
+
+@pytest.mark.parametrize(
+    ("progress", "fraction"),
+    [
+        (PromptProgress(total=10, processed=5), 0.5),
+        (PromptProgress(total=10, cache=5, processed=5), 0.0),
+        (PromptProgress(total=10, cache=10, processed=10), None),
+        (PromptProgress(total=0), None),
+        (PromptProgress(total=10, processed=99), 1.0),
+    ],
+)
+def test_progress_counts_what_had_to_be_read(progress: PromptProgress, fraction: float | None) -> None:
+    assert progress.fraction == fraction
+
+
+@given(body=st.binary(max_size=100))
+def test_any_refusal_becomes_a_sentence(body: bytes) -> None:
+    assert str(refusal(body)).startswith(("The engine refused to answer: ", "This conversation is longer"))
+
+
+def test_a_context_refusal_without_counts_is_a_sentence_too() -> None:
+    error = refusal(b'{"error":{"type":"exceed_context_size_error"}}')
+    assert (error.code, str(error)) == ("context_too_long", "This conversation is longer than the model's context.")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def live(clock: Clock) -> LiveAnswer:
+    return LiveAnswer(said(Role.ASSISTANT, ""), clock)
+
+
+def test_speed_is_measured_when_the_engine_does_not_say() -> None:
+    clock = Clock()
+    answer = live(clock)
+    for _ in range(5):
+        clock.now += 0.5
+        answer.add(Piece(content="x"))
+    answer.add(Piece(usage=Usage(prompt_tokens=3, completion_tokens=5), finish_reason="length"))
+    clock.now += 1.0
+    ended = answer.ended(MessageStatus.COMPLETE)
+    cost = ended.timings
+    assert cost is not None
+    assert (cost.ttft_s, cost.total_s, cost.decode_tokens_per_s) == (0.5, 3.5, 2.0)
+    assert (ended.finish_reason, ended.content) == ("length", "xxxxx")
+
+
+def test_an_answer_without_a_token_has_no_first_one() -> None:
+    cost = live(Clock()).ended(MessageStatus.STOPPED).timings
+    assert cost is not None
+    assert (cost.ttft_s, cost.decode_tokens_per_s, cost.completion_tokens) == (None, None, None)
+
+
+async def test_only_the_first_end_counts() -> None:
+    answer = live(Clock())
+    first = answer.ended(MessageStatus.STOPPED)
+    answer.finish(first)
+    answer.finish(answer.ended(MessageStatus.COMPLETE))
+    assert await answer.finished() == first
+    assert [event async for event in answer.follow(0)] == [AnswerDone(message=first)]
+
+
+def test_events_carry_their_type() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(AnswerDone(message=said(Role.USER, ""))))["type"] == "done"
