@@ -22,6 +22,10 @@ PORT_TRIES = 3
 KILL_S = 10.0
 """A killed process that is still there after this long hangs in the kernel: nothing more can be done here."""
 
+_USUAL = Readiness()
+_USUAL_STOP = Stop()
+"""What counts until a run has told what its adapter wants."""
+
 COMING_UP = frozenset({_S.STARTING, _S.LOADING})
 
 
@@ -55,8 +59,8 @@ class Ending(ABC):
         self._policy = policy
         self._fingerprint: tuple[int, ...] = ()
         self._failed_at = 0.0
-        self._stall_s = Readiness.stall_s
-        self._grace_s = Stop.grace_s
+        self._stall_s = _USUAL.stall_s
+        self._grace_s = _USUAL_STOP.grace_s
         self._is_launched = False
         self._is_closed = False
         self._verdict: Failure | None = None
@@ -117,8 +121,8 @@ class Ending(ABC):
         if self.request is None:
             raise Bug("An engine was to start without a model.")
         self._is_launched = True
-        self._grace_s = Stop.grace_s
-        self.timers = {Timer.HARD: now + (self._policy().hard_s or Readiness.hard_s)}
+        self._grace_s = _USUAL_STOP.grace_s
+        self.timers = {Timer.HARD: now + (self._policy().hard_s or _USUAL.hard_s)}
         self._effects.append(m.Launch(run=self.run, request=self.request))
 
     def _arm_idle(self) -> None:

@@ -23,6 +23,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     run: int = 0
     """Which run of the engine this holds; for the supervisor."""
 
+    def __repr__(self) -> str:
+        """Leave out the key: what is shown may be logged."""
+        return f"Lease({self.served_name!r} at {self.base_url}, run {self.run})"
+
     async def verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
         """Say why the engine ended, once a connection to it broke; None when it seems to be alive.
 
