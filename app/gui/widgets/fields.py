@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
 from app.gui.widgets.layout import Column, Line, Surface, clear
-from app.gui.widgets.press import Button, IconButton, Look, Pressable
+from app.gui.widgets.press import Button, IconButton, Pressable
 from app.gui.widgets.text import ElidedLabel
 
 
@@ -22,11 +22,28 @@ class Field(QLineEdit):
     def __init__(self, theme: Theme, name: str, *, placeholder: str = "", icon: str = "") -> None:
         super().__init__()
         self.theme = theme
-        self._icon = icon
+        self._icon, self._unit = icon, ""
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def set_unit(self, unit: str) -> None:
+        """Show a unit behind the text, inside the field."""
+        self._unit = unit
+        self._restyle()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the unit in the room that is kept for it."""
+        super().paintEvent(event)
+        if not self._unit:
+            return
+        painter = QPainter(self)
+        painter.setPen(self.theme.color("ink-2"))
+        gap = self.theme.px(10)
+        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        side = Qt.AlignmentFlag.AlignLeft if is_rtl else Qt.AlignmentFlag.AlignRight
+        painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), side | Qt.AlignmentFlag.AlignVCenter, self._unit)
 
     def set_wrong(self, is_wrong: bool) -> None:  # noqa: FBT001 -- a setter of one flag
         """Outline the field as wrong, or not."""
@@ -45,6 +62,9 @@ class Field(QLineEdit):
 
     def _restyle(self) -> None:
         self.setFont(self.theme.font("body"))
+        room = self.fontMetrics().horizontalAdvance(self._unit) + self.theme.px(6) if self._unit else 0
+        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        self.setTextMargins(room if is_rtl else 0, 0, 0 if is_rtl else room, 0)
         for action in self.actions():
             self.removeAction(action)
         if self._icon:
@@ -96,23 +116,30 @@ class CopyField(Pressable):
 
 
 class ListField(QWidget):
-    """A list of texts: rows that can be removed, and a button that adds."""
+    """A list of texts: rows that can be removed, and a way to add: a button that asks, or a field to type into."""
 
     changed = Signal(list)
 
-    def __init__(self, theme: Theme, name: str, add_words: str, ask: Callable[[], str]) -> None:
+    def __init__(self, theme: Theme, name: str, *, ask: Callable[[], str] | None = None) -> None:
         super().__init__()
-        self._theme, self._name, self._ask = theme, name, ask
+        self._theme, self._name = theme, name
         self._items: list[str] = []
         box = Column(theme, self, gap=4)
         self._rows = Column(theme, gap=4)
         box.addLayout(self._rows)
-        self._add = Button(theme, add_words, look=Look.PLAIN, icon="plus", action=self._ask_and_add)
-        box.addWidget(self._add, 0, Qt.AlignmentFlag.AlignLeft)
+        if ask is None:
+            self._typed = Field(theme, f"Add to {name}", placeholder="Type one and press Return")
+            self._typed.returnPressed.connect(self._add_typed)
+            box.addWidget(self._typed)
+        else:
+            button = Button(theme, "Add", name=f"Add to {name}", icon="plus", action=lambda: self._add(ask()))
+            box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.setAccessibleName(name)
 
     def set_items(self, items: list[str]) -> None:
         """Show other items without saying that they changed."""
+        if items == self._items:
+            return
         self._items = list(items)
         clear(self._rows)
         for item in self._items:
@@ -126,11 +153,12 @@ class ListField(QWidget):
         return sheet
 
     def _remove(self, item: str) -> None:
-        self.set_items([other for other in self._items if other != item])
-        self.changed.emit(self._items)
+        self.changed.emit([other for other in self._items if other != item])
 
-    def _ask_and_add(self) -> None:
-        item = self._ask()
+    def _add_typed(self) -> None:
+        self._add(self._typed.text().strip())
+        self._typed.clear()
+
+    def _add(self, item: str) -> None:
         if item and item not in self._items:
-            self.set_items([*self._items, item])
-            self.changed.emit(self._items)
+            self.changed.emit([*self._items, item])

@@ -99,7 +99,8 @@ class _Ring(QWidget):
 
 
 def _wants_ring(widget: QWidget) -> bool:
-    if widget.property("focusRing") is False or widget.isWindow():
+    takes_tab = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+    if widget.property("focusRing") is False or widget.isWindow() or not takes_tab:
         return False
     by_pointer = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
     return isinstance(widget, QLineEdit) or not by_pointer

@@ -7,11 +7,11 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
-from app.gui.theme.tokens import Motion
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.theme.tokens import CONTROL_HEIGHT, PAGE_WIDTH, Motion
+from app.gui.widgets.layout import Centred, Column, Line, Scroller, Surface
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Picture
-from app.gui.widgets.text import Paragraph
+from app.gui.widgets.text import Label, Paragraph
 
 _UNBOUNDED = 16_777_215
 """Qt's QWIDGETSIZE_MAX, which PySide6 does not name."""
@@ -115,13 +115,36 @@ class Empty(QWidget):
 
 
 class Page(QWidget):
-    """A screen's frame: the title in its place, what can be done at its end, and the content below."""
+    """A screen's frame: the title in its place, what can be done at its end, and the content below, scrolled as one."""
 
     def __init__(self, theme: Theme, title: str) -> None:
         super().__init__()
-        box = Column(theme, self, margins=(32, 24, 32, 32), gap=16)
+        self.theme = theme
+        content = QWidget()
+        box = Column(theme, content, margins=(32, 24, 32, 32), gap=16)
         self.head = Line(theme, gap=8)
-        self.head.addWidget(Paragraph(theme, title, role="title"), 1)
-        box.addLayout(self.head)
+        self.head.addWidget(Label(theme, title, role="title"))
+        self.about = Label(theme, color="ink-2")
+        self.head.addSpacing(theme.px(4))
+        self.head.addWidget(self.about, 1, Qt.AlignmentFlag.AlignBottom)
+        place = QWidget()
+        place.setLayout(self.head)
+        place.setMinimumHeight(theme.px(CONTROL_HEIGHT))
+        box.addWidget(place)
         self.body = Column(theme, gap=16)
         box.addLayout(self.body, 1)
+        self.scroller = Scroller(Centred(theme, content, PAGE_WIDTH), title)
+        Column(theme, self, gap=0).addWidget(self.scroller)
+        self.setAccessibleName(title)
+
+
+class Section(QWidget):
+    """A part of a page under a title of its own; `head` takes what stands at the title's end."""
+
+    def __init__(self, theme: Theme, title: str) -> None:
+        super().__init__()
+        self.body = Column(theme, self, margins=(0, 8, 0, 0), gap=8)
+        self.head = Line(theme, gap=8)
+        self.head.addWidget(Label(theme, title, role="section"), 1)
+        self.body.addLayout(self.head)
+        self.setAccessibleName(title)

@@ -117,7 +117,7 @@ _INK = {Look.PRIMARY: "on-accent", Look.PLAIN: "ink", Look.QUIET: "ink-2", Look.
 
 
 class Button(Pressable):
-    """A button with words. One PRIMARY per view at most."""
+    """A button with words. One PRIMARY per view at most; `widest` keeps room for other words in its place."""
 
     def __init__(  # noqa: PLR0913 -- words, looks, icon and action are what a button is
         self,
@@ -127,10 +127,11 @@ class Button(Pressable):
         look: Look = Look.PLAIN,
         icon: str = "",
         name: str = "",
+        widest: str = "",
         action: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(theme, name or text)
-        self._look, self._icon = look, icon
+        self._look, self._icon, self._widest = look, icon, widest
         self.setText(text)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.act(action)
@@ -152,7 +153,8 @@ class Button(Pressable):
         self.setFont(self.theme.font("body", 500))
         px = self.theme.px
         icon = px(ICON_SIZE + _ICON_GAP) if self._icon else 0
-        return QSize(self.fontMetrics().horizontalAdvance(self.text()) + icon + px(24), px(CONTROL_HEIGHT))
+        words = max(self.fontMetrics().horizontalAdvance(text) for text in (self.text(), self._widest))
+        return QSize(words + icon + px(24), px(CONTROL_HEIGHT))
 
     def paint(self, painter: QPainter) -> None:
         """Draw fill, outline, icon and words."""

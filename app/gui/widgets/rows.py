@@ -1,13 +1,19 @@
 """Lists are rows: one strong line, one quiet line, a sign before and actions behind; cards hold them together."""
 
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
+
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, ROW_HEIGHT, Radius
-from app.gui.widgets.layout import Column, Hairline, Line, Surface, clear
+from app.gui.widgets.layout import Column, Hairline, Line, Surface
 from app.gui.widgets.text import ElidedLabel, Label
+
+T = TypeVar("T")
+R = TypeVar("R", bound=QWidget)
 
 
 class Picture(QLabel):
@@ -34,19 +40,23 @@ class Picture(QLabel):
 class Row(QWidget):
     """One entry of a list. `lead` and `tail` take what stands before and behind the two lines."""
 
-    def __init__(self, theme: Theme, strong: str = "", quiet: str = "") -> None:
+    def __init__(self, theme: Theme, strong: str = "", quiet: str = "", *, inset: int = 16) -> None:
         super().__init__()
         self.theme = theme
         self._is_hovered = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self, margins=(16, 8, 12, 8), gap=12)
+        line = Line(theme, self, margins=(inset, 8, max(0, inset - 4), 8), gap=12)
         self.lead = Line(theme, gap=8)
         line.addLayout(self.lead)
         words = Column(theme, gap=2)
         self._strong = ElidedLabel(theme, strong, weight=500)
         self._quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
+        self._strong.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.title = Line(theme, gap=8)
+        self.title.addWidget(self._strong)
+        self.title.addStretch(1)
         words.addStretch(1)
-        words.addWidget(self._strong)
+        words.addLayout(self.title)
         words.addWidget(self._quiet)
         words.addStretch(1)
         self.words = words
@@ -57,6 +67,10 @@ class Row(QWidget):
         self.setAccessibleName(strong)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def add_tag(self, tag: QWidget) -> None:
+        """Put a tag behind the strong line."""
+        self.title.insertWidget(self.title.count() - 1, tag)
 
     def say(self, strong: str, quiet: str, *, quiet_color: str = "ink-2") -> None:
         """Show other words in place."""
@@ -100,25 +114,41 @@ class Row(QWidget):
 class RowList(Surface):
     """A card of rows with hairlines between them."""
 
-    def __init__(self, theme: Theme, name: str) -> None:
+    def __init__(self, theme: Theme, name: str, *, inset: int = 16) -> None:
         super().__init__(theme)
+        self._inset = inset
         self.setAccessibleName(name)
+        self.rows: dict[str, QWidget] = {}
         self._box = Column(theme, self, margins=(0, 4, 0, 4), gap=0)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
 
-    def set_rows(self, rows: list[QWidget]) -> None:
-        """Replace all rows."""
-        clear(self._box)
-        for place, row in enumerate(rows):
+    def sync(self, items: Mapping[str, T], make: Callable[[T], R], update: Callable[[R, T], object]) -> None:
+        """Show `items` by key and in order. A row that stays is updated in place and keeps the focus."""
+        if list(items) != list(self.rows):
+            kept: dict[str, QWidget] = {}
+            for key, item in items.items():
+                kept[key] = self.rows.pop(key) if key in self.rows else make(item)
+            self._arrange(kept)
+        for key, item in items.items():
+            update(cast("R", self.rows[key]), item)
+
+    def _arrange(self, rows: dict[str, QWidget]) -> None:
+        while (placed := self._box.takeAt(0)) is not None:
+            widget = placed.widget()
+            if widget is not None and widget not in rows.values():
+                widget.hide()
+                widget.deleteLater()
+        for place, row in enumerate(rows.values()):
             if place:
-                self._box.addWidget(_Inset(self.theme))
+                self._box.addWidget(_Inset(self.theme, self._inset))
             self._box.addWidget(row)
+        self.rows = rows
 
 
 class _Inset(QWidget):
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, inset: int) -> None:
         super().__init__()
-        Column(theme, self, margins=(16, 0, 16, 0), gap=0).addWidget(Hairline(theme))
+        Column(theme, self, margins=(inset, 0, inset, 0), gap=0).addWidget(Hairline(theme))
 
 
 class Tag(QWidget):

@@ -1,0 +1,79 @@
+"""A `GatewayApi` that answers from a table, when it is told to: `flush()` delivers what was asked for."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QObject
+
+from app.core.api import PortFile
+from app.core.errors import ErrorBody
+from app.gui.net.api import Call, Failed, GatewayApi
+
+T = TypeVar("T")
+UNKNOWN = ErrorBody(code="not_found", sentence="There is nothing by that name.")
+
+
+class DemoApi(GatewayApi):
+    """Answers "METHOD /path" with the value in `replies`; an `ErrorBody` there is a failure.
+
+    A callable in `replies` is given the body of the request and returns the value. `calls` keeps what was asked.
+    """
+
+    def __init__(self, replies: dict[str, object] | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.replies: dict[str, object] = dict(replies or {})
+        self.calls: list[tuple[str, str, object]] = []
+        self.streams: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {}
+        self._waiting: list[Callable[[], object]] = []
+        self.gateway = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:11434", token="", version="0")
+
+    def send(  # noqa: PLR0913 -- as the method it replaces
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        kind: type[T],
+        then: Callable[[T], object],
+        failed: Failed | None,
+    ) -> Call:
+        """Keep the request until `flush`."""
+        del kind
+        call = Call()
+        self.calls.append((method, path, body))
+
+        def answer() -> None:
+            if call.is_cancelled:
+                return
+            value: Any = self._reply(method, path, body)
+            if not isinstance(value, ErrorBody):
+                then(value)
+            elif failed is not None:
+                failed(value)
+
+        self._waiting.append(answer)
+        return call
+
+    def stream(self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]) -> Call:
+        """Remember who listens; `tell` speaks to them."""
+        del types
+        self.streams[path] = (on_event, on_end)
+        return Call()
+
+    def tell(self, path: str, event: object) -> None:
+        """Send an event down a stream."""
+        self.streams[path][0](event)
+
+    def flush(self) -> None:
+        """Answer everything that was asked, and what the answers ask in turn."""
+        while self._waiting:
+            self._waiting.pop(0)()
+
+    def asked(self, method: str, path: str) -> list[object]:
+        """Return the bodies sent to a route so far."""
+        return [body for verb, where, body in self.calls if (verb, where) == (method, path)]
+
+    def _reply(self, method: str, path: str, body: object) -> object:
+        key = f"{method} {path}"
+        value = self.replies.get(key, self.replies.get(key.partition("?")[0], UNKNOWN))
+        return value(body) if callable(value) else value

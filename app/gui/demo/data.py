@@ -1,0 +1,274 @@
+"""A plausible day at a plausible machine: what the demo gateway answers. Invented, and only shown in screenshots."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from app.config.store import Settings
+from app.core.api import Status
+from app.core.engines import EngineChoice, EngineInfo, EngineState, EngineStatus, FailureReport, Reason
+from app.core.errors import ErrorBody
+from app.core.events import LogLine
+from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, OperatingSystem, ProbeReport
+from app.core.models import ModelInfo
+from app.core.settings import SettingInfo
+
+T = TypeVar("T")
+GIB = 1024**3
+NOON = 1_790_000_000.0
+OFFLINE = ErrorBody(
+    code="gateway_start",
+    sentence="Roundhouse's service ended while it was starting.",
+    hint="Start it again; if it ends again, its last words below say why.",
+    detail="OSError: [Errno 28] No space left on device: 'gateway.lock'",
+)
+
+
+def fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
+    """Return a measured fact."""
+    return Fact(value=value, unit=unit, source=source, confidence=Confidence.MEASURED, note=note)
+
+
+STATUS = Status(
+    version="0.1.0", api_version=1, pid=1, url="http://127.0.0.1:11434", started_at=NOON, resident_bytes=74 << 20
+)
+
+MODELS = [
+    ModelInfo(
+        name="guide",
+        title="Guide",
+        path="/opt/roundhouse/resources/guide/guide-q8_0.gguf",
+        format="gguf",
+        size_bytes=11 << 20,
+        architecture="llama",
+        quantization="Q8_0",
+        parameters=9_800_000,
+        trained_context=2048,
+        is_builtin=True,
+    ),
+    ModelInfo(
+        name="qwen3-8b-q4_k_m",
+        title="Qwen3 8B",
+        path="/home/ada/models/Qwen3-8B-Q4_K_M.gguf",
+        format="gguf",
+        size_bytes=int(4.68 * GIB),
+        architecture="qwen3",
+        quantization="Q4_K_M",
+        parameters=8_190_735_360,
+        trained_context=40960,
+    ),
+    ModelInfo(
+        name="gemma-3-12b-it-q4_0",
+        title="Gemma 3 12B Instruct",
+        path="/home/ada/models/gemma-3-12b-it-q4_0.gguf",
+        format="gguf",
+        size_bytes=int(7.51 * GIB),
+        architecture="gemma3",
+        quantization="Q4_0",
+        parameters=12_187_000_000,
+        trained_context=131072,
+    ),
+    ModelInfo(
+        name="gpt-oss-20b-mxfp4",
+        title="gpt-oss 20B",
+        path="/home/ada/models/gpt-oss-20b-mxfp4.gguf",
+        format="gguf",
+        size_bytes=int(11.3 * GIB),
+        architecture="gpt-oss",
+        quantization="MXFP4",
+        parameters=20_914_000_000,
+        trained_context=131072,
+    ),
+    ModelInfo(
+        name="nomic-embed-text-v1.5-q8_0",
+        title="Nomic Embed Text v1.5",
+        path="/home/ada/models/nomic-embed-text-v1.5.Q8_0.gguf",
+        format="gguf",
+        size_bytes=140 << 20,
+        architecture="nomic-bert",
+        quantization="Q8_0",
+        parameters=136_000_000,
+        trained_context=2048,
+        embeds=True,
+        chats=False,
+    ),
+    ModelInfo(
+        name="mistral-small-3.2",
+        title="Mistral Small 3.2",
+        path="/home/ada/models/mistral-small-3.2-q4.gguf",
+        format="gguf",
+        size_bytes=int(2.1 * GIB),
+        quantization="Q4_K_S",
+        problem="The file ends before its last tensor: the download is not complete.",
+    ),
+]
+
+LONG_MODEL = ModelInfo(
+    name="a-very-long-organisation-name/an-even-longer-model-name-distilled-instruct-2512-imatrix-ud-q4_k_xl",
+    title="An Even Longer Model Name Distilled From Something Larger, Instruct 2512, Imatrix UD Edition",
+    path="/home/ada/models/long.gguf",
+    format="gguf",
+    size_bytes=int(18.2 * GIB),
+    architecture="qwen3moe",
+    quantization="UD-Q4_K_XL",
+    parameters=30_500_000_000,
+    trained_context=262144,
+)
+RTL_MODEL = ModelInfo(
+    name="allam-7b",
+    title="علّام ٧ مليارات معامل",  # a title as its publisher writes it
+    path="/home/ada/models/allam-7b.gguf",
+    format="gguf",
+    size_bytes=int(4.2 * GIB),
+    architecture="llama",
+    quantization="Q4_K_M",
+    parameters=7_000_000_000,
+    trained_context=4096,
+)
+
+READY = EngineStatus(
+    model="qwen3-8b-q4_k_m",
+    engine="llama.cpp",
+    version="b11549",
+    backend="cuda",
+    state=EngineState.READY,
+    context=8192,
+    slots=4,
+    in_flight=1,
+    memory_bytes=int(6.1 * GIB),
+)
+LOADING = EngineStatus(
+    model="gpt-oss-20b-mxfp4",
+    engine="llama.cpp",
+    version="b11549",
+    state=EngineState.LOADING,
+    progress=0.63,
+    stage="Reading weights",
+)
+FAILED = EngineStatus(
+    model="gemma-3-12b-it-q4_0",
+    engine="llama.cpp",
+    version="b11549",
+    state=EngineState.FAILED,
+    failure=FailureReport(
+        code="out_of_gpu_memory",
+        sentence="There is not enough graphics memory for this model and its context.",
+        hint="A context of 4k would fit, and so would unloading qwen3-8b-q4_k_m.",
+        log_tail=["ggml_cuda: cudaMalloc of 2048 MiB failed: out of memory", "failed to allocate KV cache"],
+        exit_code=1,
+    ),
+)
+
+LOG = [
+    LogLine(model="qwen3-8b-q4_k_m", stream="err", text=text, at=NOON + place)
+    for place, text in enumerate(
+        (
+            "main: build = 11549, loading model",
+            "load_tensors: offloading 36 repeating layers to GPU",
+            "load_tensors:        CUDA0 model buffer size =  4455.34 MiB",
+            "llama_context: n_ctx = 32768, n_seq_max = 4",
+            "llama_kv_cache: size = 1152.00 MiB (32768 cells, 36 layers)",
+            "srv  init: initializing slots, n_slots = 4",
+            "main: server is listening on http://127.0.0.1:40211",
+            "slot 0: new prompt, n_ctx_slot = 8192, n_prompt_tokens = 412",
+            "slot 0: prompt eval time = 183.20 ms / 412 tokens (2248.9 tokens per second)",
+            "slot 0: eval time = 10842.11 ms / 412 tokens (38.0 tokens per second)",
+            "ggml_cuda: cudaMalloc of 2048 MiB failed: out of memory",
+        )
+    )
+]
+
+MACHINE = Machine(
+    os=OperatingSystem(
+        name=fact("Linux", "sys.platform"),
+        version=fact("Ubuntu 24.04.3 LTS", "/etc/os-release"),
+        kernel=fact("6.14.0-33-generic", "uname"),
+        architecture=fact("x86_64", "uname"),
+        environment=fact("bare", "systemd-detect-virt"),
+    ),
+    cpu=Cpu(
+        model=fact("AMD Ryzen 9 7940HS", "/proc/cpuinfo"),
+        vendor=fact("AuthenticAMD", "/proc/cpuinfo"),
+        physical_cores=fact(8, "/sys/devices/system/cpu/cpu*/topology"),
+        performance_cores=fact(8, "/sys/devices/system/cpu/cpu*/cpu_capacity"),
+        logical_cores=fact(16, "/proc/cpuinfo"),
+        usable_cores=fact(8.0, "sched_getaffinity"),
+        isa=fact(["avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16"], "/proc/cpuinfo"),
+    ),
+    memory=Memory(
+        total=fact(int(62.2 * GIB), "/proc/meminfo MemTotal", unit="B"),
+        available=fact(int(41.7 * GIB), "/proc/meminfo MemAvailable", unit="B"),
+        limit=Fact(unit="B", source="cgroup", note="No control group limits this process."),
+        swap_total=fact(8 * GIB, "/proc/meminfo SwapTotal", unit="B"),
+        unified=fact(value=False, source="NVML"),
+    ),
+    gpus=[
+        Gpu(
+            id="GPU-4f1c",
+            vendor="nvidia",
+            name=fact("NVIDIA GeForce RTX 4070 Laptop GPU", "nvmlDeviceGetName"),
+            memory_total=fact(8 * GIB, "nvmlDeviceGetMemoryInfo", unit="B"),
+            memory_free=fact(int(1.3 * GIB), "nvmlDeviceGetMemoryInfo", unit="B"),
+            driver=fact("580.95.05", "nvmlSystemGetDriverVersion"),
+            compute=fact("8.9", "nvmlDeviceGetCudaComputeCapability"),
+            integrated=fact(value=False, source="NVML"),
+        )
+    ],
+    probes=[
+        ProbeReport(name="base", outcome="ok", seconds=0.12),
+        ProbeReport(name="nvidia", outcome="ok", seconds=0.31),
+        ProbeReport(name="sysfs", outcome="absent", seconds=0.05, detail="No AMD or Intel graphics device."),
+    ],
+    probed_at=NOON,
+)
+
+CHOICE = EngineChoice(
+    engine="llama.cpp",
+    name="llama.cpp",
+    backend="cuda",
+    sentence="llama.cpp, because one RTX card with 8 GiB is filled best by a quantised GGUF that may spill into memory.",
+    reasons=[
+        Reason(text="One NVIDIA card with memory of its own", value="8.0 GiB", source="nvmlDeviceGetMemoryInfo"),
+        Reason(text="System memory that can take what spills", value="41.7 GiB free", source="/proc/meminfo"),
+        Reason(text="One person at a time", value="4 requests", source="settings: models.slots"),
+    ],
+    wanted="ExLlamaV3",
+    wanted_why="It decodes faster on one RTX card. Roundhouse cannot install it yet.",
+)
+
+ENGINES = [
+    EngineInfo(
+        id="llama.cpp",
+        name="llama.cpp",
+        licence="MIT",
+        homepage="https://github.com/ggml-org/llama.cpp",
+        formats=["gguf"],
+        installed=True,
+        version="b11549",
+        backend="cuda",
+    )
+]
+
+
+def settings() -> list[SettingInfo]:
+    """Return the real table with its defaults: no file, no environment."""
+    return Settings(Path(), environ={}).describe()
+
+
+def replies(
+    *, running: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
+) -> Mapping[str, object]:
+    """Return the demo gateway's table of answers."""
+    return {
+        "GET /status": STATUS,
+        "GET /running": [READY, LOADING] if running is None else running,
+        "GET /models": MODELS if models is None else models,
+        "GET /settings": settings(),
+        "GET /machine": MACHINE,
+        "GET /choice": CHOICE,
+        "GET /engines": ENGINES,
+        "GET /logs": LOG,
+        "POST /load": LOADING,
+        "POST /unload": READY,
+        "PATCH /settings": lambda _body: settings(),
+    }

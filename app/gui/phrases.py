@@ -1,0 +1,54 @@
+"""How engines and models are spoken of in the window: the words and the token colour of each state."""
+
+from app.core import words
+from app.core.engines import EngineState, EngineStatus
+from app.core.models import ModelInfo
+
+_S = EngineState
+_STATES = {
+    _S.STOPPED: ("ink-3", "Not loaded"),
+    _S.STARTING: ("accent", "Starting"),
+    _S.LOADING: ("accent", "Loading"),
+    _S.READY: ("ok", "Ready"),
+    _S.SLEEPING: ("ink-3", "Asleep"),
+    _S.DRAINING: ("accent", "Finishing its answers"),
+    _S.STOPPING: ("accent", "Stopping"),
+    _S.FAILED: ("bad", "Failed"),
+    _S.BACKING_OFF: ("warn", "Waiting before the next try"),
+}
+
+
+def state(status: EngineStatus) -> tuple[str, str]:
+    """Return the colour and the words of an engine's state, loading with how far it has come."""
+    color, said = _STATES[status.state]
+    if status.state is _S.LOADING:
+        said = status.stage or said
+        if status.progress is not None:
+            said = f"{said} {status.progress:.0%}"
+    return color, said
+
+
+def running_facts(status: EngineStatus) -> str:
+    """Return the quiet line of a running model: engine, memory, context, requests."""
+    facts = [f"{status.engine} {status.version}".strip()]
+    if status.backend:
+        facts.append(status.backend.upper())
+    if status.memory_bytes is not None:
+        facts.append(words.size(status.memory_bytes))
+    if status.context is not None:
+        facts.append(f"{words.tokens(status.context)} context")
+    if status.slots is not None:
+        facts.append(f"{status.in_flight} of {status.slots} answering")
+    return " · ".join(facts)
+
+
+def model_facts(model: ModelInfo) -> str:
+    """Return the quiet line of a model: size, parameters, context, architecture; what is unknown is left out."""
+    facts = [words.size(model.size_bytes)]
+    if model.parameters is not None:
+        facts.append(f"{words.parameters(model.parameters)} parameters")
+    if model.trained_context is not None:
+        facts.append(f"{words.tokens(model.trained_context)} context")
+    if model.architecture:
+        facts.append(model.architecture)
+    return " · ".join(facts)

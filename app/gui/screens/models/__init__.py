@@ -1,0 +1,1 @@
+"""The models on this machine: what they are, and what can be done with each."""

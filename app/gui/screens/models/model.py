@@ -1,0 +1,145 @@
+"""State of the models page: the library joined with what runs, and the ways to add to it."""
+
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.client.http import segment
+from app.core import words
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.core.models import ModelInfo, RegisterModel
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.shell.contract import Shell
+
+_FEW = 8
+"""From this many models on, a search field is worth its place."""
+
+
+class ModelRow(msgspec.Struct, frozen=True):
+    """One model and the engine that runs it, if one does."""
+
+    model: ModelInfo
+    status: EngineStatus | None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can answer now."""
+        return self.status is not None and self.status.state in {EngineState.READY, EngineState.SLEEPING}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is on its way to another state."""
+        return self.status is not None and self.status.state in BUSY_STATES
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its engine ended by itself."""
+        return self.status is not None and self.status.state is EngineState.FAILED
+
+
+class ModelsModel(QObject):
+    """Everything the page shows. `said` is a sentence in passing with a way back, or None."""
+
+    changed = Signal()
+    said = Signal(str, object)
+    failed = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.library = Library(api, shell)
+        self.running = Running(api, shell)
+        self.preferences = Preferences(api, shell)
+        self.search = ""
+        self.library.changed.connect(self.changed)
+        self.running.changed.connect(self.changed)
+
+    @property
+    def error(self) -> ErrorBody | None:
+        """Why the library could not be read."""
+        return self.library.error
+
+    @property
+    def wants_search(self) -> bool:
+        """Whether there are enough models to look among."""
+        return len(self.library.items) >= _FEW
+
+    @property
+    def summary(self) -> str:
+        """How many models there are, and what they take on disk."""
+        items = self.library.items
+        if not items:
+            return ""
+        count = f"{len(items)} models" if len(items) > 1 else "1 model"
+        return f"{count}, {words.size(sum(model.size_bytes for model in items))}"
+
+    def rows(self) -> list[ModelRow]:
+        """Return the models that fit the search: usable ones first, then by title."""
+        wanted = self.search.casefold().split()
+        found = [
+            ModelRow(model, self.running.of(model.name))
+            for model in self.library.items
+            if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
+        ]
+        return sorted(found, key=lambda row: (bool(row.model.problem), row.model.title.casefold()))
+
+    def look_for(self, text: str) -> None:
+        """Show only models whose title, name or quantisation has every word of `text`."""
+        self.search = text
+        self.changed.emit()
+
+    def load(self, name: str) -> None:
+        """Ask for a model; how it goes shows in its row."""
+        self.running.load(name, self.failed.emit)
+
+    def unload(self, name: str) -> None:
+        """Unload a model; it can be loaded again by Undo."""
+        self.running.unload(
+            name, lambda: self.said.emit(f"{name} was unloaded.", lambda: self.load(name)), self.failed.emit
+        )
+
+    def register(self, path: Path) -> None:
+        """List a model file where it lies."""
+
+        def added(model: ModelInfo) -> None:
+            self.library.read()
+            self.said.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
+
+        body = RegisterModel(path=str(path))
+        self._api.post("/models", body, kind=ModelInfo, then=added, failed=self.failed.emit)
+
+    def forget(self, model: ModelInfo) -> None:
+        """Take a model off the list and leave its file alone; Undo lists it again."""
+
+        def gone() -> None:
+            self.library.read()
+            self.said.emit(f"{model.title} was taken off the list.", lambda: self.register(Path(model.path)))
+
+        self._api.delete(f"/models/{segment(model.name)}", gone, self.failed.emit)
+
+    def add_folder(self, folder: Path) -> None:
+        """Look through one more folder for models from now on."""
+        before = self.preferences.value("models.folders", [])
+        folders = [item for item in before if item != str(folder)] if isinstance(before, list) else []
+        self._set_folders([*folders, str(folder)])
+        self.said.emit(f"{folder.name} is looked through for models.", lambda: self._set_folders(folders))
+
+    def _set_folders(self, folders: list[str]) -> None:
+        self.preferences.change("models.folders", folders, self.failed.emit)
+        self.library.read()
+
+    def _forget_now(self, name: str) -> None:
+        self._api.delete(f"/models/{segment(name)}", self.library.read, self.failed.emit)
+
+
+def buttons_of(row: ModelRow) -> tuple[str, ...]:
+    """Return what can be done with a model now: some of "chat", "load", "unload", "again"."""
+    if row.model.problem:
+        return ()
+    if row.has_failed:
+        return ("again",)
+    chat = ("chat",) if row.model.chats else ()
+    return (*chat, "unload" if row.is_loaded or row.is_busy else "load")

@@ -1,0 +1,89 @@
+"""One model as a row: title and tags, facts or what is wrong, how its engine is, and what can be done."""
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QUrl
+from PySide6.QtGui import QDesktopServices
+
+from app.gui import phrases
+from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.menus import Menu
+from app.gui.widgets.press import Button, IconButton, Look
+from app.gui.widgets.rows import Row, Tag
+from app.gui.widgets.status import Dot, Progress
+from app.gui.widgets.text import Label
+
+_PROGRESS_WIDTH = 96
+
+
+class ModelRowView(Row):
+    """Shows a `ModelRow`; `show_row` replaces it in place."""
+
+    def __init__(self, theme: Theme, model: ModelsModel, shell: Shell, row: ModelRow) -> None:
+        super().__init__(theme)
+        self._model, self._shell, self._row = model, shell, row
+        name, title = row.model.name, row.model.title
+        for word in (row.model.quantization, row.model.format.upper()):
+            if word:
+                self.add_tag(Tag(theme, word))
+        if row.model.is_builtin:
+            self.add_tag(Tag(theme, "Built in", color="accent-ink", fill="accent-soft"))
+        self._dot, self._state = Dot(theme), Label(theme, role="meta", color="ink-2")
+        self._progress = Progress(theme, f"Loading {title}")
+        self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
+        self._buttons = {
+            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=partial(shell.new_chat, name)),
+            "load": Button(
+                theme, "Load", look=Look.QUIET, widest="Unload", name=f"Load {title}", action=partial(model.load, name)
+            ),
+            "again": Button(theme, "Try again", name=f"Load {title} again", action=partial(model.load, name)),
+            "unload": Button(
+                theme, "Unload", look=Look.QUIET, name=f"Unload {title}", action=partial(model.unload, name)
+            ),
+        }
+        for widget in (self._progress, self._dot, self._state, *self._buttons.values()):
+            self.tail.addWidget(widget)
+        self._more = IconButton(theme, "ellipsis", f"More about {title}", action=self._open_menu)
+        self.tail.addWidget(self._more)
+
+    def show_row(self, row: ModelRow) -> None:
+        """Show what is so now."""
+        self._row = row
+        quiet, color = phrases.model_facts(row.model), "ink-2"
+        if row.model.problem:
+            quiet, color = row.model.problem, "bad"
+        elif row.has_failed and row.status is not None and row.status.failure is not None:
+            quiet, color = row.status.failure.sentence, "bad"
+        self.say(row.model.title, quiet, quiet_color=color)
+        self._show_status(row)
+        offered = buttons_of(row)
+        for key, button in self._buttons.items():
+            button.setVisible(key in offered)
+
+    def _show_status(self, row: ModelRow) -> None:
+        is_shown = row.status is not None and not row.has_failed
+        self._progress.setVisible(row.is_busy)
+        self._dot.setVisible(is_shown)
+        self._state.setVisible(is_shown)
+        if row.status is None:
+            return
+        color, said = phrases.state(row.status)
+        self._dot.say(color, said)
+        self._state.setText(said)
+        self._progress.set_fraction(row.status.progress)
+
+    def _open_menu(self) -> None:
+        row, menu = self._row, Menu(self.theme, self, "More")
+        folder = Path(row.model.path).parent
+        menu.offer("Copy the model's name", partial(self._shell.copy, row.model.name), icon="copy")
+        menu.offer(
+            "Show the file's folder", lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))), icon="folder"
+        )
+        if not row.model.is_builtin:
+            menu.addSeparator()
+            menu.offer("Take off the list", partial(self._model.forget, row.model), icon="x")
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -1,0 +1,1 @@
+"""The endpoint, what runs behind it, and what the engines say."""

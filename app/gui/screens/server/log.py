@@ -1,0 +1,98 @@
+"""The live log: what engines wrote, the newest at the end, filtered, and held still while paused."""
+
+from collections import deque
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core.errors import ErrorBody
+from app.core.events import Event, LogLine
+from app.gui.net.api import Call, GatewayApi
+from app.gui.shell.contract import Shell
+
+_KEPT = 5000
+_TAIL = 500
+
+
+class LogModel(QObject):
+    """Listens only while it is looked at. `appended` carries new lines that fit; `replaced` means: show all anew."""
+
+    appended = Signal(list)
+    replaced = Signal()
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api, self._shell = api, shell
+        self._lines: deque[LogLine] = deque(maxlen=_KEPT)
+        self._held: list[LogLine] = []
+        self._filter = ""
+        self._stream: Call | None = None
+        self._is_watched = False
+        self.is_paused = False
+        shell.connected.connect(self._connected)
+
+    def watch(self) -> None:
+        """Begin to listen."""
+        self._is_watched = True
+        self._connected()
+
+    def rest(self) -> None:
+        """Stop listening."""
+        self._is_watched = False
+        self._drop()
+
+    def shown(self) -> list[LogLine]:
+        """Return the lines that fit the filter."""
+        return [line for line in self._lines if self._fits(line)]
+
+    def text(self) -> str:
+        """Return what is shown, to be copied."""
+        return "\n".join(line.text for line in self.shown())
+
+    def look_for(self, text: str) -> None:
+        """Show only lines with `text` in them or in their model's name."""
+        self._filter = text.casefold()
+        self.replaced.emit()
+
+    def pause(self, is_paused: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
+        """Hold the view still, or let what came meanwhile in."""
+        self.is_paused = is_paused
+        if not is_paused:
+            held, self._held = self._held, []
+            self._add(held)
+
+    def _connected(self) -> None:
+        self._drop()
+        if not self._is_watched or not self._shell.is_connected:
+            return
+        self._api.get(f"/logs?tail={_TAIL}", list[LogLine], self._read, lambda _error: None)
+        self._stream = self._api.stream("/events?logs=1", Event, self._take, self._ended)
+
+    def _read(self, lines: list[LogLine]) -> None:
+        self._lines = deque(sorted(lines, key=lambda line: line.at), maxlen=_KEPT)
+        self.replaced.emit()
+
+    def _take(self, event: Event) -> None:
+        if not isinstance(event, LogLine):
+            return
+        if self.is_paused:
+            self._held.append(event)
+            del self._held[:-_KEPT]
+        else:
+            self._add([event])
+
+    def _ended(self, _error: ErrorBody | None) -> None:
+        self._stream = None
+
+    def _drop(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+            self._stream = None
+
+    def _add(self, lines: list[LogLine]) -> None:
+        self._lines.extend(lines)
+        fitting = [line for line in lines if self._fits(line)]
+        if fitting:
+            self.appended.emit(fitting)
+
+    def _fits(self, line: LogLine) -> bool:
+        return self._filter in f"{line.model} {line.text}".casefold()

@@ -1,0 +1,105 @@
+"""State of the server page: the endpoint, how to use it, and what runs behind it."""
+
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core.api import GUIDE, Status
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import Running
+from app.gui.shell.contract import Shell
+
+
+class Dialect(StrEnum):
+    """Ways to use the endpoint that come with a snippet."""
+
+    CURL = "curl"
+    PYTHON = "Python"
+    EDITOR = "Editor"
+
+
+_SNIPPETS = {
+    Dialect.CURL: """curl {base}/chat/completions \\
+  -H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'""",
+    Dialect.PYTHON: """from openai import OpenAI
+
+client = OpenAI(base_url="{base}", api_key="none")
+answer = client.chat.completions.create(
+    model="{model}", messages=[{{"role": "user", "content": "Hello"}}]
+)
+print(answer.choices[0].message.content)""",
+    Dialect.EDITOR: """# Continue, config.yaml; other editors ask for the same three values
+models:
+  - name: {model}
+    provider: openai
+    model: {model}
+    apiBase: {base}
+    apiKey: none""",
+}
+
+
+class ServerModel(QObject):
+    """Everything above the log."""
+
+    changed = Signal()
+    said = Signal(str, object)
+    failed = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api, self._shell = api, shell
+        self.running = Running(api, shell)
+        self.status: Status | None = None
+        self.running.changed.connect(self.changed)
+        shell.connected.connect(self._read)
+        shell.lost.connect(lambda _error: self.changed.emit())
+        if shell.is_connected:
+            self._read()
+
+    @property
+    def base_url(self) -> str:
+        """What an OpenAI client takes as its base URL; empty while there is none."""
+        url = self.status.url if self.status else self._api.endpoint
+        return f"{url}/v1" if url else ""
+
+    @property
+    def notice(self) -> str:
+        """What the gateway has to say about its address."""
+        return self.status.notice if self.status else ""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the gateway answers."""
+        return self._shell.is_connected
+
+    def snippet(self, dialect: Dialect) -> str:
+        """Return a ready-made use of the endpoint, with a model that is loaded if there is one."""
+        ready = [status.model for status in self.running.items if status.state is EngineState.READY]
+        return _SNIPPETS[dialect].format(base=self.base_url, model=next(iter(ready), GUIDE))
+
+    def engines(self) -> list[EngineStatus]:
+        """Return the processes to list."""
+        return self.running.active()
+
+    def unload(self, name: str) -> None:
+        """Unload a model; Undo loads it again."""
+        self.running.unload(
+            name, lambda: self.said.emit(f"{name} was unloaded.", lambda: self.load(name)), self.failed.emit
+        )
+
+    def load(self, name: str) -> None:
+        """Load a model, or try again after a failure."""
+        self.running.load(name, self.failed.emit)
+
+    def _read(self) -> None:
+        self._api.get("/status", Status, self._told, self._untold)
+
+    def _told(self, status: Status) -> None:
+        self.status = status
+        self.changed.emit()
+
+    def _untold(self, error: ErrorBody) -> None:
+        self.failed.emit(error)

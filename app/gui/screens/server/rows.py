@@ -1,0 +1,78 @@
+"""A running model as a row: how it is, what it uses, and a way to stop it or to try again."""
+
+from functools import partial
+
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.gui import phrases
+from app.gui.net.mirror import BUSY_STATES
+from app.gui.screens.server.model import ServerModel
+from app.gui.theme.theme import Theme
+from app.gui.widgets.layout import Column
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Row
+from app.gui.widgets.status import Dot, Progress
+from app.gui.widgets.text import Label
+
+_PROGRESS_WIDTH = 120
+_LOG_LINES = 12
+
+
+class EngineRow(QWidget):
+    """Shows an `EngineStatus`; a failure stands below the row, with the button that may mend it."""
+
+    def __init__(self, theme: Theme, model: ServerModel, status: EngineStatus) -> None:
+        super().__init__()
+        self._theme, self._model, self._name = theme, model, status.model
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        box = Column(theme, self, gap=0)
+        self._row = Row(theme)
+        self._dot, self._state = Dot(theme), Label(theme, role="meta", color="ink-2")
+        self._progress = Progress(theme, f"Loading {status.model}")
+        self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
+        self._unload = Button(
+            theme, "Unload", name=f"Unload {status.model}", action=partial(model.unload, status.model)
+        )
+        self._dismiss = Button(
+            theme,
+            "Dismiss",
+            look=Look.QUIET,
+            name=f"Dismiss {status.model}",
+            action=partial(model.unload, status.model),
+        )
+        self._row.lead.addWidget(self._dot)
+        for widget in (self._progress, self._state, self._unload, self._dismiss):
+            self._row.tail.addWidget(widget)
+        self._failure = ErrorPanel(theme)
+        place = QWidget()
+        Column(theme, place, margins=(16, 0, 16, 12)).addWidget(self._failure)
+        self._failure_place = place
+        box.addWidget(self._row)
+        box.addWidget(place)
+
+    def show_status(self, status: EngineStatus) -> None:
+        """Show what is so now."""
+        color, said = phrases.state(status)
+        self._dot.say(color, said)
+        self._state.setText(said)
+        self._row.say(status.model, phrases.running_facts(status))
+        self._progress.setVisible(status.state in BUSY_STATES)
+        self._progress.set_fraction(status.progress)
+        has_failed = status.state is EngineState.FAILED
+        self._unload.setVisible(not has_failed)
+        self._dismiss.setVisible(has_failed)
+        self._failure_place.setVisible(status.failure is not None)
+        if status.failure is not None:
+            self._failure.say(
+                ErrorBody(
+                    code=status.failure.code,
+                    sentence=status.failure.sentence,
+                    hint=status.failure.hint,
+                    detail="\n".join(status.failure.log_tail[-_LOG_LINES:]),
+                ),
+                "Try again",
+                partial(self._model.load, self._name),
+            )

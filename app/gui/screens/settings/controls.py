@@ -1,0 +1,126 @@
+"""One setting as a row, with the control its kind asks for."""
+
+from collections.abc import Callable
+from typing import cast
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+
+from app.core.settings import SettingInfo, SettingValue
+from app.gui.screens.settings.model import SettingsModel
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import Field, ListField
+from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.menus import Choice
+from app.gui.widgets.press import IconButton, Toggle
+from app.gui.widgets.rows import Tag
+from app.gui.widgets.text import Label, Paragraph
+
+_NUMBER_WIDTH = 144
+_TEXT_WIDTH = 240
+_FOLDERS = "folders"
+Show = Callable[[SettingInfo], object]
+
+
+class SettingRow(QWidget):
+    """Title and help on one side, the control on the other, a sentence below when the value is wrong."""
+
+    def __init__(self, theme: Theme, model: SettingsModel, info: SettingInfo) -> None:
+        super().__init__()
+        self._theme, self._model, self._info = theme, model, info
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        outer = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
+        line = Line(theme, gap=24)
+        outer.addLayout(line)
+        words = Column(theme, gap=2)
+        words.addWidget(Label(theme, info.title, weight=500))
+        words.addWidget(Paragraph(theme, info.help, role="meta", color="ink-2"))
+        line.addLayout(words, 1)
+        tools = Line(theme, gap=8)
+        line.addLayout(tools)
+        self._fixed = Tag(theme, "Set by the environment")
+        self._reset = IconButton(theme, "undo-2", f"Reset {info.title}", action=lambda: model.reset(self._info))
+        self._reset.setSizePolicy(_keeping_place())
+        tools.addWidget(self._fixed)
+        tools.addWidget(self._reset)
+        self._control, self._show = self._make(info)
+        if info.kind == "list":
+            outer.addWidget(self._control)
+        else:
+            tools.addWidget(self._control)
+        self._wrong = Paragraph(theme, role="meta", color="bad")
+        self._wrong.hide()
+        outer.addWidget(self._wrong)
+        model.problem.connect(self._say)
+
+    @property
+    def control(self) -> QWidget:
+        """What is operated."""
+        return self._control
+
+    def show_info(self, info: SettingInfo) -> None:
+        """Show its value now."""
+        self._info = info
+        is_fixed = info.source == "environment"
+        self._fixed.setVisible(is_fixed)
+        self._control.setEnabled(not is_fixed)
+        self._reset.setVisible(info.source == "file")
+        self._show(info)
+
+    def _say(self, name: str, sentence: str) -> None:
+        if name != self._info.name:
+            return
+        self._wrong.setText(sentence)
+        self._wrong.setVisible(bool(sentence))
+        if isinstance(self._control, Field):
+            self._control.set_wrong(bool(sentence))
+
+    def _make(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        make = {"bool": self._toggle, "choice": self._choice, "list": self._list}.get(info.kind, self._field)
+        return make(info)
+
+    def _toggle(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        toggle = Toggle(self._theme, info.title)
+        toggle.clicked.connect(lambda: self._change(toggle.isChecked()))
+        return toggle, lambda now: toggle.setChecked(now.value is True)
+
+    def _choice(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        choice = Choice(self._theme, info.title, [(value, value.capitalize()) for value in info.choices])
+        choice.chosen.connect(self._change)
+        return choice, lambda now: choice.set_value(str(now.value))
+
+    def _list(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        ask = self._ask_folder if info.name.endswith(_FOLDERS) else None
+        field = ListField(self._theme, info.title, ask=ask)
+        field.changed.connect(self._change)
+        return field, lambda now: field.set_items(cast("list[str]", now.value))
+
+    def _field(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        field = Field(self._theme, info.title)
+        is_number = info.kind in {"int", "float"}
+        field.setFixedWidth(self._theme.px(_NUMBER_WIDTH if is_number else _TEXT_WIDTH))
+        if is_number:
+            field.set_unit(info.unit)
+            field.setAlignment(Qt.AlignmentFlag.AlignRight)
+            field.stepped.connect(lambda by: self._change(self._model.step(self._info, by)))
+        field.textEdited.connect(lambda text: self._model.type_in(self._info, text, is_final=False))
+        field.editingFinished.connect(lambda: self._model.type_in(self._info, field.text(), is_final=True))
+
+        def show(now: SettingInfo) -> None:
+            text = str(now.value)
+            if field.text() != text and not (field.hasFocus() and field.isModified()):
+                field.setText(text)
+
+        return field, show
+
+    def _change(self, value: SettingValue) -> None:
+        self._model.change(self._info, value)
+
+    def _ask_folder(self) -> str:
+        return QFileDialog.getExistingDirectory(self, f"Add to {self._info.title}")
+
+
+def _keeping_place() -> QSizePolicy:
+    policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    policy.setRetainSizeWhenHidden(True)
+    return policy

@@ -1,0 +1,75 @@
+"""The settings page: the table, section by section. A change counts at once; what needs a restart says so."""
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.gui.net.api import GatewayApi
+from app.gui.screens.settings.controls import SettingRow
+from app.gui.screens.settings.model import SettingsModel
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.layout import Line, Surface
+from app.gui.widgets.panels import ErrorPanel, Page, Section
+from app.gui.widgets.press import Button
+from app.gui.widgets.rows import Picture, RowList
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import Paragraph
+
+
+class SettingsScreen(Page):
+    """Shows a `SettingsModel`. `restart` starts the service anew."""
+
+    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]) -> None:
+        super().__init__(theme, "Settings")
+        self.model = SettingsModel(api, shell)
+        self._error = ErrorPanel(theme)
+        self._skeleton = Skeleton(theme, 8)
+        self._restart = self._restart_hint(restart)
+        self._lists: dict[str, RowList] = {}
+        for widget in (self._restart, self._error, self._skeleton):
+            self.body.addWidget(widget)
+        self._end = self.body.count()
+        self.body.addStretch(1)
+        self.model.changed.connect(self._show)
+        self._show()
+
+    def row(self, name: str) -> SettingRow:
+        """Return the row of a setting. Raises StopIteration for one that is not shown."""
+        found = next(rows.rows[name] for rows in self._lists.values() if name in rows.rows)
+        assert isinstance(found, SettingRow)  # noqa: S101 -- made by this class
+        return found
+
+    def _restart_hint(self, restart: Callable[[], object]) -> QWidget:
+        theme = self.theme
+        sheet = Surface(theme, fill="warn-soft", outline="")
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        line = Line(theme, sheet, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(Picture(theme, "info", color="warn"))
+        line.addWidget(Paragraph(theme, "A change waits for the service to start anew. Models are unloaded by it."), 1)
+        line.addWidget(Button(theme, "Restart the service", icon="rotate-ccw", action=restart))
+        return sheet
+
+    def _show(self) -> None:
+        model = self.model
+        self._skeleton.setVisible(not model.is_known and model.error is None)
+        self._restart.setVisible(bool(model.waits_for_restart))
+        if model.error is not None:
+            self._error.say(model.error, "Try again", model.preferences.read)
+        else:
+            self._error.hide()
+        for title, infos in model.sections().items():
+            self._section(title).sync(
+                {info.name: info for info in infos},
+                lambda info: SettingRow(self.theme, model, info),
+                SettingRow.show_info,
+            )
+
+    def _section(self, title: str) -> RowList:
+        if title not in self._lists:
+            section = Section(self.theme, title)
+            self._lists[title] = RowList(self.theme, title)
+            section.body.addWidget(self._lists[title])
+            self.body.insertWidget(self._end, section)
+            self._end += 1
+        return self._lists[title]

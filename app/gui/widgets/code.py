@@ -1,0 +1,94 @@
+"""A block of text to be read closely and copied: a snippet, a log."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Radius
+from app.gui.widgets.layout import Line, Surface
+from app.gui.widgets.press import IconButton
+
+_LAST_LINES = 5000
+
+
+class Verbatim(QPlainTextEdit):
+    """Read-only text in the monospaced face."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setReadOnly(True)
+        self.setAccessibleName(name)
+        self.setFrameShape(QPlainTextEdit.Shape.NoFrame)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setTabChangesFocus(True)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self.setFont(self._theme.font("mono"))
+        self.document().setDocumentMargin(0)
+        self.updateGeometry()
+
+
+class Snippet(Surface):
+    """A few lines of code with a button that copies them; as tall as its text."""
+
+    def __init__(self, theme: Theme, name: str, copy: Callable[[str], object]) -> None:
+        super().__init__(theme, fill="sunken", outline="", radius=Radius.CARD)
+        self._text = _Fitted(theme, name)
+        line = Line(theme, self, margins=(16, 12, 12, 12))
+        line.addWidget(self._text, 1)
+        button = IconButton(theme, "copy", f"Copy: {name}", action=lambda: copy(self._text.toPlainText()), size=24)
+        line.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def set_text(self, text: str) -> None:
+        """Show other lines; the same lines keep the selection."""
+        if text != self._text.toPlainText():
+            self._text.setPlainText(text)
+            self._text.updateGeometry()
+
+
+class _Fitted(Verbatim):
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        lines = max(1, self.blockCount())
+        return QSize(self._theme.px(240), QFontMetrics(self.font()).lineSpacing() * lines + self._theme.px(4))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        return self.sizeHint()
+
+
+class LogView(Verbatim):
+    """Lines that are added at the end; it follows them only while the reader is at the end."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__(theme, name)
+        self.setMaximumBlockCount(_LAST_LINES)
+
+    def add(self, lines: list[tuple[str, str]]) -> None:
+        """Append lines, each with its colour in the table."""
+        bar = self.verticalScrollBar()
+        is_at_end = bar.value() >= bar.maximum() - 1
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.beginEditBlock()
+        for text, color in lines:
+            if not self.document().isEmpty():
+                cursor.insertBlock()
+            cursor.insertText(text, _format(self._theme.color(color)))
+        cursor.endEditBlock()
+        if is_at_end:
+            bar.setValue(bar.maximum())
+
+
+def _format(color: QColor) -> QTextCharFormat:
+    format_ = QTextCharFormat()
+    format_.setForeground(color)
+    return format_
