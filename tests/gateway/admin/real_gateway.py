@@ -1,0 +1,98 @@
+"""A whole gateway as a program of its own, over fake engines that end when it is killed.
+
+    ROUNDHOUSE_HOME=... python -m tests.gateway.admin.real_gateway
+
+The model "slow" writes for minutes, "broken" never loads; any other answers at once.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from app.client.discovery import running_gateway
+from app.client.http import Client
+from app.config.paths import Paths
+from app.config.programs import child_environment, command
+from app.core.api import PortFile
+from app.core.errors import RoundhouseError
+from app.gateway.main import main
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.gguf_files import TinyLlama
+
+SLOW_TOKENS_PER_S = 50.0
+BEHAVIOURS = {
+    "slow": Behaviour(tokens=100_000, tokens_per_s=SLOW_TOKENS_PER_S),
+    "broken": Behaviour(exit_code=1, says=("corrupted or incomplete",)),
+}
+MODELS = ("quick", *BEHAVIOURS)
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 20.0
+
+
+class RealGateway(msgspec.Struct, frozen=True):
+    """A gateway that runs, and how to reach or kill it."""
+
+    process: "subprocess.Popen[bytes]"
+    paths: Paths
+    port_file: PortFile
+
+    @property
+    def client(self) -> Client:
+        return Client(self.port_file, timeout_s=PATIENCE_S)
+
+    def kill(self) -> None:
+        """End it as the system does when it is out of memory: at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def running(home: Path, port: int) -> Iterator[RealGateway]:
+    """Start a gateway with three models and end it afterwards, if nobody has."""
+    paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+    paths.create()
+    for name in MODELS:
+        TinyLlama().write(paths.models / f"{name}.gguf")
+    process = subprocess.Popen(
+        command("tests.gateway.admin.real_gateway"),
+        cwd=ROOT,
+        env=child_environment({"ROUNDHOUSE_HOME": str(home), "ROUNDHOUSE_GATEWAY_PORT": str(port)}),
+    )
+    try:
+        yield RealGateway(process, paths, _announced(process, paths))
+    finally:
+        _end(process, paths)
+
+
+def _announced(process: "subprocess.Popen[bytes]", paths: Paths) -> PortFile:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        found = running_gateway(paths)
+        if found is not None:
+            return found
+    raise AssertionError("the gateway did not start")
+
+
+def _end(process: "subprocess.Popen[bytes]", paths: Paths) -> None:
+    found = running_gateway(paths) if process.poll() is None else None
+    try:
+        if found is not None:
+            Client(found).post("/shutdown", None, object)
+            process.wait(PATIENCE_S)
+    except (RoundhouseError, subprocess.TimeoutExpired):
+        process.kill()
+    finally:
+        process.wait()
+
+
+if __name__ == "__main__":
+    # Not as ROUNDHOUSE_HOME's default: without one, the tests would use the settings of whoever runs them.
+    assert os.environ["ROUNDHOUSE_HOME"]
+    sys.exit(main([], adapters={"fake": FakeAdapter(BEHAVIOURS, has_lifeline=True)}))

@@ -1,0 +1,98 @@
+"""What only a gateway of its own can show: that it can be killed, and that it ends well when asked to."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from app.client.http import Client
+from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewChat, NewTurn, Turn
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed, NotFound
+from app.core.models import LoadModel, UnloadModel
+from app.store.database import ChatStore
+from tests.gateway.admin.real_gateway import RealGateway, running
+
+
+def ask(client: Client, model: str) -> Turn:
+    chat = client.post("/chats", NewChat(model=model), Chat)
+    return client.post(f"/chats/{chat.id}/turns", NewTurn(content="Go on"), Turn)
+
+
+def read_for(client: Client, answer: Message, seconds: float) -> list[tuple[float, int]]:
+    """Follow an answer for so long after its first text; return when there were how many characters."""
+    seen: list[tuple[float, int]] = []
+    for event in client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=20):
+        if isinstance(event, AnswerDelta):
+            seen.append((time.monotonic(), event.offset + len(event.content)))
+        if seen and time.monotonic() - seen[0][0] > seconds:
+            break
+    return seen
+
+
+async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway:
+        answer = ask(gateway.client, "slow").answer
+        seen = read_for(gateway.client, answer, 2.3)
+        gateway.kill()
+        killed_at = time.monotonic()
+    store = await ChatStore.open(gateway.paths.database)
+    kept = await store.message(answer.chat, answer.id)
+    assert [summary.id for summary in await store.summaries("word")] == [answer.chat]
+    await store.close()
+    assert kept.status is MessageStatus.INTERRUPTED
+    assert kept.content == "word " * (len(kept.content) // 5)
+    # A second between saves, and what saving and a busy machine may take.
+    sure = max((length for at, length in seen if at < killed_at - 1.3), default=0)
+    assert sure > 0
+    assert len(kept.content) >= sure
+
+
+def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway:
+        client = gateway.client
+        quick = ask(client, "quick").answer
+        done = [*client.stream(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=20)][-1]
+        assert isinstance(done, AnswerDone)
+        assert (done.message.status, done.message.content) == ("complete", "word " * 5)
+        assert done.message.timings is not None
+        assert (done.message.timings.load_s or 0) > 0
+        load_and_unload(client)
+        broken_model(client)
+        slow = ask(client, "slow").answer
+        read_for(client, slow, 0.1)
+        ended = end_while_following(gateway, slow)
+    assert ended.status is MessageStatus.INTERRUPTED
+    assert ended.content.startswith("word ")
+    assert gateway.process.returncode == 0
+
+
+def load_and_unload(client: Client) -> None:
+    with pytest.raises(NotFound):
+        client.post("/load", LoadModel(model="nothing"), EngineStatus)
+    assert client.post("/load", LoadModel(model="slow"), EngineStatus).state is EngineState.READY
+    assert {status.model for status in client.get("/running", list[EngineStatus])} == {"quick", "slow"}
+    assert client.post("/unload", UnloadModel(model="SLOW:latest"), EngineStatus).state is EngineState.STOPPED
+    began = time.monotonic()
+    status = client.post("/load", LoadModel(model="slow", wait=False), EngineStatus)
+    assert status.state in (EngineState.STARTING, EngineState.LOADING)
+    assert time.monotonic() - began < 1
+
+
+def broken_model(client: Client) -> None:
+    with pytest.raises(EngineFailed, match="damaged"):
+        client.post("/load", LoadModel(model="broken"), EngineStatus)
+    broken = ask(client, "broken").answer
+    *_, done = client.stream(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=20)
+    assert done.message.status is MessageStatus.FAILED
+    assert "damaged" in done.message.error
+
+
+def end_while_following(gateway: RealGateway, answer: Message) -> Message:
+    """Ask the gateway to end while somebody reads along; return what the reader is told last."""
+    for event in gateway.client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=20):
+        if isinstance(event, AnswerDelta) and event.offset == 0:
+            gateway.client.post("/shutdown", None, object)
+        if isinstance(event, AnswerDone):
+            return event.message
+    raise AssertionError("the stream ended without saying how the answer did")
