@@ -1,0 +1,33 @@
+"""Round buttons of the chat page: jump to the latest message, send, stop."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+
+from app.gui.theme.theme import Theme
+from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.press import IconButton
+
+_SIDE = 36
+
+
+class RoundButton(IconButton):
+    """An icon in a circle; `is_primary` fills it with the accent."""
+
+    def __init__(
+        self, theme: Theme, icon: str, name: str, *, action: Callable[[], object], is_primary: bool = False
+    ) -> None:
+        super().__init__(theme, icon, name, action=action, size=_SIDE)
+        self.is_primary = is_primary
+        self.setProperty("focusRadius", _SIDE // 2)
+
+    def paint(self, painter: QPainter) -> None:
+        """Draw the circle and the icon."""
+        area = inside(self)
+        radius = area.height() / 2
+        painter.setBrush(self.theme.color("accent-fill" if self.is_primary else "surface"))
+        painter.setPen(hairline(self.theme, "accent-fill" if self.is_primary else "line"))
+        painter.drawRoundedRect(area, radius, radius)
+        self.wash(painter, area, radius)
+        self.picture(painter, self._icon, "on-accent" if self.is_primary else "ink", QRectF(self.rect()))

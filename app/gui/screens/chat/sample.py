@@ -1,0 +1,200 @@
+"""A conversation that shows everything the page can draw; for screenshots and tests."""
+
+from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
+from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.models import ModelInfo
+
+NOW = 1_763_700_000.0
+"""A moment to count from: pictures must not change with the clock."""
+_HOUR = 3600.0
+_DAY = 24 * _HOUR
+MODEL = "qwen3-8b-q4_k_m"
+
+ANSWER = """Because `parse` returns a **borrow of its argument**, the compiler ties the life of every token to \
+that argument, and your temporary dies at the end of the line.
+
+## Two ways out
+
+1. Keep the text alive for as long as the tokens:
+   - bind it with `let` before you call `parse`, or
+   - let the parser own it.
+2. Return owned tokens and pay for one allocation each.
+
+The first costs nothing at run time, so I would start there:
+
+```rust
+fn main() -> std::io::Result<()> {
+    // The file's text outlives every token that points into it.
+    let text = std::fs::read_to_string("notes.txt")?;
+    let tokens: Vec<Token<'_>> = parse(&text).collect();
+
+    for token in tokens.iter().filter(|token| token.kind == Kind::Word) {
+        println!("{:>4}  {}", token.start, token.text);
+    }
+    Ok(())
+}
+```
+
+| Way | Allocations | When |
+|:--|--:|:--|
+| Borrow | 1 | the text stays where it is |
+| Own | one per token | tokens outlive the text, or cross threads |
+
+> A lifetime is not how long a value lives, but how long a *borrow* of it must.
+
+- [x] Bind the text
+- [ ] Decide who owns tokens that cross threads
+
+More in [the book](https://doc.rust-lang.org/book/ch10-03-lifetime-syntax.html)."""
+
+THOUGHT = """The signature is `fn parse(text: &str) -> impl Iterator<Item = Token<'_>>`. So the tokens borrow from the text.
+
+They call it with `&read_to_string(path)?`, a temporary. That is dropped at the end of the statement."""
+
+ARABIC = "ما الفرق بين الذاكرة العشوائية وذاكرة بطاقة الرسوم؟"
+ARABIC_ANSWER = """الذاكرة العشوائية **عامة** يستخدمها المعالج، \
+أما ذاكرة بطاقة الرسوم فهي **أسرع** وقريبة من المعالج الرسومي.
+
+1. النموذج الذي يتسع في ذاكرة البطاقة يعمل أسرع.
+2. وما لا يتسع ينتقل جزء منه إلى `RAM`."""
+
+
+def timings(completion: int = 412) -> Timings:
+    """Return what a usual answer cost."""
+    return Timings(
+        ttft_s=0.21, total_s=11.1, prompt_tokens=5200, completion_tokens=completion, decode_tokens_per_s=38.2
+    )
+
+
+def question(number: int, content: str, parent: str | None) -> Message:
+    """Return a message of the user."""
+    return Message(id=f"q{number}", chat="c1", parent=parent, role=Role.USER, content=content, created_at=NOW + number)
+
+
+def answer(number: int, content: str, **more: object) -> Message:
+    """Return an answer to question `number`."""
+    base = Message(
+        id=f"a{number}",
+        chat="c1",
+        parent=f"q{number}",
+        role=Role.ASSISTANT,
+        content=content,
+        model=MODEL,
+        engine="llama.cpp",
+        timings=timings(),
+        created_at=NOW + number + 0.5,
+    )
+    return replaced(base, **more)
+
+
+def replaced(message: Message, **more: object) -> Message:
+    """Return a message with some fields changed."""
+    fields = {name: getattr(message, name) for name in message.__struct_fields__}
+    return Message(**(fields | more))
+
+
+def chat() -> Chat:
+    """Return a conversation with two versions of its second answer."""
+    messages = [
+        question(1, "Why does the borrow checker refuse `parse(&read_to_string(path)?)`?", None),
+        answer(1, ANSWER, reasoning=THOUGHT),
+        question(2, ARABIC, "a1"),
+        answer(2, "…", id="a2b", created_at=NOW + 2),
+        answer(2, ARABIC_ANSWER),
+    ]
+    return conversation(messages)
+
+
+def conversation(messages: list[Message], *, title: str = "Rust borrow checker and temporaries") -> Chat:
+    """Return a chat made of these messages, the reader at the last."""
+    return Chat(
+        id="c1",
+        title=title,
+        model=MODEL,
+        system_prompt="",
+        sampling=Sampling(),
+        head=messages[-1].id if messages else None,
+        created_at=NOW,
+        updated_at=NOW,
+        messages=messages,
+    )
+
+
+def failed_chat() -> Chat:
+    """Return a conversation whose answer failed."""
+    error = (
+        "The engine ended while it was reading the weights.\nggml_backend_cuda_buffer_type_alloc_buffer: out of memory"
+    )
+    return conversation(
+        [
+            question(1, "Summarise this paper in five sentences.", None),
+            answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
+        ]
+    )
+
+
+def summaries() -> list[ChatSummary]:
+    """Return a list of conversations over some weeks."""
+    titles = [
+        (0.1, "Rust borrow checker and temporaries"),
+        (0.3, "Fit maths for a 24 GB card"),
+        (2.0, "A name for the release that is not a pun, please, and a second line that is far too long"),
+        (26.0, "الفرق بين الذاكرة وذاكرة البطاقة"),
+        (30.0, "Regex for semantic versions"),
+        (80.0, "Letter to the landlord"),
+        (100.0, "SQLite: WAL or not"),
+        (300.0, "Quantising the Guide"),
+        (1200.0, "Trip to Bergen"),
+    ]
+    return [
+        ChatSummary(id=f"c{n}", title=title, created_at=NOW, updated_at=NOW - hours * _HOUR, message_count=4)
+        for n, (hours, title) in enumerate(titles, 1)
+    ]
+
+
+def found() -> list[ChatSummary]:
+    """Return what a search for "borrow" finds."""
+    snippet = "…tokens \u0002borrow\u0003 from the text, so a \u0002borrow\u0003 of a temporary…"
+    return [
+        ChatSummary(
+            id="c1", title="Rust borrow checker and temporaries", created_at=NOW, updated_at=NOW, snippet=snippet
+        )
+    ]
+
+
+def models() -> list[ModelInfo]:
+    """Return the models on a machine."""
+    return [
+        _model("guide", "Guide", 48 * 2**20, "Q8_0", is_builtin=True, trained_context=2048),
+        _model(MODEL, "Qwen3 8B", 5_027_783_488, "Q4_K_M", parameters=8_190_735_360, trained_context=40_960),
+        _model("gemma-3-27b-it-q4_0", "Gemma 3 27B Instruct", 17_200_000_000, "Q4_0", trained_context=131_072),
+        _model("broken", "Old model", 900_000_000, "Q4_0", problem="The file ends before its last tensor."),
+    ]
+
+
+def status(state: EngineState = EngineState.READY, **more: object) -> EngineStatus:
+    """Return how the usual model's engine is."""
+    base: dict[str, object] = {"model": MODEL, "engine": "llama.cpp", "state": state, "context": 49_152}
+    return EngineStatus(**(base | more))  # type: ignore[arg-type]  # fields by name
+
+
+def failure() -> FailureReport:
+    """Return why an engine did not start."""
+    return FailureReport(
+        code="out_of_memory",
+        sentence="Qwen3 8B does not fit into the graphics card's memory.",
+        hint="Choose a smaller model, or a shorter context.",
+        log_tail=["ggml_cuda: device 0: 7.8 GiB free", "cudaMalloc failed: out of memory", "exiting"],
+    )
+
+
+def _model(name: str, title: str, size: int, quantization: str, **more: object) -> ModelInfo:
+    base: dict[str, object] = {
+        "name": name,
+        "title": title,
+        "path": f"/models/{name}.gguf",
+        "format": "gguf",
+        "size_bytes": size,
+        "quantization": quantization,
+    }
+    return ModelInfo(**(base | more))  # type: ignore[arg-type]  # fields by name

@@ -1,0 +1,61 @@
+"""What a transcript shows: one `TurnView` per message of the path, made by the model and drawn by the view."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from app.core.chats import Message
+
+
+class Remedy(StrEnum):
+    """The buttons a failure can have."""
+
+    TRY_AGAIN = "try_again"
+    LOAD_AGAIN = "load_again"
+    CHOOSE_MODEL = "choose_model"
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer, or not all of it: a sentence, the cause for who wants it, and what can be done."""
+
+    sentence: str
+    hint: str = ""
+    cause: str = ""
+    remedies: tuple[Remedy, ...] = (Remedy.TRY_AGAIN,)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens before the first word, in words, and how far it is."""
+
+    words: str
+    fraction: float | None = None
+
+
+@dataclass(slots=True)
+class Live:
+    """An answer being written. The model appends, a view reads on from where it was; nothing is copied."""
+
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    progress: Progress | None = None
+    length: int = 0
+    """Characters of content so far: where the next delta belongs."""
+    started_at: float = 0.0
+    thinking_since: float | None = None
+    thought_s: float | None = None
+    first_at: float | None = None
+    deltas: int = 0
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of the path shown, with what surrounds it."""
+
+    message: Message
+    branch: int = 1
+    branches: int = 1
+    live: Live | None = None
+    trouble: Trouble | None = None
+    thought_s: float | None = None
+    is_busy: bool = False
+    """Another answer is being written: nothing can be asked now."""
