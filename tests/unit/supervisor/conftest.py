@@ -1,0 +1,109 @@
+"""A supervisor over fake engines, in folders of its own, with every event noted; whatever it started is gone after."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.events import EngineChanged, Event, LogLine
+from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
+from app.supervisor.records import TOKEN_VARIABLE
+from engines.api import LaunchOptions, ModelFormat, ModelSource
+from tests.fake_engine.adapter import FakeAdapter
+
+WAIT_S = 20.0
+"""Longer than anything here takes on a busy machine: reaching it means it never happens."""
+
+
+@dataclass
+class Recorder:
+    """Everything that was published, and a way to wait for it."""
+
+    events: list[Event] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def publish(self, event: Event) -> None:
+        self.events.append(event)
+        self.changed.set()
+
+    def statuses(self, model: str = "m") -> list[EngineStatus]:
+        found = [event.status for event in self.events if isinstance(event, EngineChanged)]
+        return [status for status in found if status.model == model]
+
+    def states(self, model: str = "m") -> list[EngineState]:
+        """The states gone through, without repeats."""
+        told = [status.state for status in self.statuses(model)]
+        return [state for at, state in enumerate(told) if at == 0 or told[at - 1] is not state]
+
+    def lines(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, LogLine)]
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not is_so():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def until_state(self, state: EngineState, model: str = "m") -> EngineStatus:
+        await self.until(lambda: self.statuses(model) and self.statuses(model)[-1].state is state)
+        return self.statuses(model)[-1]
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
+
+
+@pytest.fixture
+def adapter() -> FakeAdapter:
+    return FakeAdapter()
+
+
+Ask = Callable[..., LoadRequest]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    def request(model: str = "m", *, engine: str = "fake", **options: object) -> LoadRequest:
+        source = ModelSource(name=model, path=tmp_path / f"{model}.gguf", format=ModelFormat.GGUF)
+        chosen = LaunchOptions(**options)  # type: ignore[arg-type]  # the test knows which it names
+        return LoadRequest(engine=engine, source=source, options=chosen)
+
+    return request
+
+
+@pytest.fixture
+async def supervisor(adapter: FakeAdapter, folders: Folders, recorder: Recorder) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish)
+    yield made
+    async with asyncio.timeout(WAIT_S):
+        await made.close()
+    assert list(folders.records.glob("*")) == []
+    assert list(folders.scratch.glob("*")) == []
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    """No process that a supervisor of this test run started may survive its test."""
+    yield
+    assert launched_here() == []
+
+
+def launched_here() -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if TOKEN_VARIABLE in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

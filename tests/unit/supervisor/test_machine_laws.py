@@ -1,0 +1,211 @@
+"""Whatever happens, in whatever order: the laws of the state machine, looked for by hypothesis.
+
+The test plays the world: callers that come and leave, room that is granted, processes that start, end or do not, and
+time. It keeps its own books and compares.
+"""
+
+import itertools
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from app.core.engines import SETTLED, TRANSITIONS, EngineState
+from app.supervisor import messages as m
+from app.supervisor.machine import Machine
+from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S, LoadRequest, Policy
+from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource
+
+S = EngineState
+SOURCE = ModelSource(name="m", path=Path("m.gguf"), format=ModelFormat.GGUF)
+REQUESTS = [
+    LoadRequest(engine="e", source=SOURCE),
+    LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=99)),
+    LoadRequest(engine="other", source=SOURCE),
+]
+KINDS = st.sampled_from(
+    [FailureKind.CRASHED, FailureKind.MODEL_CORRUPT, FailureKind.PORT_IN_USE, FailureKind.OUT_OF_MEMORY]
+)
+
+
+class Watched(Machine):
+    """Notes every state it enters."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(lambda: policy)
+        self.path = [self.state]
+
+    def _move(self, to: EngineState) -> None:
+        super()._move(to)
+        self.path.append(to)
+
+
+class Laws(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = Watched(Policy(drain_s=20.0, idle_s=50.0))
+        self.now = 1000.0
+        self.tickets = 0
+        self.unanswered: set[int] = set()
+        self.queued: int | None = None
+        self.has_room = False
+        self.alive: set[int] = set()
+        self.leases: list[int] = []
+        self.by_itself: list[float] = []
+        """When it was started again after a failure although nobody said so explicitly or changed anything."""
+        self.last_ask: tuple[LoadRequest, int] | None = None
+
+    def do(self, effects: list[m.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case m.Answer(ticket=ticket, outcome=outcome):
+                    assert ticket in self.unanswered, "answered twice, or never asked"
+                    self.unanswered.remove(ticket)
+                    self.leases += [outcome.run] if isinstance(outcome, m.Granted) else []
+                case m.EnterRoom(run=run):
+                    assert not self.has_room
+                    self.queued = run
+                case m.LeaveRoom():
+                    self.queued, self.has_room = None, False
+                case m.Launch(run=run):
+                    assert self.has_room, "a process without room"
+                    assert not self.alive, "two processes of one model"
+                    self.alive.add(run)
+                case m.Abandon(run=run):
+                    self.alive.discard(run)
+                case m.Kill(run=run) | m.AskToEnd(run=run):
+                    assert run in self.alive, "a signal to nobody"
+        assert self.machine.path[-1] is self.machine.state, "the state changed on a side path"
+
+    def say(self, message: m.Message) -> None:
+        self.do(self.machine.step(message, self.now))
+
+    def ticket(self) -> int:
+        self.tickets += 1
+        self.unanswered.add(self.tickets)
+        return self.tickets
+
+    @rule(request=st.sampled_from(REQUESTS), explicit=st.booleans(), holds=st.booleans(), file=st.integers(0, 1))
+    def ask(self, request: LoadRequest, explicit: bool, holds: bool, file: int) -> None:  # noqa: FBT001 -- drawn by name
+        self.last_ask = (request, file)
+        self.by_itself.clear()
+        self.say(m.Ask(ticket=self.ticket(), request=request, explicit=explicit, holds=holds, fingerprint=(file,)))
+
+    @rule()
+    def ask_again(self) -> None:
+        request, file = self.last_ask or (REQUESTS[0], 0)
+        was_failed = self.machine.state is S.FAILED
+        if (request, (file,)) != (self.machine.request, self.machine._fingerprint):
+            self.by_itself.clear()
+        self.say(m.Ask(ticket=self.ticket(), request=request, holds=True, fingerprint=(file,)))
+        if was_failed and self.machine.state is S.STARTING:
+            self.by_itself.append(self.now)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.unanswered)
+    def leave(self, data: st.DataObject) -> None:
+        ticket = data.draw(st.sampled_from(sorted(self.unanswered)))
+        self.unanswered.remove(ticket)
+        self.say(m.Leave(ticket=ticket))
+
+    @rule()
+    @precondition(lambda self: self.leases)
+    def release(self) -> None:
+        self.say(m.Release(run=self.leases.pop()))
+
+    @rule(how=st.sampled_from([how for how in m.How if how is not m.How.CLOSE]))
+    def stop(self, how: m.How) -> None:
+        self.say(m.Stop(how=how, ticket=self.ticket()))
+
+    @rule()
+    @precondition(lambda self: self.queued is not None)
+    def grant_room(self) -> None:
+        run, self.queued, self.has_room = self.queued or 0, None, True
+        self.say(m.RoomGranted(run=run))
+
+    @rule()
+    @precondition(lambda self: self.alive)
+    def start(self) -> None:
+        self.say(m.Started(run=max(self.alive), stall_s=10.0, hard_s=100.0, grace_s=5.0))
+
+    @rule()
+    @precondition(lambda self: self.alive)
+    def become_ready(self) -> None:
+        self.say(m.Ready(run=max(self.alive)))
+
+    @rule()
+    @precondition(lambda self: self.alive)
+    def show_life(self) -> None:
+        self.say(m.Alive(run=max(self.alive)))
+
+    @rule(kind=KINDS)
+    @precondition(lambda self: self.alive)
+    def end(self, kind: FailureKind) -> None:
+        self.say(m.Ended(run=self.alive.pop(), failure=Failure(kind=kind, sentence="")))
+
+    @rule(run=st.integers(0, 30))
+    def hear_old_news(self, run: int) -> None:
+        if run in self.alive or run == self.queued:
+            return
+        for message in (m.Ready(run=run), m.RoomGranted(run=run), m.Alive(run=run)):
+            self.say(message)
+        self.say(m.Ended(run=run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 20.0, 200.0, 700.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        was_backing_off = self.machine.state is S.BACKING_OFF
+        self.do(self.machine.tick(self.now))
+        if was_backing_off and self.machine.state is S.STARTING:
+            self.by_itself.append(self.now)
+
+    @invariant()
+    def only_jumps_of_the_table(self) -> None:
+        path = self.machine.path
+        assert all(to in TRANSITIONS[at] for at, to in itertools.pairwise(path))
+
+    @invariant()
+    def everybody_unanswered_is_remembered(self) -> None:
+        machine = self.machine
+        later = {ask.ticket for ask in machine.later}
+        assert self.unanswered == {*machine.waiters, *later, *machine.stoppers}
+
+    @invariant()
+    def nobody_waits_in_a_settled_state(self) -> None:
+        if self.machine.state in SETTLED:
+            assert not self.unanswered
+
+    @invariant()
+    def leases_are_counted(self) -> None:
+        if self.machine.state in {S.READY, S.DRAINING}:
+            assert self.machine.in_flight == self.leases.count(self.machine.run)
+
+    @invariant()
+    def nothing_runs_in_a_state_without_processes(self) -> None:
+        if self.machine.state in {S.STOPPED, S.FAILED, S.BACKING_OFF}:
+            assert not self.alive
+            assert not self.has_room
+
+    @invariant()
+    def something_always_comes(self) -> None:
+        if self.machine.state in {S.LOADING, S.STOPPING, S.BACKING_OFF}:
+            assert self.machine.timers, "it could stay like this for ever"
+
+    @invariant()
+    def restarts_are_few(self) -> None:
+        latest = [at for at in self.by_itself if self.now - at < RESTART_WINDOW_S]
+        assert len(latest) <= MAX_RESTARTS
+
+    def teardown(self) -> None:
+        """Close it, and let the world do no more than answer."""
+        self.say(m.Stop(how=m.How.CLOSE, ticket=self.ticket()))
+        self.pass_time(1000.0)
+        self.pass_time(1000.0)
+        assert not self.unanswered
+        assert not self.alive
+        assert self.machine.state in {S.STOPPED, S.FAILED}
+
+
+TestLaws = Laws.TestCase
+TestLaws.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
