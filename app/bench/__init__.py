@@ -1,1 +1,1 @@
-"""The honest benchmark."""
+"""Measurements with targets: `python -m app.bench` runs them all and says which hold."""

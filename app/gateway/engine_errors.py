@@ -14,9 +14,12 @@ _CONTEXT_TYPES = frozenset({"exceed_context_size_error"})
 _LONGEST_TEXT = 2000
 
 
+_NOTHING = msgspec.Raw()
+
+
 class _Engine(msgspec.Struct, frozen=True):
     error: dict[str, msgspec.Raw] | str | None = None
-    detail: msgspec.Raw | None = None
+    detail: msgspec.Raw = _NOTHING
     message: str = ""
 
 
@@ -44,17 +47,18 @@ def _completed(error: dict[str, msgspec.Raw], status: int) -> dict[str, object]:
 
 
 def _text(raw: msgspec.Raw | None) -> str:
-    try:
-        return msgspec.json.decode(raw, type=str) if raw is not None else ""
-    except msgspec.MsgspecError:
+    """Return a JSON string's text, any other value's JSON, or nothing."""
+    if not raw:
         return ""
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.MsgspecError:
+        return bytes(raw).decode()
 
 
 def _sentence(said: _Engine | None, body: bytes) -> str:
     if said is None:
         text = body.decode(errors="replace").strip()
-    elif isinstance(said.error, str):
-        text = said.error
     else:
-        text = said.message or _text(said.detail) or (bytes(said.detail).decode() if said.detail else "")
+        text = said.error if isinstance(said.error, str) else said.message or _text(said.detail)
     return text[:_LONGEST_TEXT] or "The engine refused the request and did not say why."

@@ -73,9 +73,12 @@ class EventHub:
     def __init__(self, limit: int = QUEUE_LIMIT) -> None:
         self._limit = limit
         self._subscribers: set[Subscription] = set()
+        self.revision = 0
+        """Rises with every event after which a model's name may mean something else."""
 
     def publish(self, event: Event) -> None:
         """Offer `event` to everybody. Returns at once."""
+        self.revision += isinstance(event, (ModelsChanged, SettingChanged))
         for subscriber in tuple(self._subscribers):
             subscriber.offer(event)
 

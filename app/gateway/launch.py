@@ -11,6 +11,7 @@ from app.config.store import Settings
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import LoadOptions, ModelInfo
+from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
@@ -29,11 +30,14 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
     return await asyncio.to_thread(_usable, services, model_name)
 
 
-async def resolve(
-    services: Services, model_name: str, options: LoadOptions = UNCHOSEN
-) -> tuple[ModelInfo, LoadRequest]:
+async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
     """Return the model and what loads it. Raises as `load_request` does."""
-    return await asyncio.to_thread(_resolved, services, model_name, options)
+    key = (model_name, options, services.events.revision)
+    found = services.recent.get(key)
+    if found is None:
+        found = await asyncio.to_thread(_resolved, services, model_name, options)
+        services.recent.put(key, found)
+    return found
 
 
 def load_request_for(services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN) -> LoadRequest:
@@ -45,9 +49,9 @@ def load_request_for(services: Services, model: ModelInfo, options: LoadOptions 
     )
 
 
-def _resolved(services: Services, model_name: str, options: LoadOptions) -> tuple[ModelInfo, LoadRequest]:
+def _resolved(services: Services, model_name: str, options: LoadOptions) -> Found:
     model = _usable(services, model_name)
-    return model, load_request_for(services, model, options)
+    return Found(model, load_request_for(services, model, options))
 
 
 def _usable(services: Services, model_name: str) -> ModelInfo:

@@ -18,7 +18,6 @@ from aiohttp import web
 
 from app import __version__
 from app.config.paths import Paths, default_paths, guide_gguf
-from app.config.programs import child_environment
 from app.config.store import Settings
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
@@ -112,7 +111,7 @@ async def startup(setup: Setup) -> Running:
 
 
 async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
-    """Answer requests on the endpoint's sockets; `cleanup()` of what is returned ends that, and the services with it."""
+    """Answer on the endpoint's sockets; `cleanup()` of what is returned ends that, and the services with it."""
     app = build_app(services)
     app.on_shutdown.append(_end_engines)
     app.on_cleanup.append(_close_stores)
@@ -150,9 +149,7 @@ async def _services(setup: Setup, endpoint: Endpoint, stopped: asyncio.Event) ->
         settings=settings,
         paths=paths,
         adapters=setup.adapters,
-        supervisor=Supervisor(
-            setup.adapters, folders, policy_from(settings), events.publish, inherited=child_environment()
-        ),
+        supervisor=Supervisor(setup.adapters, folders, policy_from(settings), events.publish),
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf()),
         catalogue=Catalogue(setup.adapters),
         chats=await ChatStore.open(paths.database),

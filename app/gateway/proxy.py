@@ -4,6 +4,7 @@ A stream never ends silently: if the engine dies in the middle, an error event f
 away cancels this handler at whatever point it is, and leaving the `async with` blocks closes the engine's connection.
 """
 
+import io
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
 _EVENT_STREAM = "text/event-stream"
 _ERROR_STATUS = 400
+_KEPT_S = 2.0
+_DEATH_SEEN_S = 0.5
+"""A connection that broke before an answer: by then the supervisor knows whether the process is gone."""
+_AT_ONCE_BYTES = 1024 * 1024
+"""aiohttp writes bytes in one go, which would hold up everybody's streams, and warns above this size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +62,12 @@ class EngineLost(Exception):
 def engine_session(connect_s: float) -> aiohttp.ClientSession:
     """Return the HTTP session for engines.
 
-    Every request has a connection of its own: llama-server closes idle ones whenever it likes, which a request on its
-    way cannot tell from a crash, and each kept one occupies a thread there. Connecting on loopback takes 0.1 ms.
+    An engine may close an idle connection whenever it likes (llama-server: after 5 s), which a request on its way
+    cannot tell from a crash. So connections are let go well before, and what still meets one being closed is sent
+    again. Making a new one for every request would double the time it spends here.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_S),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
@@ -96,11 +103,12 @@ async def _sent(services: Services, request: web.Request, ask: Ask, lease: Lease
     """Send the request and return the engine's answer once its head is there."""
     body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
     try:
-        return await services.http.post(lease.base_url + ask.path, data=body, headers=_headers(request, lease))
+        data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
+        return await services.http.post(lease.base_url + ask.path, data=data, headers=_headers(request, lease))
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-        raise EngineLost(await lease.verdict(), was_connected=False) from None
+        raise EngineLost(await lease.verdict(timeout_s=_DEATH_SEEN_S), was_connected=False) from None
     except aiohttp.ClientError:
-        raise EngineLost(await lease.verdict(), was_connected=True) from None
+        raise EngineLost(await lease.verdict(timeout_s=_DEATH_SEEN_S), was_connected=True) from None
 
 
 async def _streamed(

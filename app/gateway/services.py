@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from app.gateway.recent import Recent
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -68,6 +70,7 @@ class Services:
     identity: Identity
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)
+    recent: Recent = field(default_factory=Recent)
 
 
 SERVICES = web.AppKey("services", Services)

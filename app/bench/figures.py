@@ -1,0 +1,63 @@
+"""What a measurement yields, and the table it ends up in.
+
+A measurement is a function that returns figures. It runs what it compares in turns, so that a noisy minute of the
+machine hits both sides, and it says `None` instead of a number when something it needs is not there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured number and its target, in words with units. `ok` is None when it could not be measured."""
+
+    name: str
+    measured: str
+    target: str
+    ok: bool | None
+
+
+Measure = Callable[[], Sequence[Figure]]
+
+
+class Measurement(NamedTuple):
+    """A name to select it by, and where its function is: "module:function", imported when it is run."""
+
+    name: str
+    function: str
+
+
+def at_most(name: str, value: float, limit: float, unit: str = "") -> Figure:
+    """Return a figure that holds when `value` is not above `limit`."""
+    return _figure(name, value, limit, unit=unit, is_upper=True)
+
+
+def at_least(name: str, value: float, limit: float, unit: str = "") -> Figure:
+    """Return a figure that holds when `value` is not below `limit`."""
+    return _figure(name, value, limit, unit=unit, is_upper=False)
+
+
+def not_measured(name: str, target: str, why: str) -> Figure:
+    """Return a figure that is missing, with the reason in the place of the number."""
+    return Figure(name=name, measured=why, target=target, ok=None)
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """Return the figures as lines of text: what, measured, target, ok."""
+    words = {True: "yes", False: "NO", None: "-"}
+    rows = [("what", "measured", "target", "ok")]
+    rows += [(figure.name, figure.measured, figure.target, words[figure.ok]) for figure in figures]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
+
+
+def _figure(name: str, value: float, limit: float, *, unit: str, is_upper: bool) -> Figure:
+    sign = "<=" if is_upper else ">="
+    space = " " if unit else ""
+    is_within = value <= limit if is_upper else value >= limit
+    return Figure(
+        name=name, measured=f"{value:.3g}{space}{unit}", target=f"{sign} {limit:g}{space}{unit}", ok=is_within
+    )

@@ -1,0 +1,93 @@
+"""Start the programs a measurement compares, wait until they answer, and end them.
+
+The proxies and the paced engine live with the tests, in `tests/perf`: without a source checkout there is nothing to
+compare with.
+"""
+
+import contextlib
+import http.client
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from app.config.programs import child_environment, command
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+_POLL_S = 0.005
+_START_S = 60.0
+_END_S = 15.0
+
+
+def is_checkout() -> bool:
+    """Tell whether the programs to compare with are there."""
+    return (ROOT / "tests" / "perf" / "paced_engine.py").exists()
+
+
+def free_port() -> int:
+    """Return a port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def started(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[psutil.Popen]:
+    """Run `python -m module` from the checkout, end it at exit. Its last words are shown if it did not end well."""
+    with tempfile.TemporaryFile() as words:
+        child = psutil.Popen(
+            command(module, *arguments),
+            cwd=ROOT,
+            env=child_environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=words,
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            try:
+                child.wait(_END_S)
+            except psutil.TimeoutExpired:
+                child.kill()
+                child.wait()
+            words.seek(0)
+            if child.returncode not in (0, -15):
+                sys.stderr.write(words.read().decode(errors="replace"))
+
+
+def wait_for(port: int, child: psutil.Popen, path: str = "/health") -> float:
+    """Return the seconds until `path` is answered with 200. Raises RuntimeError if the program ends before."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < _START_S:
+        if child.poll() is not None:
+            raise RuntimeError(f"{' '.join(child.args)} ended with {child.returncode}")
+        if _answers(port, path):
+            return time.perf_counter() - began
+        time.sleep(_POLL_S)
+    raise RuntimeError(f"{' '.join(child.args)} did not answer within {_START_S:g} s")
+
+
+def cpu_s(child: psutil.Popen) -> float:
+    """Return the processor time a program has used, user and system, in seconds."""
+    times = child.cpu_times()
+    return float(times.user + times.system)
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

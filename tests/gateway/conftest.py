@@ -1,0 +1,76 @@
+"""A gateway on a real socket, in front of an engine that the test plays itself (see `played.py`)."""
+
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from app.config.paths import Paths
+from app.gateway.listen import bind
+from app.gateway.main import opened
+from app.gateway.services import Limits, Services
+from tests.gateway.played import Gateway, Upstream, played_services
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Upstream]:
+    played = Upstream()
+    app = web.Application(client_max_size=0)
+    app.router.add_route("*", "/{path:.*}", played.handle)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield played
+    await runner.cleanup()
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return {"ROUNDHOUSE_GATEWAY_MAX_BODY_MIB": "1"}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    made = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path / "state", logs=tmp_path / "logs")
+    made.create()
+    return made
+
+
+@pytest.fixture
+async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:
+    return await played_services(paths, environ, limits, upstream)
+
+
+@pytest.fixture
+async def gateway(services: Services, upstream: Upstream, unused_port: int) -> AsyncIterator[Gateway]:
+    endpoint = bind("127.0.0.1", unused_port)
+    runner = await opened(services, endpoint)
+    async with aiohttp.ClientSession() as http:
+        yield Gateway(
+            url=endpoint.url,
+            port=endpoint.sockets[0].getsockname()[1],
+            http=http,
+            services=services,
+            supervisor=cast("Any", services.supervisor),
+            upstream=upstream,
+        )
+    await runner.cleanup()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,191 @@
+"""The neighbours of a gateway under test, played by the test.
+
+`upstream` is the engine: an aiohttp server whose next answers a test scripts, and which notes what reaches it and when
+a connection is dropped. The supervisor is a stand-in that hands out leases on it; the real one has tests of its own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import aiohttp
+from aiohttp import web
+
+from app.config.paths import Paths
+from app.config.store import Settings
+from app.core.engines import EngineInfo, EngineState, EngineStatus
+from app.core.errors import EngineFailed, NotFound
+from app.core.models import ModelInfo
+from app.gateway.events import EventHub
+from app.gateway.launch import policy_from
+from app.gateway.machine import MachineReader
+from app.gateway.metrics import Metrics
+from app.gateway.proxy import engine_session
+from app.gateway.services import Identity, Limits, Services
+from app.store.database import ChatStore
+from app.supervisor.lease import Lease
+from app.supervisor.policy import LoadRequest
+from engines.registry import ADAPTERS
+
+Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
+KEY = "engine-key"
+
+
+@dataclass
+class Upstream:
+    """The engine as the test plays it."""
+
+    url: str = ""
+    key: str = KEY
+    play: Play | None = None
+    bodies: list[bytes] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a request was cancelled because its connection went away."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        self.bodies.append(await request.read())
+        self.arrived.set()
+        assert self.play is not None
+        try:
+            return await self.play(request)
+        except asyncio.CancelledError:
+            self.dropped.set()
+            raise
+
+
+class StandInSupervisor:
+    """Hands out leases as told: at once, after `may_load` is set, or never."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+        self.policy: object = None
+        self.may_load = asyncio.Event()
+        self.may_load.set()
+        self.waiting = 0
+        self.in_flight = 0
+        self.asked: list[LoadRequest] = []
+        self.unloaded: list[tuple[str, bool]] = []
+        self.served_name = "guide"
+        self.refuse_with: EngineFailed | None = None
+        self.death: EngineFailed | None = None
+        self.base_urls: list[str] = []
+        """If not empty, what the next leases point to."""
+
+    @asynccontextmanager
+    async def lease(self, request: LoadRequest) -> AsyncIterator[Lease]:
+        self.asked.append(request)
+        self.waiting += 1
+        try:
+            await self.may_load.wait()
+        finally:
+            self.waiting -= 1
+        if self.refuse_with is not None:
+            raise self.refuse_with
+        end: asyncio.Future[EngineFailed] = asyncio.get_running_loop().create_future()
+        if self.death is not None:
+            end.set_result(self.death)
+        else:
+            end.cancel()
+        url = self.base_urls.pop(0) if self.base_urls else self.upstream.url
+        self.in_flight += 1
+        try:
+            yield Lease(
+                base_url=url,
+                key=self.upstream.key,
+                served_name=self.served_name,
+                status=self.status(),
+                load_s=0.0,
+                end=end,
+            )
+        finally:
+            self.in_flight -= 1
+
+    def status(self) -> EngineStatus:
+        return EngineStatus(
+            model="guide", engine="llama.cpp", state=EngineState.READY, context=4096, in_flight=self.in_flight
+        )
+
+    def statuses(self) -> list[EngineStatus]:
+        return [self.status()]
+
+    async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
+        self.unloaded.append((model, force))
+        return self.status()
+
+    async def close(self) -> None:
+        return None
+
+
+class StandInLibrary:
+    """Two models: one chats, one makes embeddings."""
+
+    def __init__(self) -> None:
+        common: dict[str, Any] = {"format": "gguf", "size_bytes": 1, "path": "model.gguf"}
+        self._models = [
+            ModelInfo(name="guide", title="Guide", trained_context=2048, modified_at=1.7e9, **common),
+            ModelInfo(name="org/embed:q8", title="Embedder", chats=False, embeds=True, **common),
+            ModelInfo(name="broken", title="Broken", problem="it is cut off.", **common),
+        ]
+
+    def models(self) -> list[ModelInfo]:
+        return self._models
+
+    def find(self, name: str) -> ModelInfo:
+        for model in self._models:
+            if model.name == name.lower().removesuffix(":latest"):
+                return model
+        raise NotFound(f"There is no model {name!r}.", hint="There are guide, org/embed:q8.", code="model_not_found")
+
+
+class StandInCatalogue:
+    """llama.cpp is installed."""
+
+    def list(self) -> list[EngineInfo]:
+        return [
+            EngineInfo(id="llama.cpp", name="llama.cpp", licence="MIT", homepage="", formats=["gguf"], installed=True)
+        ]
+
+
+@dataclass
+class Gateway:
+    """The gateway under test and its neighbours."""
+
+    url: str
+    port: int
+    http: aiohttp.ClientSession
+    services: Services
+    supervisor: StandInSupervisor
+    upstream: Upstream
+
+    async def chat(self, **fields: object) -> tuple[int, Any]:
+        """Ask for a chat completion; return status and decoded body."""
+        async with self.http.post(f"{self.url}/v1/chat/completions", json={"model": "guide", **fields}) as reply:
+            return reply.status, await reply.json(content_type=None)
+
+
+async def played_services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:
+    """Return the services of a gateway whose engines and models are played."""
+    settings = Settings(paths.settings_file, environ)
+    supervisor = StandInSupervisor(upstream)
+    supervisor.policy = policy_from(settings)
+    return Services(
+        settings=settings,
+        paths=paths,
+        adapters=ADAPTERS,
+        supervisor=cast("Any", supervisor),
+        library=cast("Any", StandInLibrary()),
+        catalogue=cast("Any", StandInCatalogue()),
+        chats=await ChatStore.open(paths.database),
+        events=EventHub(),
+        metrics=Metrics(),
+        machine=MachineReader(),
+        http=engine_session(limits.connect_s),
+        identity=Identity(url="", token="token", started_at=0.0),
+        stop=lambda: None,
+        limits=limits,
+    )

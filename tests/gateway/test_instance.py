@@ -1,0 +1,92 @@
+import os
+import socket
+import stat
+import sys
+
+import msgspec
+import pytest
+
+from app.config.paths import Paths
+from app.core.api import PortFile
+from app.core.errors import EnvironmentFault
+from app.gateway.instance import AlreadyRunning, Instance
+from app.gateway.listen import Endpoint, bind
+
+
+def announced(paths: Paths) -> PortFile:
+    return msgspec.json.decode(paths.port_file.read_bytes(), type=PortFile)
+
+
+def test_the_port_file_is_private_and_goes_with_the_gateway(paths: Paths) -> None:
+    with Instance(paths) as instance:
+        instance.announce(url="http://127.0.0.1:1", created_at=1.5, version="1")
+        found = announced(paths)
+        assert (found.pid, found.url, found.created_at) == (os.getpid(), "http://127.0.0.1:1", 1.5)
+        assert len(found.token) >= 32
+        if sys.platform != "win32":
+            assert stat.S_IMODE(paths.port_file.stat().st_mode) == 0o600
+    assert not paths.port_file.exists()
+    assert list(paths.state.glob("*.new")) == []
+
+
+def test_a_second_gateway_is_told_where_the_first_one_is(paths: Paths) -> None:
+    with Instance(paths) as first:
+        with pytest.raises(AlreadyRunning, match="just starting"), Instance(paths):
+            pass
+        first.announce(url="http://127.0.0.1:4321", created_at=1.5, version="1")
+        with pytest.raises(AlreadyRunning, match=r"http://127\.0\.0\.1:4321"), Instance(paths):
+            pass
+        assert announced(paths).url == "http://127.0.0.1:4321"
+    with Instance(paths) as third:
+        assert third.token != first.token
+
+
+def test_what_a_killed_gateway_left_behind_is_no_obstacle(paths: Paths) -> None:
+    paths.port_file.write_text("not even JSON", encoding="utf-8")
+    paths.lock_file.write_text("", encoding="utf-8")
+    with Instance(paths) as instance:
+        instance.announce(url="http://127.0.0.1:2", created_at=1.5, version="1")
+        assert announced(paths).url == "http://127.0.0.1:2"
+
+
+def port_of(endpoint: Endpoint) -> int:
+    port: int = endpoint.sockets[0].getsockname()[1]
+    return port
+
+
+def close(endpoint: Endpoint) -> None:
+    for bound in endpoint.sockets:
+        bound.close()
+
+
+def test_the_wanted_port_is_taken_without_a_word(unused_port: int) -> None:
+    endpoint = bind("127.0.0.1", unused_port)
+    assert (endpoint.url, endpoint.notice) == (f"http://127.0.0.1:{unused_port}", "")
+    close(endpoint)
+
+
+def test_a_taken_port_gives_the_next_one_and_a_notice(unused_port: int) -> None:
+    with socket.create_server(("127.0.0.1", unused_port)):
+        endpoint = bind("127.0.0.1", unused_port)
+        assert port_of(endpoint) > unused_port
+        assert str(unused_port) in endpoint.notice
+        assert str(port_of(endpoint)) in endpoint.notice
+        close(endpoint)
+
+
+def test_when_all_are_taken_it_says_so(unused_port: int) -> None:
+    with (
+        socket.create_server(("127.0.0.1", unused_port)),
+        pytest.raises(EnvironmentFault, match=str(unused_port)) as raised,
+    ):
+        bind("127.0.0.1", unused_port, tries=1)
+    assert "gateway.port" in raised.value.hint
+
+
+def test_localhost_is_every_loopback_address_there_is(unused_port: int) -> None:
+    endpoint = bind("localhost", unused_port)
+    assert endpoint.url == f"http://localhost:{unused_port}"
+    addresses = {bound.getsockname()[0] for bound in endpoint.sockets}
+    assert "127.0.0.1" in addresses
+    assert addresses <= {"127.0.0.1", "::1"}
+    close(endpoint)

@@ -1,0 +1,237 @@
+import io
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from app.core.errors import EngineFailed
+from tests.gateway.played import KEY, Gateway
+
+REPLY = b'{"id":"x",  "object": "chat.completion","usage":{"prompt_tokens":7,"completion_tokens":3}}'
+
+
+@pytest.fixture(autouse=True)
+def answers(gateway: Gateway) -> None:
+    async def play(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=REPLY, content_type="application/json")
+
+    gateway.upstream.play = play
+
+
+async def test_a_body_reaches_the_engine_byte_for_byte_and_so_does_the_answer(gateway: Gateway) -> None:
+    body = b'{ "messages":[{"role":"user","content":"a \\u00e9 \xc3\xa9"}],"model":"guide",  "x":1.50}'
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body) as reply:
+        assert reply.status == 200
+        assert await reply.read() == REPLY
+        assert reply.headers["x-request-id"].startswith("req_")
+    assert gateway.upstream.bodies == [body]
+
+
+async def test_only_the_model_changes_when_the_engine_calls_it_otherwise(gateway: Gateway) -> None:
+    gateway.supervisor.served_name = "model.gguf"
+    body = b'{"x":1.50,"model":"guide","deep":{"model":"guide"},"s":"\\u00e9"}'
+    await (await gateway.http.post(f"{gateway.url}/v1/completions", data=body)).read()
+    assert gateway.upstream.bodies == [b'{"x":1.50,"model":"model.gguf","deep":{"model":"guide"},"s":"\\u00e9"}']
+
+
+async def test_the_engine_gets_its_own_key_and_nothing_private_of_the_client(gateway: Gateway) -> None:
+    private = {"Authorization": "Bearer sk-mine", "Cookie": "a=b", "Origin": "http://localhost:3000"}
+    async with gateway.http.post(
+        f"{gateway.url}/v1/chat/completions", json={"model": "guide"}, headers=private
+    ) as reply:
+        assert reply.status == 200
+    seen = gateway.upstream.headers[0]
+    assert seen["Authorization"] == f"Bearer {KEY}"
+    assert "Cookie" not in seen
+    assert "Origin" not in seen
+
+
+@pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded", "text/plain"])
+async def test_json_is_read_whatever_its_content_type(gateway: Gateway, content_type: str) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    skipped = () if content_type else ("Content-Type",)
+    async with gateway.http.post(
+        f"{gateway.url}/v1/chat/completions", data=b'{"model":"guide"}', headers=headers, skip_auto_headers=skipped
+    ) as reply:
+        assert reply.status == 200
+
+
+async def _refusal(gateway: Gateway, body: bytes) -> tuple[int, dict[str, object]]:
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body) as reply:
+        error = (await reply.json(content_type=None))["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert "Traceback" not in error["message"]
+        return reply.status, error
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "it is empty"),
+        (b'{"model": "guide", ', "truncated"),
+        (b"model=guide", "byte 0"),
+        (b'{"model": "guide", "a": nan}', "byte"),
+        (b'{"model": "guide", "a": "\xff"}', "not UTF-8 (byte 25)"),
+        (b'["guide"]', "Expected `object`"),
+        (b'{"model": 3}', "$.model"),
+        (b'{"model": "guide", "stream": "yes"}', "$.stream"),
+        (b'{"model": "guide", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (b'{"messages": []}', "which model"),
+        (b'{"model": ""}', "which model"),
+        (b'{"model": "broken"}', "cut off"),
+        (b'{"model": "org/embed:q8"}', "does not write text"),
+    ],
+)
+async def test_a_bad_request_is_refused_in_a_sentence(gateway: Gateway, body: bytes, said: str) -> None:
+    status, error = await _refusal(gateway, body)
+    assert status == 400
+    assert error["type"] == "invalid_request_error"
+    assert said in str(error["message"])
+    assert gateway.upstream.bodies == []
+
+
+async def test_an_unknown_model_is_answered_with_the_names_there_are(gateway: Gateway) -> None:
+    status, error = await _refusal(gateway, b'{"model": "gpt-4"}')
+    assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert "guide" in str(error["message"])
+
+
+async def test_embeddings_of_a_model_that_only_writes_are_refused(gateway: Gateway) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/embeddings", json={"model": "guide", "input": "a"}) as reply:
+        assert reply.status == 400
+        assert (await reply.json())["error"]["code"] == "model_cannot"
+    async with gateway.http.post(f"{gateway.url}/v1/embeddings", json={"model": "ORG/Embed:q8", "input": "a"}) as reply:
+        assert reply.status == 200
+
+
+async def test_fifty_megabytes_are_refused_announced_or_not(gateway: Gateway) -> None:
+    megabyte = b"x" * 1024 * 1024
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield megabyte
+
+    for data in (io.BytesIO(megabyte * 50), unannounced()):
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=data) as reply:
+            assert reply.status == 413
+            assert (await reply.json())["error"]["code"] == "too_large"
+
+
+@pytest.mark.parametrize("environ", [{"ROUNDHOUSE_GATEWAY_MAX_BODY_MIB": "4"}])
+async def test_a_long_conversation_with_pictures_passes(gateway: Gateway) -> None:
+    body = json.dumps({"model": "guide", "picture": "a" * 3_000_000}).encode()
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=io.BytesIO(body)) as reply:
+        assert reply.status == 200
+    assert gateway.upstream.bodies == [body]
+
+
+async def test_unknown_routes_and_wrong_methods_have_the_shape_of_their_dialect(gateway: Gateway) -> None:
+    async with gateway.http.get(f"{gateway.url}/v1/nothing") as reply:
+        assert reply.status == 404
+        assert (await reply.json())["error"]["type"] == "not_found_error"
+    async with gateway.http.get(f"{gateway.url}/v1/chat/completions") as reply:
+        assert (reply.status, reply.headers["Allow"]) == (405, "POST")
+        assert "GET" in (await reply.json())["error"]["message"]
+    async with gateway.http.get(f"{gateway.url}/nothing") as reply:
+        assert (await reply.json())["code"] == "route_not_found"
+
+
+async def test_a_mistake_of_ours_gives_a_request_id_that_is_in_the_log(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_name: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(gateway.services.library, "find", broken)
+    status, body = await gateway.chat()
+    assert (status, body["error"]["type"], body["error"]["code"]) == (500, "server_error", "internal")
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert vars(record)["request"] in body["error"]["message"]
+    assert record.exc_info is not None
+
+
+async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
+    async with gateway.http.get(f"{gateway.url}/v1/models") as reply:
+        listed = await reply.json()
+    assert listed["object"] == "list"
+    assert [model["id"] for model in listed["data"]] == ["guide", "org/embed:q8"]
+    assert listed["data"][0] == {
+        "id": "guide",
+        "object": "model",
+        "created": 1_700_000_000,
+        "owned_by": "roundhouse",
+        "state": "loaded",
+        "loaded": True,
+        "max_context_length": 2048,
+        "loaded_context_length": 4096,
+    }
+    async with gateway.http.get(f"{gateway.url}/v1/models/org/embed:q8") as reply:
+        assert ((await reply.json())["id"], reply.status) == ("org/embed:q8", 200)
+    async with gateway.http.get(f"{gateway.url}/v1/models/none") as reply:
+        assert ((await reply.json())["error"]["code"], reply.status) == ("model_not_found", 404)
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "code"),
+    [
+        (b'{"error":{"code":400,"message":"bad grammar","type":"invalid_request_error"}}', "bad grammar", 400),
+        (
+            b'{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_ctx":64}}',
+            "too long",
+            "context_length_exceeded",
+        ),
+        (b'{"error":"no"}', "no", "engine_error"),
+        (b'{"detail":"Not Found"}', "Not Found", "engine_error"),
+        (b"oops", "oops", "engine_error"),
+        (b"", "The engine refused the request and did not say why.", "engine_error"),
+    ],
+)
+async def test_an_engines_refusal_passes_in_openai_shape(
+    gateway: Gateway, said: bytes, message: str, code: str | int
+) -> None:
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=400, body=said)
+
+    gateway.upstream.play = refuse
+    status, body = await gateway.chat()
+    assert status == 400
+    error = body["error"]
+    assert (error["message"], error["code"], error["type"]) == (message, code, "invalid_request_error")
+    assert "param" in error
+    assert error.get("n_ctx") == (64 if code == "context_length_exceeded" else None)
+
+
+async def test_an_engine_that_cannot_start_is_said_once_and_not_repeated_by_sdks(gateway: Gateway) -> None:
+    gateway.supervisor.refuse_with = EngineFailed(
+        "It does not fit.", hint="Choose a smaller one.", code="out_of_memory"
+    )
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={"model": "guide"}) as reply:
+        assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
+        error = json.loads(await reply.read())["error"]
+    assert error == {
+        "message": "It does not fit. Choose a smaller one.",
+        "type": "server_error",
+        "param": None,
+        "code": "out_of_memory",
+    }
+
+
+async def test_metrics_count_what_happened(gateway: Gateway) -> None:
+    await gateway.chat()
+    await gateway.chat(model="nobody")
+    async with gateway.http.get(f"{gateway.url}/metrics") as reply:
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        lines = (await reply.text()).splitlines()
+    assert 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1' in lines
+    assert 'roundhouse_requests_total{route="chat",model="",outcome="refused"} 1' in lines
+    assert 'roundhouse_requests_in_flight{route="chat",model="guide"} 0' in lines
+    assert 'roundhouse_tokens_total{model="guide",kind="completion"} 3' in lines
+    assert 'roundhouse_engine_up{model="guide",engine="llama.cpp"} 1' in lines
+
+
+async def test_health_answers(gateway: Gateway) -> None:
+    async with gateway.http.get(f"{gateway.url}/health") as reply:
+        assert (reply.status, (await reply.json())["status"]) == (200, "ok")
+    async with gateway.http.head(f"{gateway.url}/health") as reply:
+        assert reply.status == 200

@@ -1,0 +1,109 @@
+"""Metrics, the watch and the log, without a socket."""
+
+import logging
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed
+from app.gateway.journal import HIDDEN, JsonLines, open_journal
+from app.gateway.metrics import Metrics
+from app.gateway.proxy import with_model
+from app.gateway.watch import Watch, watched
+
+
+def test_histograms_are_cumulative_and_labels_escaped() -> None:
+    metrics = Metrics()
+    for seconds in (0.001, 0.04, 500.0):
+        metrics.ttft.observe(seconds, "chat", 'a"b\\c\n')
+    lines = metrics.exposition([]).splitlines()
+    labels = 'route="chat",model="a\\"b\\\\c\\n"'
+    assert f'roundhouse_ttft_seconds_bucket{{{labels},le="0.01"}} 1' in lines
+    assert f'roundhouse_ttft_seconds_bucket{{{labels},le="0.05"}} 2' in lines
+    assert f'roundhouse_ttft_seconds_bucket{{{labels},le="120.0"}} 2' in lines
+    assert f'roundhouse_ttft_seconds_bucket{{{labels},le="+Inf"}} 3' in lines
+    assert f"roundhouse_ttft_seconds_count{{{labels}}} 3" in lines
+    assert f"roundhouse_ttft_seconds_sum{{{labels}}} 500.041" in lines
+
+
+def test_engines_are_up_when_ready() -> None:
+    statuses = [
+        EngineStatus(model=state, engine="llama.cpp", state=state, restarts=2)
+        for state in (EngineState.READY, EngineState.FAILED)
+    ]
+    lines = Metrics().exposition(statuses).splitlines()
+    assert 'roundhouse_engine_up{model="ready",engine="llama.cpp"} 1' in lines
+    assert 'roundhouse_engine_up{model="failed",engine="llama.cpp"} 0' in lines
+    assert 'roundhouse_engine_restarts_total{model="ready",engine="llama.cpp"} 2' in lines
+
+
+def test_tokens_are_what_the_engine_says_last() -> None:
+    watch = Watch(0.0)
+    watch.saw(b'data: {"usage":{"prompt_tokens":5,"completion_tokens":1}}\n\n')
+    watch.saw(b'data: {"usage":{"prompt_tokens":5, "completion_')
+    watch.saw(b'tokens": 12}}\n\ndata: [DONE]\n\n')
+    assert watch.tokens() == {"prompt": 5, "completion": 12}
+
+
+def test_without_usage_events_stand_in_for_tokens() -> None:
+    watch = Watch(time.perf_counter())
+    for _ in range(13):
+        watch.saw(b"data: {}\n\n")
+    assert watch.tokens() == {}
+    assert watch.first is not None
+    assert watch.tpot_s(None) == pytest.approx((watch.last - watch.first) / 9)
+    assert Watch(0.0).tpot_s(None) is None
+
+
+def test_an_engine_failure_is_not_taken_for_a_client_that_left() -> None:
+    metrics = Metrics()
+    with pytest.raises(EngineFailed), watched(metrics, route="chat", model="m", started=0.0):
+        raise EngineFailed("It died.")
+    lines = metrics.exposition([]).splitlines()
+    assert 'roundhouse_requests_total{route="chat",model="m",outcome="engine_failed"} 1' in lines
+    assert 'roundhouse_requests_in_flight{route="chat",model="m"} 0' in lines
+
+
+def test_a_model_name_is_replaced_even_if_its_key_is_written_oddly() -> None:
+    assert (
+        with_model(b'{"\\u006dodel":"a","b":[1.0,{"model":"a"}]}', 'q"') == b'{"model":"q\\"","b":[1.0,{"model":"a"}]}'
+    )
+
+
+def _logged(**extra: object) -> dict[str, object]:
+    record = logging.makeLogRecord({"name": "app.x", "levelname": "INFO", "msg": "Said %s", "args": ("so",), **extra})
+    return msgspec.json.decode(JsonLines().format(record), type=dict[str, object])
+
+
+def test_a_record_is_one_line_of_json_without_secrets() -> None:
+    logged = _logged(
+        model="guide",
+        api_key="sk-1",
+        headers={"Authorization": "Bearer sk-1", "Accept": "*"},
+        tries=[{"hf_token": "hf_1"}],
+        tokens_per_s=3,
+        path=Path("a"),
+    )
+    assert (logged["message"], logged["from"], logged["level"]) == ("Said so", "app.x", "info")
+    assert (logged["model"], logged["tokens_per_s"], logged["path"]) == ("guide", 3, "a")
+    assert logged["api_key"] == HIDDEN
+    assert logged["headers"] == {"Authorization": HIDDEN, "Accept": "*"}
+    assert logged["tries"] == [{"hf_token": HIDDEN}]
+
+
+def test_the_journal_writes_lines_and_says_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    root.handlers = []
+    try:
+        written = open_journal(tmp_path / "gateway.jsonl")
+        logging.getLogger("app.x").warning("Mind the gap", extra={"token": "t"})
+        written.close()
+    finally:
+        root.handlers = before
+    (line,) = (tmp_path / "gateway.jsonl").read_text(encoding="utf-8").splitlines()
+    assert msgspec.json.decode(line, type=dict[str, str])["token"] == HIDDEN
+    assert capsys.readouterr().err == "WARNING: Mind the gap\n"

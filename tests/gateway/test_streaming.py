@@ -1,0 +1,244 @@
+"""Streams: untouched, never silently cut, and stopped at the engine as soon as nobody reads them."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, Callable
+
+import openai
+import pytest
+from aiohttp import web
+
+from app.core.errors import EngineFailed
+from tests.gateway.played import Gateway, Play
+
+SOON_S = 5.0
+DONE = b"data: [DONE]\n\n"
+ASKED = {"model": "guide", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def event(text: str) -> bytes:
+    chunk = {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}]}
+    return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
+
+
+def streams(*chunks: bytes, then: Callable[[web.Request], None] | None = None) -> Play:
+    """Play an engine that sends these chunks, each in a packet of its own, and then does something."""
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+            await asyncio.sleep(0.002)
+        if then is not None:
+            then(request)
+            await asyncio.Event().wait()
+        return response
+
+    return play
+
+
+def waits(_request: web.Request) -> None:
+    """Generate for ever."""
+
+
+def dies(request: web.Request) -> None:
+    """Break the connection as a killed process does."""
+    assert request.transport is not None
+    request.transport.abort()
+
+
+async def streamed(gateway: Gateway) -> AsyncGenerator[bytes, None]:
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=ASKED) as reply:
+        assert reply.status == 200
+        assert reply.headers["Content-Type"].startswith("text/event-stream")
+        async for chunk in reply.content.iter_any():
+            yield chunk
+
+
+def error_of(last_event: bytes) -> dict[str, object]:
+    error: dict[str, object] = json.loads(last_event.removeprefix(b"data: "))["error"]
+    return error
+
+
+async def metric(gateway: Gateway, line: str) -> None:
+    """Wait until the metrics have this line."""
+    async with asyncio.timeout(SOON_S):
+        while line not in gateway.services.metrics.exposition([]).splitlines():  # noqa: ASYNC110 -- nothing to await
+            await asyncio.sleep(0.01)
+
+
+async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Gateway) -> None:
+    whole = b": ping\n\n" + event("Zug \U0001f682 fährt") + event("e\u0301\U0001f469\u200d\U0001f680") + DONE
+    gateway.upstream.play = streams(*(whole[at : at + 3] for at in range(0, len(whole), 3)))
+    assert b"".join([chunk async for chunk in streamed(gateway)]) == whole
+    await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1')
+    await metric(gateway, 'roundhouse_ttft_seconds_count{route="chat",model="guide"} 1')
+
+
+async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("a"), then=waits)
+    stream = streamed(gateway)
+    async with asyncio.timeout(SOON_S):
+        assert await anext(stream) == event("a")
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("sent", [event("half an answer"), event("x") + event("y")[:30]])
+async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, sent: bytes) -> None:
+    gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
+    gateway.upstream.play = streams(sent, then=dies)
+    received = b"".join([chunk async for chunk in streamed(gateway)])
+    assert received.startswith(sent)
+    assert error_of(received.removesuffix(b"\n\n").rpartition(b"\n\n")[2]) == {
+        "message": "The engine crashed.",
+        "type": "server_error",
+        "param": None,
+        "code": "crashed",
+    }
+    await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="engine_failed"} 1')
+
+
+async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("half"))
+    received = b"".join([chunk async for chunk in streamed(gateway)])
+    assert error_of(received.split(b"\n\n")[1])["code"] == "engine_broke_off"
+
+
+async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
+    said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
+    gateway.upstream.play = streams(said)
+    assert b"".join([chunk async for chunk in streamed(gateway)]) == said
+
+
+async def test_openais_client_raises_what_the_engine_died_of(gateway: Gateway) -> None:
+    gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
+    gateway.upstream.play = streams(event("half"), then=dies)
+    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0) as client:
+        stream = await client.chat.completions.create(
+            model="guide", messages=[{"role": "user", "content": "Hi"}], stream=True
+        )
+        with pytest.raises(openai.APIError, match="The engine crashed"):
+            async for _ in stream:
+                pass
+
+
+async def test_a_whole_answer_cut_off_is_a_502(gateway: Gateway) -> None:
+    async def play(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b'{"half":')
+        dies(request)
+        return response
+
+    gateway.upstream.play = play
+    gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
+    status, body = await gateway.chat()
+    assert (status, body["error"]["code"]) == (502, "crashed")
+
+
+async def test_the_client_leaving_a_stream_stops_the_engine(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("a"), then=waits)
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=ASKED) as reply:
+        await reply.content.readany()
+        assert gateway.supervisor.in_flight == 1
+        reply.close()
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+    await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
+    assert gateway.supervisor.in_flight == 0
+
+
+async def test_the_client_leaving_before_the_first_byte_stops_the_engine(gateway: Gateway) -> None:
+    async def prefill(_request: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    gateway.upstream.play = prefill
+    asking = asyncio.create_task(gateway.chat(stream=True))
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    asking.cancel()
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+
+
+async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine(gateway: Gateway) -> None:
+    gateway.supervisor.may_load.clear()
+    asking = asyncio.create_task(gateway.chat())
+    async with asyncio.timeout(SOON_S):
+        while not gateway.supervisor.waiting:  # noqa: ASYNC110 -- the stand-in has no event for it
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        while gateway.supervisor.waiting:  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.01)
+    gateway.supervisor.may_load.set()
+    await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
+    assert gateway.upstream.bodies == []
+
+
+def _nobody_listens() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def test_an_engine_that_died_while_idle_is_asked_again_after_its_restart(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("a"), DONE)
+    gateway.supervisor.base_urls = [_nobody_listens()]
+    assert b"".join([chunk async for chunk in streamed(gateway)]) == event("a") + DONE
+    assert len(gateway.supervisor.asked) == 2
+
+
+async def test_an_engine_that_stays_away_is_a_502(gateway: Gateway) -> None:
+    gateway.supervisor.base_urls = [_nobody_listens(), _nobody_listens()]
+    status, body = await gateway.chat()
+    assert (status, body["error"]["type"]) == (502, "server_error")
+
+
+async def test_a_request_that_kills_the_engine_is_not_repeated(gateway: Gateway) -> None:
+    async def play(request: web.Request) -> web.StreamResponse:
+        dies(request)
+        return web.Response()
+
+    gateway.upstream.play = play
+    gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
+    status, body = await gateway.chat()
+    assert (status, body["error"]["code"], len(gateway.upstream.bodies)) == (502, "crashed", 1)
+
+
+async def test_a_connection_a_living_engine_dropped_is_made_again(gateway: Gateway) -> None:
+    async def play(request: web.Request) -> web.StreamResponse:
+        if len(gateway.upstream.bodies) == 1:
+            dies(request)
+        return web.json_response({})
+
+    gateway.upstream.play = play
+    status, _ = await gateway.chat()
+    assert (status, len(gateway.upstream.bodies)) == (200, 2)
+
+
+async def test_connections_the_engine_closes_while_idle_cost_no_request(gateway: Gateway) -> None:
+    """llama-server says nothing when it closes one: the next request finds out when it has already been sent."""
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        for answered in (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b""):
+            await reader.readuntil(b"}]}")
+            writer.write(answered)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        gateway.supervisor.base_urls = [f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"] * 9
+        messages = [{"role": "user", "content": "Hi"}]
+        assert [(await gateway.chat(messages=messages))[0] for _ in range(4)] == [200] * 4
+    assert connections == 4
+
+
+async def test_streams_do_not_wait_for_each_other(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("a"), then=waits)
+    open_streams = [streamed(gateway) for _ in range(16)]
+    async with asyncio.timeout(SOON_S):
+        assert await asyncio.gather(*(anext(stream) for stream in open_streams)) == [event("a")] * 16
+    for stream in open_streams:
+        await stream.aclose()
