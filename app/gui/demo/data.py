@@ -116,7 +116,7 @@ LONG_MODEL = ModelInfo(
 )
 RTL_MODEL = ModelInfo(
     name="allam-7b",
-    title="علّام ٧ مليارات معامل",  # a title as its publisher writes it
+    title="علّام للمحادثة",
     path="/home/ada/models/allam-7b.gguf",
     format="gguf",
     size_bytes=int(4.2 * GIB),
@@ -226,7 +226,7 @@ CHOICE = EngineChoice(
     engine="llama.cpp",
     name="llama.cpp",
     backend="cuda",
-    sentence="llama.cpp, because one RTX card with 8 GiB is filled best by a quantised GGUF that may spill into memory.",
+    sentence="llama.cpp, because one RTX card with 8 GiB is filled best by a quantised GGUF that may spill over.",
     reasons=[
         Reason(text="One NVIDIA card with memory of its own", value="8.0 GiB", source="nvmlDeviceGetMemoryInfo"),
         Reason(text="System memory that can take what spills", value="41.7 GiB free", source="/proc/meminfo"),

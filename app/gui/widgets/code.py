@@ -43,7 +43,7 @@ class Snippet(Surface):
     def __init__(self, theme: Theme, name: str, copy: Callable[[str], object]) -> None:
         super().__init__(theme, fill="sunken", outline="", radius=Radius.CARD)
         self._text = _Fitted(theme, name)
-        line = Line(theme, self, margins=(16, 12, 12, 12))
+        line = Line(theme, self, margins=(16, 12, 12, 4))
         line.addWidget(self._text, 1)
         button = IconButton(theme, "copy", f"Copy: {name}", action=lambda: copy(self._text.toPlainText()), size=24)
         line.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
@@ -57,9 +57,15 @@ class Snippet(Surface):
 
 
 class _Fitted(Verbatim):
+    """As tall as its lines, with room for the horizontal scroll bar that long ones bring."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__(theme, name)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         lines = max(1, self.blockCount())
-        return QSize(self._theme.px(240), QFontMetrics(self.font()).lineSpacing() * lines + self._theme.px(4))
+        return QSize(self._theme.px(240), QFontMetrics(self.font()).lineSpacing() * lines + self._theme.px(14))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         return self.sizeHint()

@@ -171,13 +171,14 @@ class Button(Pressable):
         icon = px(ICON_SIZE) if self._icon else 0
         gap = px(_ICON_GAP) if self._icon else 0
         start = (self.width() - words - icon - gap) / 2
+        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
         if self._icon:
-            self.picture(painter, self._icon, ink, QRectF(start, 0, icon, self.height()))
+            left = start + words + gap if is_rtl else start
+            self.picture(painter, self._icon, ink, QRectF(left, 0, icon, self.height()))
         painter.setPen(self.theme.color(ink))
         painter.setFont(self.theme.font("body", 500))
-        painter.drawText(
-            QRectF(start + icon + gap, 0, words + 2, self.height()), Qt.AlignmentFlag.AlignVCenter, self.text()
-        )
+        left = start if is_rtl else start + icon + gap
+        painter.drawText(QRectF(left - 1, 0, words + 2, self.height()), Qt.AlignmentFlag.AlignCenter, self.text())
 
 
 class IconButton(Pressable):

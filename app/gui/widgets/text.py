@@ -19,6 +19,11 @@ class Label(QLabel):
         self.theme = theme
         self._role, self._color, self._weight = role, color, weight
         self.setTextFormat(Qt.TextFormat.PlainText)
+        if QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft:
+            # Qt aligns a label by its own words; a page is easier to read when all of it starts at one side.
+            self.setAlignment(
+                Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter
+            )
         theme.changed.connect(self._restyle)
         self._restyle()
 

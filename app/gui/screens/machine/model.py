@@ -21,6 +21,8 @@ _CONFIDENCE = {
     Confidence.UNKNOWN: "unknown",
 }
 
+_ENVIRONMENTS = {"bare": "the computer itself", "vm": "a virtual machine", "container": "a container", "wsl": "WSL"}
+
 
 class Pool(msgspec.Struct, frozen=True):
     """One pool of memory in bytes: what others use, what our engines use, what is free."""
@@ -140,7 +142,7 @@ def fact_rows(machine: Machine) -> list[FactRow]:
         _row("System", system.version),
         _row("Kernel", system.kernel),
         _row("Architecture", system.architecture),
-        _row("Runs in", system.environment),
+        _row("Runs on", system.environment),
         _row("Processor", cpu.model),
         _row("Cores", cpu.physical_cores),
         _row("Usable cores", cpu.usable_cores),
@@ -162,7 +164,7 @@ def _row(label: str, fact: AnyFact) -> FactRow:
 
 def said(fact: AnyFact) -> str:
     """Return a fact's value in words; an unknown one says why."""
-    value = fact.value
+    value = _ENVIRONMENTS.get(fact.value, fact.value) if isinstance(fact.value, str) else fact.value
     if value is None:
         return fact.note or "Unknown"
     if isinstance(value, list):

@@ -47,6 +47,8 @@ class ServerModel(QObject):
     changed = Signal()
     said = Signal(str, object)
     failed = Signal(object)
+    log_asked = Signal(str)
+    """Show what the engine of this model wrote."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.engines import EngineState, EngineStatus
@@ -47,6 +48,12 @@ class EngineRow(QWidget):
         for widget in (self._progress, self._state, self._unload, self._dismiss):
             self._row.tail.addWidget(widget)
         self._failure = ErrorPanel(theme)
+        show_log = partial(model.log_asked.emit, status.model)
+        self._failure.buttons.addWidget(
+            Button(theme, "Show the log", look=Look.QUIET, name=f"Show the log of {status.model}", action=show_log),
+            0,
+            Qt.AlignmentFlag.AlignTop,
+        )
         place = QWidget()
         Column(theme, place, margins=(16, 0, 16, 12)).addWidget(self._failure)
         self._failure_place = place

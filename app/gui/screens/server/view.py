@@ -47,6 +47,7 @@ class ServerScreen(Page):
         self.model.changed.connect(self._show)
         self.model.said.connect(shell.toast)
         self.model.failed.connect(self._say)
+        self.model.log_asked.connect(self._show_log_of)
         self.log.appended.connect(self._add_lines)
         self.log.replaced.connect(self._show_log)
         theme.changed.connect(self._show_log)
@@ -110,7 +111,7 @@ class ServerScreen(Page):
     def _log_section(self) -> QWidget:
         theme = self.theme
         section = Section(theme, "Log")
-        search = Field(theme, "Filter the log", placeholder="Filter", icon="filter")
+        self._log_search = search = Field(theme, "Filter the log", placeholder="Filter", icon="filter")
         search.setMaximumWidth(theme.px(200))
         search.textChanged.connect(self.log.look_for)
         pause = Chip(theme, "Pause")
@@ -156,6 +157,10 @@ class ServerScreen(Page):
 
     def _add_lines(self, lines: list[LogLine]) -> None:
         self._log_view.add([(line.text, _color(line)) for line in lines])
+
+    def _show_log_of(self, name: str) -> None:
+        self._log_search.setText(name)
+        self.scroller.ensureWidgetVisible(self._log_view)
 
     def _show_log(self) -> None:
         self._log_view.clear()
