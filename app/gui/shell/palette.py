@@ -52,7 +52,7 @@ class _Entry(QStyledItemDelegate):
         side = px(ICON_SIZE)
         left = inner.right() - side if is_rtl else inner.left()
         picture = theme.pixmap(command.icon, "ink-2", ratio=painter.device().devicePixelRatioF())
-        painter.drawPixmap(QRect(left, area.center().y() - side // 2, side, side), picture)
+        painter.drawPixmap(QRect(left, area.top() + (area.height() - side) // 2, side, side), picture)
         self._words(painter, inner, command, is_rtl=is_rtl)
         painter.restore()
 
@@ -89,6 +89,8 @@ class Palette(QWidget):
         self.field.setProperty("quiet", True)  # noqa: FBT003 -- Qt's signature
         self.field.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's signature
         head.addWidget(self.field)
+        theme.changed.connect(self._restyle)
+        self._restyle()
         box.addLayout(head)
         box.addWidget(Hairline(theme))
         self.list = self._make_list()
@@ -151,6 +153,10 @@ class Palette(QWidget):
         self._sheet.adjustSize()
         top = min(self._theme.px(_TOP), self.height() // 8)
         self._sheet.move((self.width() - width) // 2, top)
+
+    def _restyle(self) -> None:
+        self.field.setFont(self._theme.font("chat"))
+        self.field.setMinimumHeight(self._theme.px(32))
 
     def _make_list(self) -> QListView:
         view = QListView()

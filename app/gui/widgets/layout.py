@@ -1,6 +1,6 @@
 """Boxes whose margins and gaps grow with the theme's scale, and the surfaces things lie on."""
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -142,6 +142,13 @@ class Centred(QWidget):
 
     def _apply(self) -> None:
         self._content.setMaximumWidth(self._theme.px(self._limit))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return no height where the text wraps: a scroll area would keep the height of the narrowest layout."""
+        hint = super().minimumSizeHint()
+        layout = self.layout()
+        wraps = layout is not None and layout.hasHeightForWidth()
+        return QSize(hint.width(), 0) if wraps else hint
 
 
 class _Handle(QSplitterHandle):

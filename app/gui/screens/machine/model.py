@@ -164,7 +164,7 @@ def _row(label: str, fact: AnyFact) -> FactRow:
 
 def said(fact: AnyFact) -> str:
     """Return a fact's value in words; an unknown one says why."""
-    value = _ENVIRONMENTS.get(fact.value, fact.value) if isinstance(fact.value, str) else fact.value
+    value: Any = _ENVIRONMENTS.get(fact.value, fact.value) if isinstance(fact.value, str) else fact.value
     if value is None:
         return fact.note or "Unknown"
     if isinstance(value, list):
