@@ -168,6 +168,16 @@ class Gateway:
             return reply.status, await reply.json(content_type=None)
 
 
+async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]], *, within_s: float = 15.0) -> None:
+    """Wait until something is so that nobody announces; the pause only spares the processor."""
+    async with asyncio.timeout(within_s):
+        while True:
+            held = holds()
+            if held if isinstance(held, bool) else await held:
+                return
+            await asyncio.sleep(0.01)
+
+
 async def played_services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:
     """Return the services of a gateway whose engines and models are played."""
     settings = Settings(paths.settings_file, environ)

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
-from tests.gateway.played import Gateway, Play
+from tests.gateway.played import Gateway, Play, until
 
 SOON_S = 5.0
 DONE = b"data: [DONE]\n\n"
@@ -64,9 +64,7 @@ def error_of(last_event: bytes) -> dict[str, object]:
 
 async def metric(gateway: Gateway, line: str) -> None:
     """Wait until the metrics have this line."""
-    async with asyncio.timeout(SOON_S):
-        while line not in gateway.services.metrics.exposition([]).splitlines():  # noqa: ASYNC110 -- nothing to await
-            await asyncio.sleep(0.01)
+    await until(lambda: line in gateway.services.metrics.exposition([]).splitlines())
 
 
 async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Gateway) -> None:
@@ -164,12 +162,9 @@ async def test_the_client_leaving_before_the_first_byte_stops_the_engine(gateway
 async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine(gateway: Gateway) -> None:
     gateway.supervisor.may_load.clear()
     asking = asyncio.create_task(gateway.chat())
-    async with asyncio.timeout(SOON_S):
-        while not gateway.supervisor.waiting:  # noqa: ASYNC110 -- the stand-in has no event for it
-            await asyncio.sleep(0.01)
-        asking.cancel()
-        while gateway.supervisor.waiting:  # noqa: ASYNC110 -- as above
-            await asyncio.sleep(0.01)
+    await until(lambda: gateway.supervisor.waiting == 1)
+    asking.cancel()
+    await until(lambda: gateway.supervisor.waiting == 0)
     gateway.supervisor.may_load.set()
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
     assert gateway.upstream.bodies == []

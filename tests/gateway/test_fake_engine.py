@@ -1,0 +1,185 @@
+"""The whole path below a socket: the real library, catalogue and supervisor, and engines that misbehave."""
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from app.config.paths import Paths
+from app.config.store import Settings
+from app.engine_store.catalogue import Catalogue
+from app.gateway.launch import load_request, model_folders, policy_from
+from app.gateway.listen import bind
+from app.gateway.main import opened
+from app.gateway.services import Limits, Services
+from app.hub.library import Library
+from app.supervisor.pool import Folders, Supervisor
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.gateway.played import Upstream, played_services, until
+from tests.gguf_files import TinyLlama
+
+BEHAVIOURS = {
+    "emoji": Behaviour(token="\U0001f682é", splits_emoji=True),
+    "slow": Behaviour(tokens=10_000, tokens_per_s=50.0),
+    "loads": Behaviour(load_s=1.0),
+    "dies": Behaviour(dies_after=3, tokens_per_s=100.0),
+    "crashes": Behaviour(exit_code=1, says=("out of memory",)),
+    "silent": Behaviour(is_silent=True),
+    "mute": Behaviour(never_answers=True),
+}
+
+
+@dataclasses.dataclass
+class Real:
+    """A gateway with a real supervisor."""
+
+    url: str
+    http: aiohttp.ClientSession
+    services: Services
+
+    @asynccontextmanager
+    async def asked(self, model: str, *, stream: bool = True) -> AsyncIterator[aiohttp.ClientResponse]:
+        body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
+        async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as reply:
+            yield reply
+
+    async def stats(self, model: str) -> dict[str, int]:
+        """Ask the engine itself what it has done."""
+        async with self.services.supervisor.lease(await load_request(self.services, model)) as lease:
+            headers = {"Authorization": f"Bearer {lease.key}"}
+            async with self.http.get(f"{lease.base_url}/fake/stats", headers=headers) as reply:
+                return cast("dict[str, int]", await reply.json())
+
+    async def until_stats(self, model: str, holds: Callable[[dict[str, int]], bool]) -> None:
+        async def held() -> bool:
+            return holds(await self.stats(model))
+
+        await until(held)
+
+    def states(self) -> dict[str, str]:
+        return {status.model: status.state.value for status in self.services.supervisor.statuses()}
+
+
+@pytest.fixture
+async def real(paths: Paths, limits: Limits, unused_port: int) -> AsyncIterator[Real]:
+    for name in BEHAVIOURS:
+        TinyLlama().write(paths.models / f"{name}.gguf")
+    settings = Settings(
+        paths.settings_file, {"ROUNDHOUSE_MODELS_MAX_LOADED": "1", "ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"}
+    )
+    adapters = {"fake": FakeAdapter(BEHAVIOURS)}
+    played = await played_services(paths, {}, limits, Upstream())
+    folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
+    services = dataclasses.replace(
+        played,
+        settings=settings,
+        adapters=adapters,
+        supervisor=Supervisor(adapters, folders, policy_from(settings), played.events.publish),
+        library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
+        catalogue=Catalogue(adapters),
+    )
+    runner = await opened(services, bind("127.0.0.1", unused_port))
+    async with aiohttp.ClientSession() as http:
+        yield Real(f"http://127.0.0.1:{unused_port}", http, services)
+    await runner.cleanup()
+
+
+def content(stream: bytes) -> str:
+    events = [json.loads(line[6:]) for line in stream.split(b"\n\n") if line.startswith(b"data: {")]
+    return "".join(choice["delta"].get("content", "") for event in events for choice in event.get("choices", []))
+
+
+def error_in(stream: bytes) -> Any:  # noqa: ANN401 -- whatever was sent
+    return json.loads(stream.removesuffix(b"\n\n").rpartition(b"data: ")[2])["error"]
+
+
+async def test_an_answer_whose_characters_arrive_in_pieces(real: Real) -> None:
+    async with real.asked("emoji") as reply:
+        stream = await reply.read()
+    assert content(stream) == "\U0001f682é " * 5
+    assert stream.endswith(b"data: [DONE]\n\n")
+    async with real.http.get(f"{real.url}/v1/models") as reply:
+        loaded = [model["id"] for model in (await reply.json())["data"] if model["loaded"]]
+    assert loaded == ["emoji"]
+
+
+async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next_request_works(real: Real) -> None:
+    async with real.asked("dies") as reply:
+        assert reply.status == 200
+        stream = await reply.read()
+    assert content(stream) == "word " * 3
+    assert error_in(stream)["code"] == "killed"
+    async with real.asked("dies", stream=False) as reply:
+        assert reply.status == 502
+        assert (await reply.json())["error"]["code"] == "killed"
+    async with real.asked("emoji") as reply:
+        assert content(await reply.read()) == "\U0001f682é " * 5
+
+
+async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
+    async with real.asked("slow") as reply:
+        await reply.content.readany()
+        reply.close()
+    await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
+    assert (await real.stats("slow"))["tokens"] < 1000
+
+
+async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work(real: Real) -> None:
+    async def ask() -> None:
+        async with real.asked("mute", stream=False):
+            raise AssertionError
+
+    asking = asyncio.create_task(ask())
+    await real.until_stats("mute", lambda stats: stats["begun"] == 1)
+    asking.cancel()
+    await real.until_stats("mute", lambda stats: stats["cancelled"] == 1)
+
+
+async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:
+    async def ask() -> None:
+        async with real.asked("loads"):
+            raise AssertionError
+
+    asking = asyncio.create_task(ask())
+    await until(lambda: real.states().get("loads") == "loading")
+    asking.cancel()
+    assert (await real.stats("loads"))["begun"] == 0
+
+
+async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> None:
+    async def ask() -> None:
+        async with real.asked("emoji"):
+            raise AssertionError
+
+    async with real.asked("slow") as reply:
+        await reply.content.readany()
+        asking = asyncio.create_task(ask())
+        await until(lambda: "emoji" in real.states())
+        assert real.states()["slow"] == "ready"
+        asking.cancel()
+        reply.close()
+    await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
+    async with real.asked("emoji") as reply:
+        assert content(await reply.read()) == "\U0001f682é " * 5
+    assert (await real.stats("emoji"))["begun"] == 1
+
+
+async def test_an_engine_that_cannot_load_is_a_typed_502(real: Real) -> None:
+    async with real.asked("crashes") as reply:
+        assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
+        error = (await reply.json())["error"]
+    assert (error["code"], error["type"]) == ("out_of_memory", "server_error")
+
+
+async def test_an_engine_that_never_becomes_ready_is_given_up(real: Real) -> None:
+    supervisor = real.services.supervisor
+    supervisor.policy = type(supervisor.policy)(stall_s=0.5, drain_s=0.0, max_loaded=1)
+    async with real.asked("silent") as reply:
+        assert reply.status == 502
+        assert (await reply.json())["error"]["code"] == "stalled"

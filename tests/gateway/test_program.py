@@ -1,0 +1,102 @@
+"""The gateway as a program: one per user, any port, ends when told, leaves nothing behind when killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.client.discovery import read_port_file
+from app.config.programs import child_environment, command
+from app.core.api import Status
+from app.core.engines import EngineStatus
+from app.core.models import LoadModel
+from app.gateway.main import EXIT_ALREADY_RUNNING, EXIT_FAILED, EXIT_USAGE, main
+from tests.gateway.admin.real_gateway import running
+
+PATIENCE_S = 20.0
+
+
+def second_gateway(home: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command("app.gateway"),
+        env=child_environment({"ROUNDHOUSE_HOME": str(home)}),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def gone(pid: int) -> bool:
+    """Wait until a process has ended; a zombie has."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unused_port: int) -> None:
+    with socket.create_server(("127.0.0.1", unused_port)), running(tmp_path, unused_port) as gateway:
+        status = gateway.client.get("/status", Status)
+        assert status.url == gateway.port_file.url != f"http://127.0.0.1:{unused_port}"
+        assert str(unused_port) in status.notice
+        assert (status.pid, gateway.port_file.pid) == (gateway.process.pid, gateway.process.pid)
+
+        second = second_gateway(tmp_path)
+        assert second.returncode == EXIT_ALREADY_RUNNING
+        assert status.url in second.stderr
+        assert "Traceback" not in second.stderr
+        assert gateway.client.get("/status", Status).pid == status.pid
+
+        engine = gateway.client.post("/load", LoadModel(model="quick"), EngineStatus).pid
+        if sys.platform == "win32":
+            return
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE_S) == 0
+        assert engine is not None
+        assert gone(engine)
+        assert not gateway.paths.port_file.exists()
+
+
+def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as first:
+        engine = first.client.post("/load", LoadModel(model="slow"), EngineStatus).pid
+        assert engine is not None
+        first.kill()
+        assert read_port_file(first.paths.port_file) == first.port_file
+    with running(tmp_path, unused_port) as second:
+        assert second.port_file.token != first.port_file.token
+        assert gone(engine)
+        assert second.client.get("/running", list[EngineStatus]) == []
+
+
+def test_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--port", "80"]) == EXIT_USAGE
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="needs a folder that may not be written")
+def test_a_home_that_cannot_be_written_is_said_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o500)
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
+    assert main([]) == EXIT_FAILED
+    assert "cannot be made" in capsys.readouterr().err
+
+
+def test_a_home_that_is_a_file_is_said_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").write_bytes(b"")
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
+    assert main([]) == EXIT_FAILED
+    assert "cannot be made" in capsys.readouterr().err
