@@ -18,6 +18,8 @@ from enum import IntEnum
 CONFIG_VARIABLE = "ROUNDHOUSE_WORKER_CONFIG"
 KEY_VARIABLE = "ROUNDHOUSE_WORKER_KEY"
 
+END_WITHIN_S = 5.0
+
 _PR_SET_PDEATHSIG = 1
 """From <linux/prctl.h>: the signal this process gets when the thread that started it ends."""
 
@@ -58,7 +60,7 @@ def run(serve: Callable[[Launch], None]) -> None:
         _end(ExitCode.BAD_CONFIG, error)
     except RuntimeError as error:
         _end(ExitCode.REFUSED, error)
-    sys.exit(0)
+    _end(0)
 
 
 def read_launch() -> Launch:
@@ -114,8 +116,12 @@ def _die_with_parent() -> None:
         os._exit(ExitCode.LOST_PARENT)
 
 
-def _end(code: ExitCode, error: Exception) -> None:
-    sys.stderr.write(f"worker: {type(error).__name__}: {error}\n")
-    sys.stderr.flush()
-    # Not sys.exit: an engine's threads may still run, and its static destructors must not be waited for.
-    os._exit(code)
+def _end(code: int, error: Exception | None = None) -> None:
+    """End the orderly way, so that an engine's logging threads write what they still hold; by force if that hangs."""
+    if error is not None:
+        sys.stderr.write(f"worker: {type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+    by_force = threading.Timer(END_WITHIN_S, os._exit, (code,))
+    by_force.daemon = True
+    by_force.start()
+    sys.exit(code)

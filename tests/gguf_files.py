@@ -76,8 +76,9 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-WORDS = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
-WORD_KINDS = [2, 3, 3, 4, 3]
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+MERGES = ["t h", "h e"]
+NORMAL, CONTROL = 1, 3
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class TinyLlama:
     layers: int = 2
     heads: int = 4
     inner: int = 128
+    head_width: int = 16
     name: str = "Tiny Random"
     values: Mapping[str, Value] = field(default_factory=dict)
 
@@ -111,14 +113,17 @@ class TinyLlama:
             "llama.feed_forward_length": self.inner,
             "llama.attention.head_count": self.heads,
             "llama.attention.layer_norm_rms_epsilon": 1e-5,
-            "llama.rope.dimension_count": self.width // self.heads,
-            "tokenizer.ggml.model": "llama",
+            "llama.attention.key_length": self.head_width,
+            "llama.attention.value_length": self.head_width,
+            "llama.rope.dimension_count": self.head_width,
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": "qwen2",
             "tokenizer.ggml.tokens": Typed(ARRAY, words, STRING),
-            "tokenizer.ggml.scores": Typed(ARRAY, [0.0] * len(words), FLOAT32),
-            "tokenizer.ggml.token_type": Typed(ARRAY, [*WORD_KINDS, *[6] * 256, *[1] * (len(words) - 261)], INT32),
-            "tokenizer.ggml.bos_token_id": 1,
-            "tokenizer.ggml.eos_token_id": 2,
-            "tokenizer.ggml.unknown_token_id": 0,
+            "tokenizer.ggml.merges": Typed(ARRAY, MERGES, STRING),
+            "tokenizer.ggml.token_type": Typed(ARRAY, [*[NORMAL] * (len(words) - 3), *[CONTROL] * 3], INT32),
+            "tokenizer.ggml.bos_token_id": words.index("<|endoftext|>"),
+            "tokenizer.ggml.eos_token_id": words.index("<|im_end|>"),
+            "tokenizer.ggml.add_bos_token": False,
             "tokenizer.chat_template": TEMPLATE,
         }
 
@@ -131,16 +136,16 @@ class TinyLlama:
         ]
 
     def shapes(self, words: int) -> list[tuple[str, list[int]]]:
-        width, inner = self.width, self.inner
+        width, inner, heads = self.width, self.inner, self.heads * self.head_width
         blocks = [
             (f"blk.{layer}.{name}.weight", shape)
             for layer in range(self.layers)
             for name, shape in (
                 ("attn_norm", [width]),
-                ("attn_q", [width, width]),
-                ("attn_k", [width, width]),
-                ("attn_v", [width, width]),
-                ("attn_output", [width, width]),
+                ("attn_q", [width, heads]),
+                ("attn_k", [width, heads]),
+                ("attn_v", [width, heads]),
+                ("attn_output", [heads, width]),
                 ("ffn_norm", [width]),
                 ("ffn_gate", [width, inner]),
                 ("ffn_up", [width, inner]),
@@ -152,8 +157,11 @@ class TinyLlama:
 
 
 def vocabulary() -> list[str]:
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,?!\u2581"
-    return [*WORDS, *(f"<0x{byte:02X}>" for byte in range(256)), *letters]
+    """Return the 256 bytes as GPT-2 writes them, two merges, and the marks of the chat template."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    letters = [chr(byte if byte in printable else next(others)) for byte in range(256)]
+    return [*letters, *(merge.replace(" ", "") for merge in MERGES), *SPECIAL]
 
 
 def size_of(shape: Sequence[int]) -> int:
@@ -168,4 +176,7 @@ def ones(shape: Sequence[int]) -> bytes:
 
 
 def weights(shape: Sequence[int], noise: random.Random) -> bytes:
-    return struct.pack(f"<{size_of(shape)}f", *(noise.gauss(0, 0.05) for _ in range(size_of(shape))))
+    """Return noise; a long tensor repeats a short stretch of it, which is quicker than drawing millions."""
+    count = size_of(shape)
+    stretch = struct.pack("<4093f", *(noise.gauss(0, 0.05) for _ in range(4093)))
+    return (stretch * -(-count // 4093))[: 4 * count]

@@ -101,7 +101,7 @@ _TERMINATED = frozenset({-15, -2, -1})
 def classify(end: Exit) -> Failure:
     """Name the cause: a certain exit code, else the first suspicion, else what the code suggests."""
     kind = _kind(end)
-    sentence, hint = _SAID[kind]
+    sentence, hint = _SAID.get(kind, _SAID[_K.UNKNOWN])
     return Failure(kind=kind, sentence=sentence, hint=hint, retry=_RETRY.get(kind, {}))
 
 

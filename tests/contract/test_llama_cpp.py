@@ -1,0 +1,245 @@
+"""llama.cpp's adapter, against output recorded from the pinned build (`recorded/`, folder names replaced)."""
+
+import importlib.metadata
+import json
+import platform
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from engines import worker_base
+from engines.api import (
+    BufferAllocated,
+    ContextSet,
+    Draft,
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    Listening,
+    LogEvent,
+    ModelFormat,
+    ModelSource,
+    Net,
+    Progress,
+    SoftStop,
+    Suspicion,
+)
+from engines.llama_cpp import launch
+from engines.llama_cpp.launch import ADAPTER
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = Path(__file__).parent / "recorded"
+HERE = Installation(engine="llama.cpp", version="1", backend="cpu", python=Path("/opt/python"))
+MODEL = ModelSource(name="tiny", path=Path("/models/tiny.gguf"), format=ModelFormat.GGUF)
+NET = Net(host="127.0.0.1", port=50_001, key="secret")
+
+
+def recorded(name: str) -> list[str]:
+    return (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def events(name: str) -> list[LogEvent]:
+    return [event for line in recorded(name) for event in ADAPTER.read_log(line)]
+
+
+def cause(name: str, code: int) -> Failure:
+    suspicions = [event for event in events(name) if isinstance(event, Suspicion)]
+    return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=recorded(name)[-10:], was_ready=False))
+
+
+def plan(options: Mapping[str, Any] = MappingProxyType({}), found: Installation = HERE) -> LaunchPlan:
+    return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, found)
+
+
+def config(launched: LaunchPlan) -> dict[str, object]:
+    decoded: dict[str, object] = json.loads(launched.processes[0].env[worker_base.CONFIG_VARIABLE])
+    return decoded
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "kind"),
+    [
+        ("truncated", 84, FailureKind.MODEL_CORRUPT),
+        ("truncated_header", 84, FailureKind.MODEL_CORRUPT),
+        ("wrong_magic", 84, FailureKind.MODEL_CORRUPT),
+        ("empty", 84, FailureKind.MODEL_CORRUPT),
+        ("text_file", 84, FailureKind.MODEL_CORRUPT),
+        ("folder", 84, FailureKind.MODEL_CORRUPT),
+        ("missing_tensor", 84, FailureKind.MODEL_CORRUPT),
+        ("missing_key", 84, FailureKind.MODEL_CORRUPT),
+        ("newer_format", 84, FailureKind.MODEL_UNSUPPORTED),
+        ("unknown_architecture", 84, FailureKind.MODEL_UNSUPPORTED),
+        ("unknown_tokenizer", 84, FailureKind.MODEL_UNSUPPORTED),
+        ("missing_file", 84, FailureKind.MODEL_NOT_FOUND),
+        ("bad_template", 84, FailureKind.BAD_TEMPLATE),
+        ("context_too_large", 84, FailureKind.CONTEXT_TOO_LARGE),
+        ("port_in_use", 84, FailureKind.PORT_IN_USE),
+        ("killed", -9, FailureKind.KILLED),
+        ("segfault", -11, FailureKind.CRASHED),
+    ],
+)
+def test_a_recorded_end_has_its_cause(name: str, code: int, kind: FailureKind) -> None:
+    assert cause(name, code).kind is kind
+
+
+def test_a_good_load_raises_no_suspicion_and_reports_what_it_used() -> None:
+    seen = events("good")
+    assert not [event for event in seen if isinstance(event, Suspicion)]
+    assert [event for event in seen if isinstance(event, ContextSet)] == [ContextSet(tokens=512, slots=2)]
+    assert [event.purpose for event in seen if isinstance(event, BufferAllocated)] == [
+        "model",
+        "output",
+        "kv",
+        "compute",
+    ]
+    assert BufferAllocated(device="CPU", purpose="kv", size_bytes=512 * 1024) in seen
+    assert len([event for event in seen if isinstance(event, Listening)]) == 1
+
+
+def test_a_good_load_tells_its_stages_and_its_fraction() -> None:
+    told = [event for event in events("good") if isinstance(event, Progress)]
+    assert told[0].stage == "Starting llama.cpp"
+    assert {event.stage for event in told} >= {"Reading weights", "Preparing the context", "Warming up", "Ready"}
+    assert {event.fraction for event in told} >= {0.0, 1.0}
+
+
+def test_a_projector_shares_the_progress_with_the_weights() -> None:
+    line = (
+        'cmd_child_to_router:state:{"state":"loading","payload":'
+        '{"stages":["text_model","mmproj_model"],"current":"mmproj_model","value":0.5}}'
+    )
+    assert list(ADAPTER.read_log(line)) == [Progress(stage="Reading the projector", fraction=0.75)]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory", FailureKind.OUT_OF_GPU_MEMORY),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", FailureKind.OUT_OF_MEMORY),
+        ("/src/ggml.c:1234: GGML_ASSERT(a->ne[0] == b->ne[0]) failed", FailureKind.BACKEND_CRASH),
+    ],
+)
+def test_causes_that_need_other_hardware_are_known_from_their_lines(line: str, kind: FailureKind) -> None:
+    assert [event.kind for event in ADAPTER.read_log(line) if isinstance(event, Suspicion)] == [kind]
+
+
+def test_an_allocation_llama_cpp_does_without_ends_nothing() -> None:
+    assert not ADAPTER.read_log("failed to allocate compute buffers, retrying without pipeline parallelism")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (81, FailureKind.LOST_PARENT),
+        (82, FailureKind.BAD_FLAG),
+        (83, FailureKind.MISSING_LIBRARY),
+        (84, FailureKind.UNKNOWN),
+        (-4, FailureKind.ILLEGAL_INSTRUCTION),
+        (-6, FailureKind.CRASHED),
+        (-15, FailureKind.KILLED),
+        (0xC000001D, FailureKind.ILLEGAL_INSTRUCTION),
+        (0xC000001D - 2**32, FailureKind.ILLEGAL_INSTRUCTION),
+        (0xC0000135, FailureKind.MISSING_LIBRARY),
+        (0xC0000005, FailureKind.CRASHED),
+        (0, FailureKind.UNKNOWN),
+    ],
+)
+def test_a_silent_end_is_named_by_its_code(code: int, kind: FailureKind) -> None:
+    assert ADAPTER.classify_exit(Exit(code=code, suspicions=[], tail=[], was_ready=True)).kind is kind
+
+
+def test_the_command_runs_the_worker_with_the_installation_s_python() -> None:
+    (worker,) = plan().processes
+    assert worker.argv == (str(HERE.python), "-P", "-m", "engines.llama_cpp.worker")
+    assert worker.secrets == {worker_base.KEY_VARIABLE: "secret"}
+
+
+def test_options_reach_the_worker() -> None:
+    options = {"context": 4096, "slots": 3, "threads": 7, "gpu_layers": 12, "kv_type": "q8_0", "task": "embed"}
+    sent = config(plan({**options, "prefix_cache": False}))
+    assert (sent["model"], sent["alias"], sent["port"]) == (str(MODEL.path), "tiny", 50_001)
+    assert (sent["context"], sent["slots"], sent["threads"], sent["gpu_layers"]) == (4096, 3, 7, 12)
+    assert (sent["kv_type"], sent["task"], sent["prefix_cache"]) == ("q8_0", "embed", False)
+
+
+def test_layers_are_fitted_to_memory_only_where_there_is_a_gpu() -> None:
+    metal = Installation(engine="llama.cpp", version="1", backend="metal", python=Path("/opt/python"))
+    fits = [config(plan(found=found))["fit"] for found in (HERE, metal)]
+    assert fits == [False, True]
+
+
+def test_extra_environment_wins() -> None:
+    assert plan({"extra_env": {"OMP_WAIT_POLICY": "active"}}).processes[0].env["OMP_WAIT_POLICY"] == "active"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"task": "dance"},
+        {"kv_type": "q3_k"},
+        {"kv_type": "q8_0", "flash_attention": False},
+        {"slots": 0},
+        {"context": 0},
+        {"tensor_parallel": 2},
+        {"pipeline_parallel": 2},
+        {"device_ids": ("0",)},
+        {"split_ratio": (1.0, 2.0)},
+        {"gpu_memory_fraction": 0.5},
+        {"cpu_moe_layers": 3},
+        {"draft": Draft()},
+        {"lora": (Path("/models/lora.gguf"),)},
+        {"extra_args": ("--tools", "all")},
+    ],
+    ids=" ".join,
+)
+def test_what_it_cannot_honour_is_refused_with_a_sentence(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        plan(options)
+
+
+def test_an_address_of_the_new_kind_is_bracketed() -> None:
+    net = Net(host="::1", port=1, key="k")
+    assert ADAPTER.plan(MODEL, LaunchOptions(), net, HERE).base_url == "http://[::1]:1"
+
+
+def test_a_missing_installation_is_a_failure_with_a_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "PACKAGE", "no-such-package-anywhere")
+    found = ADAPTER.probe()
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.NOT_INSTALLED
+    assert found.hint
+
+
+@pytest.mark.parametrize(("system", "machine", "backend"), [("darwin", "arm64", "metal"), ("linux", "x86_64", "cpu")])
+def test_the_backend_is_what_the_wheel_was_built_for(
+    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, backend: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    found = ADAPTER.probe()
+    assert isinstance(found, Installation)
+    assert found.backend == backend
+    assert found.version == importlib.metadata.version("xllamacpp")
+
+
+@pytest.mark.parametrize(("system", "how"), [("linux", SoftStop.SIGTERM), ("win32", SoftStop.STDIN_EOF)])
+def test_it_is_stopped_in_a_way_the_system_has(monkeypatch: pytest.MonkeyPatch, system: str, how: SoftStop) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    assert plan().stop.how is how
+
+
+def test_the_recipe_is_what_the_lock_installs() -> None:
+    recipe = tomllib.loads((ROOT / "engines/llama_cpp/install.toml").read_text(encoding="utf-8"))
+    lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
+    (locked,) = [package for package in lock["package"] if package["name"] == recipe["package"]["name"]]
+    assert locked["version"] == recipe["package"]["version"]
+    hashes = {wheel["hash"].removeprefix("sha256:") for wheel in locked["wheels"] if "-abi3-" in wheel["url"]}
+    assert set(recipe["wheels"].values()) == hashes

@@ -1,0 +1,134 @@
+"""Start llama.cpp's worker as the supervisor does, keep all it says, and talk to it."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+from engines.api import (
+    Exit,
+    Failure,
+    Installation,
+    LaunchOptions,
+    LogEvent,
+    ModelFormat,
+    ModelSource,
+    Net,
+    ProcessSpec,
+    Suspicion,
+)
+from engines.llama_cpp.launch import ADAPTER
+
+KEY = "a-key-for-one-launch"
+WITHIN_S = 30
+PASSED_ON = ("PATH", "SYSTEMROOT", "TEMP", "TMP")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def installation() -> Installation:
+    found = ADAPTER.probe()
+    assert isinstance(found, Installation)
+    return found
+
+
+def environment(spec: ProcessSpec) -> dict[str, str]:
+    return {**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **spec.env, **spec.secrets}
+
+
+class Worker:
+    """One running worker."""
+
+    def __init__(self, model: Path, options: LaunchOptions | None = None, *, port: int | None = None) -> None:
+        self.plan = ADAPTER.plan(
+            ModelSource(name="served", path=model, format=ModelFormat.GGUF),
+            options or LaunchOptions(context=512, slots=2),
+            Net(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
+            installation(),
+        )
+        (spec,) = self.plan.processes
+        self.lines: list[str] = []
+        self.has_spoken = threading.Event()
+        self.process = subprocess.Popen(
+            spec.argv,
+            env=environment(spec),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        pipes = [pipe for pipe in (self.process.stdout, self.process.stderr) if pipe is not None]
+        self._readers = [threading.Thread(target=self._read, args=(pipe,), daemon=True) for pipe in pipes]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, pipe: IO[str]) -> None:
+        for line in pipe:
+            self.lines.append(line.rstrip("\n"))
+            self.has_spoken.set()
+
+    def is_ready(self, *, within_s: float = WITHIN_S) -> bool:
+        """Wait for /health to say yes; False once the process has ended."""
+        deadline = time.monotonic() + within_s
+        while self.process.poll() is None:
+            if self.status("/health") == 200:
+                return True
+            assert time.monotonic() < deadline, self.lines[-20:]
+            time.sleep(0.02)
+        return False
+
+    def request(self, path: str, body: object = None, *, key: str = KEY) -> urllib.request.Request:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Origin": "https://evil.example",
+        }
+        return urllib.request.Request(self.plan.base_url + path, data=content, headers=headers)  # noqa: S310 -- loopback
+
+    def status(self, path: str, body: object = None, *, key: str = KEY) -> int:
+        """Return the HTTP status; 0 when nobody answers."""
+        try:
+            with urllib.request.urlopen(self.request(path, body, key=key), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
+                return int(reply.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    def ask(self, path: str, body: object = None) -> Any:  # noqa: ANN401 -- whatever JSON it answers
+        with urllib.request.urlopen(self.request(path, body), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
+            return json.load(reply)
+
+    def events(self) -> list[LogEvent]:
+        return [event for line in self.lines for event in ADAPTER.read_log(line)]
+
+    def ended(self, *, within_s: float = WITHIN_S) -> Failure:
+        """Wait for the end and return its cause, as the supervisor would name it."""
+        code = self.process.wait(within_s)
+        for reader in self._readers:
+            reader.join(WITHIN_S)
+        suspicions = [event for event in self.events() if isinstance(event, Suspicion)]
+        return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=self.lines[-10:], was_ready=False))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(WITHIN_S)
+        for reader in self._readers:
+            reader.join(WITHIN_S)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
