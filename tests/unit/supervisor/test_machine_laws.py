@@ -95,11 +95,12 @@ class Laws(RuleBasedStateMachine):
     @rule()
     def ask_again(self) -> None:
         request, file = self.last_ask or (REQUESTS[0], 0)
-        was_failed = self.machine.state is S.FAILED
-        if (request, (file,)) != (self.machine.request, self.machine._fingerprint):
+        is_new = (request, (file,)) != (self.machine.request, self.machine._fingerprint)
+        counts = self.machine.state is S.FAILED and not is_new
+        if is_new:
             self.by_itself.clear()
         self.say(m.Ask(ticket=self.ticket(), request=request, holds=True, fingerprint=(file,)))
-        if was_failed and self.machine.state is S.STARTING:
+        if counts and self.machine.state is S.STARTING:
             self.by_itself.append(self.now)
 
     @rule(data=st.data())
@@ -143,6 +144,25 @@ class Laws(RuleBasedStateMachine):
     @precondition(lambda self: self.alive)
     def end(self, kind: FailureKind) -> None:
         self.say(m.Ended(run=self.alive.pop(), failure=Failure(kind=kind, sentence="")))
+
+    @rule()
+    def come_up(self) -> None:
+        """The usual way in one step, so that what comes after it is reached often."""
+        self.ask_again()
+        if self.queued is not None:
+            self.grant_room()
+        if self.alive:
+            self.start()
+            self.become_ready()
+
+    @rule(times=st.integers(1, 6), kind=KINDS)
+    def crash_again_and_again(self, times: int, kind: FailureKind) -> None:
+        for _ in range(times):
+            self.come_up()
+            if self.alive:
+                self.end(kind)
+            self.pass_time(5.0)
+            self.restarts_are_few()
 
     @rule(run=st.integers(0, 30))
     def hear_old_news(self, run: int) -> None:
