@@ -36,6 +36,13 @@ class _Usage(msgspec.Struct):
     completion_tokens: int = 0
 
 
+class _EngineTimings(msgspec.Struct):
+    """llama.cpp's own clock, when it says: it sees tokens, we see text, and some tokens are no text by themselves."""
+
+    predicted_per_second: float | None = None
+    prompt_per_second: float | None = None
+
+
 class _Error(msgspec.Struct):
     message: str = "The engine failed."
 
@@ -43,11 +50,12 @@ class _Error(msgspec.Struct):
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
+    timings: _EngineTimings | None = None
     error: _Error | None = None
 
 
 class Answer:
-    """A streamed answer: iterate for its text, then read `timings`. Times are this client's own clock."""
+    """A streamed answer: iterate for its text, then read `timings`. Rates are the engine's own where it gives them."""
 
     def __init__(self, url: str, model: str, messages: Sequence[Said], sampling: Sampling | None = None) -> None:
         self._url = url
@@ -76,19 +84,19 @@ class Answer:
         response = connection.getresponse()
         if response.status >= http.client.BAD_REQUEST:
             raise _refusal(response.read())
-        first, usage = None, None
+        first, last = None, _Chunk()
         for data in event_data(response):
             if data == b"[DONE]":
                 break
             chunk = msgspec.json.decode(data, type=_Chunk)
             if chunk.error:
                 raise EngineFailed(chunk.error.message)
-            usage = chunk.usage or usage
+            last = _Chunk(usage=chunk.usage or last.usage, timings=chunk.timings or last.timings)
             for text in (choice.delta.content for choice in chunk.choices):
                 if text:
                     first = first or time.monotonic()
                     yield text
-        self.timings = _timings(began, first, time.monotonic(), usage)
+        self.timings = _timings(began, first, time.monotonic(), last)
 
 
 def _refusal(data: bytes) -> EngineFailed:
@@ -99,13 +107,19 @@ def _refusal(data: bytes) -> EngineFailed:
     return EngineFailed(said.message)
 
 
-def _timings(began: float, first: float | None, ended: float, usage: _Usage | None) -> Timings:
-    decoded = (usage.completion_tokens if usage else 0) - 1
-    span = ended - first if first else 0.0
+def _timings(began: float, first: float | None, ended: float, last: _Chunk) -> Timings:
+    usage, engine = last.usage, last.timings or _EngineTimings()
     return Timings(
         ttft_s=first - began if first else None,
         total_s=ended - began,
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
-        decode_tokens_per_s=decoded / span if decoded > 0 and span > 0 else None,
+        prefill_tokens_per_s=engine.prompt_per_second,
+        decode_tokens_per_s=engine.predicted_per_second or _seen_rate(usage, ended - first if first else 0.0),
     )
+
+
+def _seen_rate(usage: _Usage | None, span_s: float) -> float | None:
+    """Return the rate after the first token as this client saw it."""
+    later = (usage.completion_tokens if usage else 0) - 1
+    return later / span_s if later > 0 and span_s > 0 else None

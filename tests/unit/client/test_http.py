@@ -120,6 +120,14 @@ def test_an_answer_is_its_text_and_its_cost(serve: Serve) -> None:
     assert answer.timings.ttft_s is not None
 
 
+def test_the_engines_own_clock_is_believed(serve: Serve) -> None:
+    end = {"choices": [], "timings": {"predicted_per_second": 38.5, "prompt_per_second": 900.0}}
+    gateway = serve({"/v1/chat/completions": sse(delta("a"), end, "[DONE]")})
+    answer = Answer(gateway.url, "guide", [Said("user", "hi")])
+    assert "".join(answer) == "a"
+    assert (answer.timings.decode_tokens_per_s, answer.timings.prefill_tokens_per_s) == (38.5, 900.0)
+
+
 @pytest.mark.parametrize(
     "reply",
     [
