@@ -64,13 +64,10 @@ async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
 
 async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
     """POST /unload."""
-    status = _status(call, call.body.model)
-    if status is None:
-        model = await asyncio.to_thread(call.services.library.find, call.body.model)
-        status = _status(call, model.name)
-        if status is None:
-            return EngineStatus(model=model.name, engine="", state=EngineState.STOPPED)
-    return await call.services.supervisor.unload(status.model, force=call.body.force)
+    name = call.body.model
+    if _status(call, name) is None:  # not running under this very name: the library knows how it is really called
+        name = (await asyncio.to_thread(call.services.library.find, name)).name
+    return await call.services.supervisor.unload(name, force=call.body.force)
 
 
 async def logs(call: Call[None, LogQuery]) -> list[LogLine]:

@@ -69,13 +69,14 @@ def _reply(endpoint: Endpoint, schema_of: Document) -> Document:
         return {"description": "Done."}
     schema = schema_of[repr(endpoint.reply)]
     if endpoint.streams:
-        # OpenAPI 3.1 has no word for the events of a stream: the text is a string, each event's data is `x-event`.
-        return {
-            "description": "Events.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            "x-event": schema,
-        }
+        return {"description": "Events.", "content": {"text/event-stream": {"schema": _event(schema)}}}
     return {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+
+
+def _event(schema: Document) -> Document:
+    """Return the schema of one server-sent event, as OpenAPI 3.2 has it: its data is text that holds JSON."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+    return {"type": "object", "required": ["event", "data"], "properties": {"event": {"type": "string"}, "data": data}}
 
 
 def _variables(endpoint: Endpoint) -> list[Document]:

@@ -2,7 +2,7 @@
 
     ROUNDHOUSE_HOME=... python -m tests.gateway.admin.real_gateway
 
-The model "slow" writes for minutes, "broken" never loads; any other answers at once.
+The model "slow" writes for minutes, "heavy" takes its time to load, "broken" never does; others answer at once.
 """
 
 import os
@@ -29,6 +29,7 @@ from tests.gguf_files import TinyLlama
 SLOW_TOKENS_PER_S = 50.0
 BEHAVIOURS = {
     "slow": Behaviour(tokens=100_000, tokens_per_s=SLOW_TOKENS_PER_S),
+    "heavy": Behaviour(load_s=1.5),
     "broken": Behaviour(exit_code=1, says=("corrupted or incomplete",)),
 }
 MODELS = ("quick", *BEHAVIOURS)

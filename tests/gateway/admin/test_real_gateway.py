@@ -8,7 +8,8 @@ import pytest
 from app.client.http import Client
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewChat, NewTurn, Turn
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import EngineFailed, NotFound
+from app.core.errors import EngineFailed, GatewayGone, NotFound
+from app.core.events import EngineChanged, Event
 from app.core.models import LoadModel, UnloadModel
 from app.store.database import ChatStore
 from tests.gateway.admin.real_gateway import RealGateway, running
@@ -58,6 +59,7 @@ def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unuse
         assert done.message.timings is not None
         assert (done.message.timings.load_s or 0) > 0
         load_and_unload(client)
+        load_that_outlives_its_client(gateway)
         broken_model(client)
         slow = ask(client, "slow").answer
         read_for(client, slow, 0.1)
@@ -77,6 +79,16 @@ def load_and_unload(client: Client) -> None:
     status = client.post("/load", LoadModel(model="slow", wait=False), EngineStatus)
     assert status.state in (EngineState.STARTING, EngineState.LOADING)
     assert time.monotonic() - began < 1
+
+
+def load_that_outlives_its_client(gateway: RealGateway) -> None:
+    with pytest.raises(GatewayGone):
+        gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus, timeout_s=0.2)
+    for event in gateway.client.stream("/events", Event, timeout_s=20):
+        if isinstance(event, EngineChanged) and event.status.model == "heavy":
+            assert event.status.state is not EngineState.STOPPING
+            if event.status.state is EngineState.READY:
+                return
 
 
 def broken_model(client: Client) -> None:

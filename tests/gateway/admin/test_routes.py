@@ -1,0 +1,181 @@
+import asyncio
+import json
+
+import pytest
+
+from app.core.api import PREFIX
+from app.core.chats import ChatSummary
+from app.core.events import ChatChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
+from app.core.settings import SettingInfo
+from app.gateway.admin import sse
+from app.gateway.admin.routes import ENDPOINTS
+from tests.gateway.admin.conftest import Api, Pen
+
+EVERY_ROUTE = [
+    *((row.method, row.path.replace("{", "").replace("}", "")) for row in ENDPOINTS),
+    ("GET", "/openapi.json"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), EVERY_ROUTE)
+async def test_every_route_needs_the_token(api: Api, method: str, path: str) -> None:
+    for given in ("", "Bearer", "Bearer ", "Bearer tokem", "Bearer token2", "Basic token", "token", "Bearer t\xf6ken"):
+        status, data = await api.raw(method, path, Authorization=given)
+        assert (status, json.loads(data)["code"]) == (401, "unauthorized"), given
+
+
+async def test_the_tokens_scheme_has_no_case(api: Api) -> None:
+    assert (await api.raw("GET", "/status", Authorization="bearer token"))[0] == 200
+
+
+async def test_a_page_from_elsewhere_is_kept_out_even_with_the_token(api: Api) -> None:
+    status, data = await api.raw("GET", "/status", Origin="https://evil.example")
+    assert (status, json.loads(data)["code"]) == (403, "origin_not_allowed")
+
+
+async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) -> None:
+    assert await api.refused("GET", "/nothing") == (404, "route_not_found")
+    assert await api.refused("PUT", "/chats") == (405, "method_not_allowed")
+    assert await api.refused("GET", "/chats//turns") == (404, "route_not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "where"),
+    [
+        ("POST", "/chats", {"title": 5}, "$.title"),
+        ("POST", "/chats", {"sampling": {"top_k": "many"}}, "$.sampling.top_k"),
+        ("POST", "/chats", {"titel": ""}, "titel"),
+        ("POST", "/load", {"model": "guide", "options": {"context": 1.5}}, "$.options.context"),
+        ("POST", "/load", {"model": "guide", "options": {"context": -1}}, "options.context"),
+        ("POST", "/load", {"model": "guide", "options": {"slots": 0}}, "options.slots"),
+        ("POST", "/load", {"model": "guide", "options": {"threads": 2**40}}, "options.threads"),
+        ("POST", "/load", {"model": "guide", "options": {"kv_type": "q1"}}, "options.kv_type"),
+        ("POST", "/load", {}, "model"),
+        ("PATCH", "/settings", {"window.scale": {"a": 1}}, "$[...]"),
+        ("GET", "/chats?limit=0", None, "$.limit"),
+        ("GET", "/chats?limit=many", None, "$.limit"),
+        ("GET", "/chats?before=soon", None, "$.before"),
+        ("GET", "/machine?fresh=perhaps", None, "$.fresh"),
+        ("GET", "/logs", None, "model"),
+    ],
+)
+async def test_what_does_not_fit_is_refused_and_named(
+    api: Api, method: str, path: str, body: object, where: str
+) -> None:
+    status, data = await api.raw(method, path, body)
+    error = json.loads(data)
+    assert (status, error["code"]) == (400, "invalid_value")
+    assert where in error["sentence"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'"\\ud800"', b'{"title": "\xed\xa0\x80"}'])
+async def test_what_is_no_json_is_refused(api: Api, body: bytes) -> None:
+    assert await api.refused("POST", "/chats", body) == (400, "invalid_json")
+
+
+async def test_any_text_survives_the_way_through(api: Api) -> None:
+    title = "Grüße \u0000 🎉 \u202e\ud7ff '); DROP TABLE chats;--"
+    chat = await api.chat(title=title, system_prompt=title)
+    assert (await api.read(chat.id)).title == title
+    assert [found.title for found in await api.call("GET", "/chats?query=drop", list[ChatSummary])] == [title]
+
+
+async def test_status_says_who_and_where(api: Api) -> None:
+    status = await api.call("GET", "/status", dict[str, object])
+    assert status["api_version"] == 1
+    assert status["data_dir"] == str(api.gateway.services.paths.data)
+    assert isinstance(status["resident_bytes"], int)
+
+
+async def test_chats_are_listed_page_by_page(api: Api) -> None:
+    made = [(await api.chat(title=f"chat {number}")).id for number in range(5)]
+    first = await api.call("GET", "/chats?limit=3", list[ChatSummary])
+    second = await api.call("GET", f"/chats?limit=3&before={first[-1].updated_at!r}", list[ChatSummary])
+    assert [summary.id for summary in (*first, *second)] == made[::-1]
+
+
+async def test_every_change_of_a_chat_is_told(api: Api, pen: Pen) -> None:
+    async with api.events("/events", Event) as events:
+        chat = await api.chat()
+        path = f"/chats/{chat.id}"
+        assert await anext(events) == ChatChanged(chat=chat.id)
+        for method, where, body in (("PATCH", path, {"title": "x"}), ("POST", f"{path}/restore", None)):
+            await api.raw(method, where, body)
+            assert await anext(events) == ChatChanged(chat=chat.id)
+        await api.raw("DELETE", path)
+        assert await anext(events) == ChatChanged(chat=chat.id, deleted=True)
+
+
+async def test_log_lines_come_only_to_who_asked_for_them(api: Api) -> None:
+    line = LogLine(model="guide", stream="err", text="loading", at=1.0)
+    notice = Notice(level="info", code="x", sentence="Something happened.")
+    async with api.events("/events", Event) as plain, api.events("/events?logs=1", Event) as talkative:
+        for event in (line, notice):
+            api.gateway.services.events.publish(event)
+        assert await anext(plain) == notice
+        assert [await anext(talkative), await anext(talkative)] == [line, notice]
+
+
+async def test_an_event_is_named_by_its_type(api: Api) -> None:
+    async with api.lines("/events") as lines:
+        assert await anext(lines) == b": listening\n"
+        api.gateway.services.events.publish(ModelsChanged())
+        assert [await anext(lines) for _ in range(3)] == [b"\n", b"event: models\n", b'data: {"type":"models"}\n']
+
+
+async def test_silence_is_broken_by_a_heartbeat(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.01)
+    async with api.lines("/events") as lines:
+        seen = [await anext(lines) for _ in range(6)]
+    assert seen.count(b": still here\n") == 2
+
+
+async def test_a_listener_that_leaves_is_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = api.gateway.services.events
+    async with api.lines("/events") as lines:
+        await anext(lines)
+        assert len(hub._subscribers) == 1
+        forgotten = asyncio.Event()
+        monkeypatch.setattr(hub, "forget", lambda _subscription: forgotten.set())
+    await asyncio.wait_for(forgotten.wait(), 5)
+
+
+async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
+    async with api.events("/events", Event) as events:
+        body = {"window.theme": "dark", "models.idle_minutes": 5, "models.folders": ["/elsewhere"]}
+        infos = await api.call("PATCH", "/settings", list[SettingInfo], body)
+        told = [await anext(events) for _ in range(4)]
+    values = {info.name: info.value for info in infos}
+    assert {name: values[name] for name in body} == body
+    assert told == [*(SettingChanged(name=name) for name in body), ModelsChanged()]
+    assert api.gateway.supervisor.policy.idle_s == 300.0  # type: ignore[attr-defined]  # the stand-in keeps any policy
+
+
+async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
+    assert await api.refused("PATCH", "/settings", {"window.scale": 120, "window.theme": "pink"}) == (
+        400,
+        "bad_request",
+    )
+    assert await api.refused("PATCH", "/settings", {"window.scael": 120}) == (404, "not_found")
+    assert await api.refused("PATCH", "/settings", {"gateway.max_body_mib": 5}) == (409, "conflict")
+    for value, expected in ((120, 120), (None, 100)):
+        infos = await api.call("PATCH", "/settings", list[SettingInfo], {"window.scale": value})
+        assert {info.value for info in infos if info.name == "window.scale"} == {expected}
+
+
+async def test_shutting_down_is_accepted(api: Api) -> None:
+    assert await api.raw("POST", "/shutdown") == (202, b"")
+
+
+async def test_a_models_name_may_hold_slashes_quoted_or_not(api: Api) -> None:
+    seen: list[str] = []
+    api.gateway.services.library.forget = seen.append  # type: ignore[assignment,method-assign]  # the stand-in has none
+    for path in ("/models/org%2Fembed%3Aq8", "/models/org/embed:q8"):
+        assert await api.raw("DELETE", path) == (204, b"")
+    assert seen == ["org/embed:q8"] * 2
+
+
+async def test_a_page_on_this_computer_may_ask_what_it_may_send(api: Api) -> None:
+    asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "PATCH", "Authorization": ""}
+    async with api.gateway.http.options(f"{api.gateway.url}{PREFIX}/settings", headers=asked) as reply:
+        assert reply.status == 204

@@ -1,0 +1,184 @@
+"""The OpenAPI document against the gateway: every route answers as it says, and nothing made from it breaks a route."""
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+import app.core.api
+from app.client.http import Client
+from app.config.table import SETTINGS
+from app.core.api import PREFIX
+from app.core.chats import Chat, NewChat, NewTurn, Turn
+from app.core.errors import BadRequest
+from app.core.settings import SettingInfo
+from app.gateway.admin.calls import Endpoint
+from app.gateway.admin.openapi import document
+from app.gateway.admin.routes import ENDPOINTS
+from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gguf_files import TinyLlama
+
+DOCUMENT: dict[str, Any] = json.loads(document(ENDPOINTS))
+CHECKS = [
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+    content_type_conformance,
+    unsupported_method,
+]
+EXAMPLES = 15
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+FUZZED = [row for row in ENDPOINTS if row.path not in ("/shutdown", "/events", "/machine")]
+"""Without what ends the gateway, what never ends by itself, and what probes the computer each time."""
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with running(tmp_path_factory.mktemp("home"), port) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("row", FUZZED, ids=lambda row: f"{row.method} {row.path}")
+def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row: Endpoint) -> None:
+    headers = {"Authorization": f"Bearer {gateway.port_file.token}"}
+    cases = SCHEMA[PREFIX + row.path][row.method].as_strategy()
+
+    @settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(case=cases, is_known=st.booleans())
+    def check(case: Any, *, is_known: bool) -> None:  # noqa: ANN401 -- schemathesis does not export the type
+        if is_known and case.path_parameters:
+            case.path_parameters.update(existing(gateway.client))
+        case.call_and_validate(base_url=gateway.port_file.url, headers=headers, checks=CHECKS, timeout=20)
+
+    check()
+
+
+def existing(client: Client) -> dict[str, str]:
+    """Return names that the variable parts of a path can have: of a model, and of a chat just begun and its answer."""
+    chat = client.post("/chats", NewChat(model="quick"), Chat)
+    turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="Hm?"), Turn)
+    return {"name": "quick", "id": chat.id, "message": turn.answer.id}
+
+
+CHANGEABLE = [row.name for row in SETTINGS if row.name != "gateway.port"]
+"""The port is set by the environment, which cannot be changed from here."""
+JSON = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+
+
+@settings(max_examples=100, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(changes=st.dictionaries(st.sampled_from(CHANGEABLE), JSON | st.lists(JSON, max_size=3), max_size=3))
+def test_no_value_of_a_setting_breaks_the_gateway(gateway: RealGateway, changes: dict[str, object]) -> None:
+    with suppress(BadRequest):
+        gateway.client.patch("/settings", changes, list[SettingInfo])
+    infos = {info.name: info for info in gateway.client.get("/settings", list[SettingInfo])}
+    gateway.client.patch("/settings", dict.fromkeys(changes), list[SettingInfo])
+    assert infos.keys() == {row.name for row in SETTINGS}
+
+
+class Checked:
+    """Calls that check every reply against the document, and note which rows of it they covered."""
+
+    def __init__(self, gateway: RealGateway) -> None:
+        self._port_file = gateway.port_file
+        self.covered: set[tuple[str, str]] = set()
+
+    def __call__(self, method: str, path: str, body: object = None, **names: str) -> Any:  # noqa: ANN401 -- any JSON
+        query = {name: value for name, value in names.items() if f"{{{name}}}" not in path}
+        where = PREFIX + path.format_map({name: quote(value, safe="") for name, value in names.items()})
+        status, kind, data = self._exchange(method, f"{where}?{urlencode(query)}", body)
+        responses = DOCUMENT["paths"][PREFIX + path][method.lower()]["responses"]
+        assert str(status) in responses, data
+        self.covered.add((method, path))
+        content = responses[str(status)].get("content")
+        if content is None:
+            assert data == b""
+            return None
+        schema = content[kind]["schema"]
+        if kind == "application/json":
+            return valid(schema, data)
+        event = schema["properties"]["data"]["contentSchema"]
+        return [valid(event, line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
+
+    def _exchange(self, method: str, target: str, body: object) -> tuple[int, str, bytes]:
+        connection = http.client.HTTPConnection(urlsplit(self._port_file.url).netloc, timeout=20)
+        headers = {"Authorization": f"Bearer {self._port_file.token}"}
+        try:
+            connection.request(method, target, None if body is None else msgspec.json.encode(body), headers)
+            reply = connection.getresponse()
+            return reply.status, reply.headers.get_content_type(), reply.read()
+        finally:
+            connection.close()
+
+
+def valid(schema: dict[str, Any], data: bytes) -> Any:  # noqa: ANN401 -- any JSON
+    value = json.loads(data)
+    Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(value)
+    return value
+
+
+def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) -> None:
+    call = Checked(gateway)
+    for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings", "/running"):
+        assert call("GET", path)
+    chats_answer_as_they_say(call)
+    models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
+    call("PATCH", "/settings", {"window.theme": "dark"})
+    assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+def chats_answer_as_they_say(call: Checked) -> None:
+    chat = call("POST", "/chats", {"model": "quick", "sampling": {"seed": 1}})["id"]
+    turn = call("POST", "/chats/{id}/turns", {"content": "Hm?"}, id=chat)
+    names = {"id": chat, "message": turn["answer"]["id"]}
+    events = call("GET", "/chats/{id}/answers/{message}", **names, offset="0")
+    assert {event["type"] for event in events} >= {"delta", "done"}
+    call("POST", "/chats/{id}/answers/{message}/stop", **names)
+    call("PATCH", "/chats/{id}", {"title": "Renamed"}, id=chat)
+    assert [found["id"] for found in call("GET", "/chats", query="renamed", limit="5")] == [chat]
+    call("DELETE", "/chats/{id}", id=chat)
+    call("POST", "/chats/{id}/restore", id=chat)
+    assert len(call("GET", "/chats/{id}", id=chat)["messages"]) == 2
+
+
+def models_answer_as_they_say(call: Checked, file: Path) -> None:
+    name = call("POST", "/models", {"path": str(file)})["name"]
+    assert call("POST", "/load", {"model": name})["state"] == "ready"
+    call("GET", "/logs", model=name, tail="5")
+    assert call("POST", "/unload", {"model": name})["state"] == "stopped"
+    call("DELETE", "/models/{name}", name=name)
+
+
+def test_the_document_is_a_document(gateway: RealGateway) -> None:
+    call = Checked(gateway)
+    _, kind, data = call._exchange("GET", f"{PREFIX}/openapi.json", None)
+    assert (kind, json.loads(data)) == ("application/json", DOCUMENT)
+    for schema in DOCUMENT["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_the_table_is_the_one_the_contract_lists() -> None:
+    """The docstring of `core.api` is what other programs were written against."""
+    listed = re.findall(r"^ +(GET|POST|PATCH|DELETE) +(/[^\s?\[]+)", app.core.api.__doc__ or "", re.MULTILINE)
+    assert [(row.method, row.path) for row in ENDPOINTS] == listed
