@@ -4,7 +4,6 @@ The port file says where it is; only an answer to the token in it proves that it
 nothing: it can be reused, and clocks change.
 """
 
-import contextlib
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import msgspec
 from app.client.http import Client
 from app.config.paths import Paths
 from app.config.programs import child_environment, command
-from app.core.api import PortFile, Status
+from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import GatewayGone, RoundhouseError
 
 _POLL_S = 0.02
@@ -72,18 +71,17 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:
         return found
     child = spawn_gateway(paths)
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not _has_failed(child):
         found = running_gateway(paths)
         if found is not None:
             return found
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_POLL_S)
-            break
-    # Another gateway may have won the race to the lock; then our child ended and the winner answers.
-    found = running_gateway(paths)
-    if found is not None:
-        return found
+        time.sleep(_POLL_S)
     raise GatewayGone("Roundhouse's service did not start.", hint=last_words(paths) or "See the log folder.")
+
+
+def _has_failed(child: "subprocess.Popen[bytes]") -> bool:
+    """Say whether a started gateway gave up. One that lost the race to another has not: the other will answer."""
+    return child.poll() not in {None, EXIT_ALREADY_RUNNING}
 
 
 def last_words(paths: Paths) -> str:

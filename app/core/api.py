@@ -35,6 +35,9 @@ PREFIX = "/roundhouse/v1"
 API_VERSION = 1
 """Raised when a reply changes in a way an older client cannot read; also the `version` field of `--json` output."""
 
+EXIT_ALREADY_RUNNING = 3
+"""Exit code of a gateway that found another one running: its caller has only to look for that one."""
+
 GUIDE = "guide"
 """Name of the built-in help model."""
 

@@ -1,0 +1,77 @@
+"""A real gateway with the real engine and the Guide, in a home of its own."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.client.discovery import ensure_gateway, running_gateway
+from app.client.http import Client
+from app.config.paths import Paths, default_paths
+from app.config.programs import command
+from app.core.errors import GatewayGone
+
+Roundhouse = Callable[..., "subprocess.CompletedProcess[str]"]
+STOP_WITHIN_S = 20
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
+    """Folders of an installation nobody else uses; its gateway, if any, is gone afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROUNDHOUSE_HOME", str(tmp_path_factory.mktemp("home")))
+        paths = default_paths()
+        yield paths
+        stop(paths)
+
+
+def stop(paths: Paths) -> None:
+    found = running_gateway(paths)
+    if found is not None:
+        with suppress(GatewayGone):
+            Client(found).post("/shutdown", None, object)
+        wait_until(lambda: not paths.port_file.exists())
+
+
+def wait_until(condition: Callable[[], bool], *, within_s: float = STOP_WITHIN_S) -> None:
+    """Wait for a condition; the pause only spares the processor."""
+    import time  # noqa: PLC0415 -- for its clock only
+
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def client(home: Paths) -> Client:
+    return Client(ensure_gateway(home), timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+def roundhouse(home: Paths) -> Roundhouse:
+    """Run the command line as a person does: another process, its output read back."""
+
+    def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            command("app.cli", *arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            env={**os.environ, "PYTHONUTF8": "1", **(env or {})},
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def broken_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that says it is a model and is not."""
+    path = tmp_path_factory.mktemp("models") / "broken.gguf"
+    path.write_bytes(b"GGUF" + bytes(60))
+    return path

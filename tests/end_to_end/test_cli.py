@@ -1,0 +1,114 @@
+"""The command line from start to goodbye, with the real engine and the Guide."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.client.discovery import ensure_gateway, read_port_file, running_gateway
+from app.config.paths import Paths
+from tests.end_to_end.conftest import Roundhouse, wait_until
+
+pytestmark = pytest.mark.real_engine
+
+
+def test_up_says_where_and_status_agrees(roundhouse: Roundhouse) -> None:
+    first = json.loads(roundhouse("up", "--json").stdout)
+    second = json.loads(roundhouse("status", "--json").stdout)
+    assert first["version"] == second["version"] == 1
+    assert first["status"]["url"] == second["status"]["url"]
+
+
+def test_machine_shows_facts_with_sources_and_a_choice(roundhouse: Roundhouse) -> None:
+    text = roundhouse("machine", "--sources").stdout
+    assert "Memory" in text
+    assert "measured]" in text
+    found = json.loads(roundhouse("machine", "--json").stdout)["machine"]
+    assert found["choice"]["engine"] == "llama.cpp"
+    assert found["memory"]["total"]["value"] > 0
+
+
+def test_list_has_the_guide_labelled(roundhouse: Roundhouse) -> None:
+    row = next(line for line in roundhouse("list").stdout.splitlines() if line.startswith("guide"))
+    assert "tiny built-in help model" in row
+
+
+def test_run_answers_and_says_what_it_cost(roundhouse: Roundhouse) -> None:
+    done = roundhouse("run", "guide", "What is Roundhouse?", "--temperature", "0")
+    assert done.returncode == 0, done.stderr
+    assert "Roundhouse" in done.stdout
+    assert "to the first token" in done.stderr
+
+
+def test_run_reads_standard_input_and_prints_json(roundhouse: Roundhouse) -> None:
+    done = roundhouse("run", "guide", "--json", "--temperature", "0", stdin="What is a KV cache?")
+    said = json.loads(done.stdout)["answer"]
+    assert said["model"] == "guide"
+    assert said["content"]
+    assert said["timings"]["completion_tokens"] > 0
+
+
+def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
+    loaded = json.loads(roundhouse("load", "guide", "--json").stdout)["engine"]
+    assert (loaded["state"], loaded["model"]) == ("ready", "guide")
+    assert "guide" in roundhouse("ps").stdout
+    assert roundhouse("logs", "guide", "--tail", "50").stdout.strip()
+    assert "unloaded" in roundhouse("unload", "guide").stdout
+    assert json.loads(roundhouse("ps", "--json").stdout)["running"] in ([], [{**loaded, "state": "stopped"}])
+
+
+def test_settings_show_change_reset_and_refuse(roundhouse: Roundhouse) -> None:
+    assert "gateway.port" in roundhouse("settings").stdout
+    changed = json.loads(roundhouse("settings", "window.scale", "120", "--json").stdout)["setting"]
+    assert (changed["value"], changed["source"]) == (120, "file")
+    assert "window.scale = 100" in roundhouse("settings", "window.scale", "--reset").stdout
+    refused = roundhouse("settings", "window.scale", "900")
+    assert refused.returncode == 2
+    assert "between 80 and 200" in refused.stderr
+
+
+def test_unknown_model_names_the_ones_that_exist(roundhouse: Roundhouse) -> None:
+    done = roundhouse("run", "no-such-model", "hi")
+    assert done.returncode == 2
+    assert "no-such-model" in done.stderr
+    assert "guide" in done.stderr
+
+
+def test_a_broken_file_is_said_to_be_broken(roundhouse: Roundhouse, broken_gguf: Path) -> None:
+    done = roundhouse("run", str(broken_gguf), "hi")
+    assert done.returncode in {1, 2}
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Roundhouse, home: Paths) -> None:
+    roundhouse("load", "guide")
+    engine = json.loads(roundhouse("ps", "--json").stdout)["running"][0]["pid"]
+    gateway = ensure_gateway(home)
+    os.kill(gateway.pid, signal.SIGKILL)
+    wait_until(lambda: not exists(engine))
+    assert running_gateway(home) is None
+    assert roundhouse("run", "guide", "hello").returncode == 0
+    found = read_port_file(home.port_file)
+    assert found is not None
+    assert found.pid != gateway.pid
+
+
+def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(roundhouse: Roundhouse) -> None:
+    roundhouse("down")
+    done = roundhouse(env={"DISPLAY": "", "WAYLAND_DISPLAY": ""})
+    assert done.returncode == 0, done.stderr
+    for word in ("Processor", "because", "Guide", "tok/s", "Endpoint"):
+        assert word in done.stdout
+    assert "no display" in done.stderr
+    wait_until(lambda: roundhouse("status").returncode == 1)
+
+
+def exists(pid: int) -> bool:
+    import psutil  # noqa: PLC0415 -- this test only
+
+    return bool(psutil.pid_exists(pid)) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

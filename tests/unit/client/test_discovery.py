@@ -1,0 +1,45 @@
+"""Finding a gateway: only an answer proves one, and one that won't start is reported in its own words."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.client import discovery
+from app.config.paths import Paths, default_paths
+from app.core.api import PortFile
+from app.core.errors import GatewayGone
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    found = default_paths()
+    found.create()
+    return found
+
+
+def test_no_file_a_broken_file_and_a_stale_file_mean_nobody_runs(paths: Paths) -> None:
+    assert discovery.running_gateway(paths) is None
+    paths.port_file.write_text("{")
+    assert discovery.running_gateway(paths) is None
+    stale = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:9", token="t", version="1")
+    paths.port_file.write_bytes(msgspec.json.encode(stale))
+    assert discovery.running_gateway(paths) is None
+
+
+def test_a_gateway_that_dies_is_reported_with_its_last_words(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = [sys.executable, "-c", "import sys; sys.exit('The database is on fire.')"]
+    monkeypatch.setattr(discovery, "command", lambda _module: dying)
+    with pytest.raises(GatewayGone, match="did not start") as caught:
+        discovery.ensure_gateway(paths)
+    assert caught.value.hint == "The database is on fire."
+
+
+def test_losing_the_race_is_no_failure(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "command", lambda _module: [sys.executable, "-c", "import sys; sys.exit(3)"])
+    winner = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:9", token="t", version="1")
+    answers = iter([None, None, None, winner])
+    monkeypatch.setattr(discovery, "running_gateway", lambda _paths: next(answers))
+    assert discovery.ensure_gateway(paths) == winner
