@@ -12,6 +12,8 @@ from app.gui.widgets.layout import Column, Line, Surface, clear
 from app.gui.widgets.press import Button, IconButton, Pressable
 from app.gui.widgets.text import ElidedLabel
 
+_ICON = 16
+
 
 class Field(QLineEdit):
     """One line of text. `set_wrong` outlines it; the sentence that says why stands elsewhere."""
@@ -34,16 +36,19 @@ class Field(QLineEdit):
         self._restyle()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
-        """Draw the unit in the room that is kept for it."""
+        """Draw icon and unit in the room that is kept for them."""
         super().paintEvent(event)
-        if not self._unit:
-            return
         painter = QPainter(self)
-        painter.setPen(self.theme.color("ink-2"))
         gap = self.theme.px(10)
         is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
-        side = Qt.AlignmentFlag.AlignLeft if is_rtl else Qt.AlignmentFlag.AlignRight
-        painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), side | Qt.AlignmentFlag.AlignVCenter, self._unit)
+        if self._icon:
+            side = self.theme.px(_ICON)
+            left = self.width() - gap - side if is_rtl else gap
+            pixmap = self.theme.pixmap(self._icon, "ink-3", size=_ICON, ratio=self.devicePixelRatioF())
+            painter.drawPixmap(left, (self.height() - side) // 2, pixmap)
+        painter.setPen(self.theme.color("ink-2"))
+        end = Qt.AlignmentFlag.AlignLeft if is_rtl else Qt.AlignmentFlag.AlignRight
+        painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), end | Qt.AlignmentFlag.AlignVCenter, self._unit)
 
     def set_wrong(self, is_wrong: bool) -> None:  # noqa: FBT001 -- a setter of one flag
         """Outline the field as wrong, or not."""
@@ -62,13 +67,11 @@ class Field(QLineEdit):
 
     def _restyle(self) -> None:
         self.setFont(self.theme.font("body"))
-        room = self.fontMetrics().horizontalAdvance(self._unit) + self.theme.px(6) if self._unit else 0
-        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
-        self.setTextMargins(room if is_rtl else 0, 0, 0 if is_rtl else room, 0)
-        for action in self.actions():
-            self.removeAction(action)
-        if self._icon:
-            self.addAction(self.theme.icon(self._icon, "ink-3"), QLineEdit.ActionPosition.LeadingPosition)
+        start = self.theme.px(_ICON + 8) if self._icon else 0
+        end = self.fontMetrics().horizontalAdvance(self._unit) + self.theme.px(6) if self._unit else 0
+        if self.layoutDirection() == Qt.LayoutDirection.RightToLeft:
+            start, end = end, start
+        self.setTextMargins(start, 0, end, 0)
 
 
 class CopyField(Pressable):

@@ -7,14 +7,12 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
-from app.gui.theme.tokens import CONTROL_HEIGHT, PAGE_WIDTH, Motion
+from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
+from app.gui.widgets.flow import Beside
 from app.gui.widgets.layout import Centred, Column, Line, Scroller, Surface
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Picture
 from app.gui.widgets.text import Label, Paragraph
-
-_UNBOUNDED = 16_777_215
-"""Qt's QWIDGETSIZE_MAX, which PySide6 does not name."""
 
 
 class Fold(QWidget):
@@ -24,14 +22,14 @@ class Fold(QWidget):
         super().__init__()
         self._theme, self._title, self._content = theme, title, content
         box = Column(theme, self, gap=4)
-        self._button = Button(theme, title, look=Look.QUIET, icon="chevron-right", action=self.toggle)
+        self._button = Button(theme, title, look=Look.BARE, icon="chevron-right", action=self.toggle)
         box.addWidget(self._button, 0, Qt.AlignmentFlag.AlignLeft)
         box.addWidget(content)
         content.hide()
         self._slide = QVariantAnimation(self)
         self._slide.setEasingCurve(QEasingCurve.Type.OutCubic)
         self._slide.valueChanged.connect(lambda value: content.setMaximumHeight(int(value)))
-        self._slide.finished.connect(lambda: content.setMaximumHeight(_UNBOUNDED))
+        self._slide.finished.connect(lambda: content.setMaximumHeight(UNBOUNDED))
 
     @property
     def is_open(self) -> bool:
@@ -56,9 +54,11 @@ class ErrorPanel(Surface):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, fill="bad-soft", outline="")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         outer = Line(theme, self, margins=(16, 16, 16, 16), gap=12)
         outer.addWidget(Picture(theme, "triangle-alert", color="bad"), 0, Qt.AlignmentFlag.AlignTop)
+        pair = Beside(theme)
+        outer.addLayout(pair, 1)
         box = Column(theme, gap=4)
         self._sentence = Paragraph(theme, weight=500)
         self._hint = Paragraph(theme, color="ink-2")
@@ -66,10 +66,9 @@ class ErrorPanel(Surface):
         self._fold = Fold(theme, "Show the cause", self._cause)
         for widget in (self._sentence, self._hint, self._fold):
             box.addWidget(widget)
-        outer.addLayout(box, 1)
+        pair.addLayout(box)
         self.buttons = Line(theme, gap=8)
-        outer.addLayout(self.buttons)
-        outer.setAlignment(self.buttons, Qt.AlignmentFlag.AlignTop)
+        pair.addLayout(self.buttons)
         self._button = Button(theme, "Try again", look=Look.PLAIN)
         self.buttons.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()
@@ -122,16 +121,17 @@ class Page(QWidget):
         self.theme = theme
         content = QWidget()
         box = Column(theme, content, margins=(32, 24, 32, 32), gap=16)
-        self.head = Line(theme, gap=8)
-        self.head.addWidget(Label(theme, title, role="title"))
+        name = Line(theme, gap=8)
+        name.addWidget(Label(theme, title, role="title"))
         self.about = Label(theme, color="ink-2")
         self.about.setContentsMargins(0, theme.px(6), 0, 0)
-        self.head.addSpacing(theme.px(4))
-        self.head.addWidget(self.about, 1)
-        place = QWidget()
-        place.setLayout(self.head)
-        place.setMinimumHeight(theme.px(CONTROL_HEIGHT))
-        box.addWidget(place)
+        name.addSpacing(theme.px(4))
+        name.addWidget(self.about, 1)
+        self.head = Line(theme, gap=8)
+        top = Beside(theme)
+        top.addLayout(name)
+        top.addLayout(self.head)
+        box.addLayout(top)
         self.body = Column(theme, gap=16)
         box.addLayout(self.body, 1)
         self.scroller = Scroller(Centred(theme, content, PAGE_WIDTH), title)

@@ -110,10 +110,12 @@ class Look(StrEnum):
     PLAIN = "plain"
     QUIET = "quiet"
     DANGER = "danger"
+    BARE = "bare"
+    """Words in a line of text: no room around them."""
 
 
 _FILL = {Look.PRIMARY: "accent-fill", Look.PLAIN: "surface"}
-_INK = {Look.PRIMARY: "on-accent", Look.PLAIN: "ink", Look.QUIET: "ink-2", Look.DANGER: "bad"}
+_INK = {Look.PRIMARY: "on-accent", Look.PLAIN: "ink", Look.QUIET: "ink-2", Look.DANGER: "bad", Look.BARE: "ink-2"}
 
 
 class Button(Pressable):
@@ -154,6 +156,8 @@ class Button(Pressable):
         px = self.theme.px
         icon = px(ICON_SIZE + _ICON_GAP) if self._icon else 0
         words = max(self.fontMetrics().horizontalAdvance(text) for text in (self.text(), self._widest))
+        if self._look is Look.BARE:
+            return QSize(words + icon + px(4), px(ICON_SIZE + 4))
         return QSize(words + icon + px(24), px(CONTROL_HEIGHT))
 
     def paint(self, painter: QPainter) -> None:
@@ -164,8 +168,9 @@ class Button(Pressable):
             painter.setBrush(self.theme.color(fill))
             painter.setPen(hairline(self.theme, fill if self._look is Look.PRIMARY else "line"))
             painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
-        ink = _INK[self._look]
+        if self._look is not Look.BARE:
+            self.wash(painter, area, radius)
+        ink = "ink" if self._look is Look.BARE and self.hover else _INK[self._look]
         px = self.theme.px
         words = self.fontMetrics().horizontalAdvance(self.text())
         icon = px(ICON_SIZE) if self._icon else 0

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, ROW_HEIGHT, Radius
+from app.gui.widgets.flow import Beside
 from app.gui.widgets.layout import Column, Hairline, Line, Surface
 from app.gui.widgets.text import ElidedLabel, Label
 
@@ -44,8 +45,11 @@ class Row(QWidget):
         super().__init__()
         self.theme = theme
         self._is_hovered = False
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self, margins=(inset, 8, max(0, inset - 4), 8), gap=12)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        frame = Column(theme, self, margins=(inset, 8, max(0, inset - 4), 8), gap=0)
+        pair = Beside(theme)
+        frame.addLayout(pair)
+        line = Line(theme, gap=12)
         self.lead = Line(theme, gap=8)
         line.addLayout(self.lead)
         words = Column(theme, gap=2)
@@ -61,8 +65,9 @@ class Row(QWidget):
         words.addStretch(1)
         self.words = words
         line.addLayout(words, 1)
+        pair.addLayout(line)
         self.tail = Line(theme, gap=8)
-        line.addLayout(self.tail)
+        pair.addLayout(self.tail)
         self._quiet.setVisible(bool(quiet))
         self.setAccessibleName(strong)
         theme.changed.connect(self._restyle)
@@ -120,7 +125,7 @@ class RowList(Surface):
         self.setAccessibleName(name)
         self.rows: dict[str, QWidget] = {}
         self._box = Column(theme, self, margins=(0, 4, 0, 4), gap=0)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def sync(self, items: Mapping[str, T], make: Callable[[T], R], update: Callable[[R, T], object]) -> None:
         """Show `items` by key and in order. A row that stays is updated in place and keeps the focus."""

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.gui.screens.machine.model import FactRow, Pool
 from app.gui.theme.theme import Theme
+from app.gui.widgets.flow import Flow
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.status import Dot, Part, PartsBar
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
@@ -23,7 +24,7 @@ class PoolView(QWidget):
     def __init__(self, theme: Theme, pool: Pool) -> None:
         super().__init__()
         self._theme = theme
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self, gap=8)
         head = Line(theme, gap=8)
         self._name = Label(theme, pool.name, weight=500)
@@ -35,20 +36,21 @@ class PoolView(QWidget):
         box.addLayout(head)
         self._bar = PartsBar(theme, pool.name)
         box.addWidget(self._bar)
-        legend = Line(theme, gap=8)
+        legend = Flow(theme, gap=16)
         self._figures: dict[str, Label] = {}
         for key, color, said in (
             ("others", "edge", "other programs"),
             ("ours", "accent", "Roundhouse's models"),
             ("free", "line", "free"),
         ):
+            entry = QWidget()
+            line = Line(theme, entry, gap=8)
             dot = Dot(theme)
             dot.say(color, said)
             self._figures[key] = Label(theme, role="meta", color="ink-2")
-            legend.addWidget(dot)
-            legend.addWidget(self._figures[key])
-            legend.addSpacing(theme.px(12))
-        legend.addStretch(1)
+            line.addWidget(dot)
+            line.addWidget(self._figures[key])
+            legend.addWidget(entry)
         box.addLayout(legend)
 
     def show_pool(self, pool: Pool) -> None:

@@ -51,7 +51,7 @@ class MachineScreen(Page):
     def _choice_card(self) -> QWidget:
         theme = self.theme
         self._card = Surface(theme)
-        self._card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self._card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self._card, margins=(24, 24, 24, 16), gap=12)
         lead = Line(theme, gap=12)
         lead.addWidget(Picture(theme, "train-front", color="accent-ink", size=24), 0, Qt.AlignmentFlag.AlignTop)
@@ -80,7 +80,7 @@ class MachineScreen(Page):
     def _drawing_card(self) -> QWidget:
         theme = self.theme
         card = Surface(theme)
-        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, card, margins=(24, 24, 24, 24), gap=24)
         cpu = Column(theme, gap=8)
         head = Line(theme, gap=8)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, QUrl
 from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QSizePolicy
 
 from app.gui import phrases
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
@@ -14,7 +15,7 @@ from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import Button, IconButton, Look
 from app.gui.widgets.rows import Row, Tag
 from app.gui.widgets.status import Dot, Progress
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel
 
 _PROGRESS_WIDTH = 96
 
@@ -31,7 +32,8 @@ class ModelRowView(Row):
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
             self.add_tag(Tag(theme, "Built in", color="accent-ink", fill="accent-soft"))
-        self._dot, self._state = Dot(theme), Label(theme, role="meta", color="ink-2")
+        self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
+        self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._progress = Progress(theme, f"Loading {title}")
         self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
         self._buttons = {

@@ -16,7 +16,7 @@ from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Row
 from app.gui.widgets.status import Dot, Progress
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel
 
 _PROGRESS_WIDTH = 120
 _LOG_LINES = 12
@@ -28,10 +28,11 @@ class EngineRow(QWidget):
     def __init__(self, theme: Theme, model: ServerModel, status: EngineStatus) -> None:
         super().__init__()
         self._theme, self._model, self._name = theme, model, status.model
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self, gap=0)
         self._row = Row(theme)
-        self._dot, self._state = Dot(theme), Label(theme, role="meta", color="ink-2")
+        self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
+        self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._progress = Progress(theme, f"Loading {status.model}")
         self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
         self._unload = Button(

@@ -17,6 +17,7 @@ from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.code import LogView, Snippet
 from app.gui.widgets.fields import CopyField, Field
+from app.gui.widgets.flow import Flow
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.panels import ErrorPanel, Page, Section
 from app.gui.widgets.press import Button, Chip, IconButton
@@ -66,7 +67,7 @@ class ServerScreen(Page):
     def _endpoint_card(self) -> QWidget:
         theme = self.theme
         card = Surface(theme)
-        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, card, margins=(24, 16, 24, 24), gap=12)
         self._url = CopyField(theme, "Endpoint", partial(self._shell.copy, said="The address was copied"), role="title")
         lead = Line(theme, margins=(0, 0, 0, 0))
@@ -77,13 +78,15 @@ class ServerScreen(Page):
         about = Line(theme, margins=(8, 0, 0, 0))
         about.addWidget(self._about, 1)
         box.addLayout(about)
-        box.addLayout(self._dialect_chips())
+        chips = Line(theme, margins=(8, 0, 0, 0))
+        chips.addLayout(self._dialect_chips(), 1)
+        box.addLayout(chips)
         self._snippet = Snippet(theme, "Snippet", partial(self._shell.copy, said="The snippet was copied"))
         box.addWidget(self._snippet)
         return card
 
-    def _dialect_chips(self) -> Line:
-        line = Line(self.theme, margins=(8, 0, 0, 0))
+    def _dialect_chips(self) -> Flow:
+        line = Flow(self.theme)
         group = QButtonGroup(self)
         for dialect in Dialect:
             chip = Chip(self.theme, dialect.value)
@@ -91,7 +94,6 @@ class ServerScreen(Page):
             chip.act(partial(self._choose_dialect, dialect))
             group.addButton(chip)
             line.addWidget(chip)
-        line.addStretch(1)
         return line
 
     def _running_section(self) -> QWidget:
@@ -103,7 +105,7 @@ class ServerScreen(Page):
         to_models = partial(self._shell.show_page, PageName.MODELS)
         row.tail.addWidget(Button(self.theme, "Choose a model", action=to_models))
         Column(self.theme, self._idle, margins=(0, 4, 0, 4)).addWidget(row)
-        self._idle.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self._idle.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         for widget in (self._skeleton, self._list, self._idle):
             section.body.addWidget(widget)
         return section

@@ -10,6 +10,7 @@ from app.core.settings import SettingInfo, SettingValue
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field, ListField
+from app.gui.widgets.flow import Beside
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.menus import Choice
 from app.gui.widgets.press import IconButton, Toggle
@@ -30,17 +31,16 @@ class SettingRow(QWidget):
         self._theme, self._model, self._info = theme, model, info
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         outer = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
-        line = Line(theme, gap=24)
-        outer.addLayout(line)
+        pair = Beside(theme, gap=24)
+        outer.addLayout(pair)
         words = Column(theme, gap=2)
         words.addWidget(Label(theme, info.title, weight=500))
         words.addWidget(Paragraph(theme, info.help, role="meta", color="ink-2"))
-        line.addLayout(words, 1)
+        pair.addLayout(words)
         tools = Line(theme, gap=8)
-        line.addLayout(tools)
+        pair.addLayout(tools)
         self._fixed = Tag(theme, "Set by the environment")
         self._reset = IconButton(theme, "undo-2", f"Reset {info.title}", action=lambda: model.reset(self._info))
-        self._reset.setSizePolicy(_keeping_place())
         tools.addWidget(self._fixed)
         tools.addWidget(self._reset)
         self._control, self._show = self._make(info)
@@ -118,9 +118,3 @@ class SettingRow(QWidget):
 
     def _ask_folder(self) -> str:
         return QFileDialog.getExistingDirectory(self, f"Add to {self._info.title}")
-
-
-def _keeping_place() -> QSizePolicy:
-    policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-    policy.setRetainSizeWhenHidden(True)
-    return policy

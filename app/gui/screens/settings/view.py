@@ -43,7 +43,7 @@ class SettingsScreen(Page):
     def _restart_hint(self, restart: Callable[[], object]) -> QWidget:
         theme = self.theme
         sheet = Surface(theme, fill="warn-soft", outline="")
-        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         line = Line(theme, sheet, margins=(16, 12, 12, 12), gap=12)
         line.addWidget(Picture(theme, "info", color="warn"))
         line.addWidget(Paragraph(theme, "A change waits for the service to start anew. Models are unloaded by it."), 1)

@@ -1,0 +1,168 @@
+"""A layout that fills lines like text does: what does not fit stands on the next one."""
+
+from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
+from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import UNBOUNDED
+
+
+class Flow(QLayout):
+    """Items at their own size with `gap` unscaled pixels between them, wrapped at the width there is."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8) -> None:
+        super().__init__()
+        if parent is not None:
+            parent.setLayout(self)
+        self._theme, self._gap = theme, gap
+        self._items: list[QLayoutItem] = []
+        self.setContentsMargins(QMargins())
+
+    def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
+        """Take one more item."""
+        self._items.append(item)
+
+    def count(self) -> int:
+        """Return how many items there are."""
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- Qt's name; Qt asks until it gets None
+        """Return an item, None beyond the last."""
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- as itemAt
+        """Take an item out."""
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 -- Qt's name
+        """Tell that the height depends on the width."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
+        """Return the height of the lines at `width`."""
+        return self._place(QRect(0, 0, width, 0), is_trial=True)
+
+    def setGeometry(self, area: QRect) -> None:  # noqa: N802 -- Qt's name
+        """Put every item in its place."""
+        super().setGeometry(area)
+        self._place(area, is_trial=False)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the size of one line."""
+        sizes = [item.sizeHint() for item in self._items]
+        gaps = self._theme.px(self._gap) * max(0, len(sizes) - 1)
+        return QSize(sum(size.width() for size in sizes) + gaps, max((size.height() for size in sizes), default=0))
+
+    def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the size of the widest item."""
+        smallest = QSize()
+        for item in self._items:
+            smallest = smallest.expandedTo(item.minimumSize())
+        return smallest
+
+    def _place(self, area: QRect, *, is_trial: bool) -> int:
+        gap = self._theme.px(self._gap)
+        left = top = line = 0
+        for item in self._items:
+            size = item.sizeHint().boundedTo(QSize(max(area.width(), 1), UNBOUNDED))
+            if left and left + size.width() > area.width():
+                left, top, line = 0, top + line + gap, 0
+            if not is_trial:
+                item.setGeometry(_mirrored(self, QRect(area.topLeft() + QPoint(left, top), size), area))
+            left += size.width() + gap
+            line = max(line, size.height())
+        return top + line
+
+
+class Beside(QLayout):
+    """Two things on one line while `room` unscaled pixels are left for the first, else below each other.
+
+    The first takes the width the second leaves; the second keeps its own, and shrinks only when it is below.
+    """
+
+    def __init__(self, theme: Theme, *, room: int = 200, gap: int = 16) -> None:
+        super().__init__()
+        self._theme, self._room, self._gap = theme, room, gap
+        self._items: list[QLayoutItem] = []
+        self.setContentsMargins(QMargins())
+
+    def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
+        """Take the first, then the second."""
+        self._items.append(item)
+
+    def addLayout(self, layout: QLayout) -> None:  # noqa: N802 -- as QBoxLayout has it
+        """Take a layout as the first or the second."""
+        self.addChildLayout(layout)
+        self.addItem(layout)
+
+    def count(self) -> int:
+        """Return how many items there are."""
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- Qt's name; Qt asks until it gets None
+        """Return an item, None beyond the last."""
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- as itemAt
+        """Take an item out."""
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 -- Qt's name
+        """Tell that the height depends on the width."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
+        """Return the height at `width`."""
+        places = self._places(width)
+        return max((place.bottom() + 1 for place in places), default=0)
+
+    def setGeometry(self, area: QRect) -> None:  # noqa: N802 -- Qt's name
+        """Put both in their places, in the middle of the height when they share a line."""
+        super().setGeometry(area)
+        places = self._places(area.width())
+        shares_line = len(places) > 1 and places[1].left() > 0
+        for item, place in zip(self._shown(), places, strict=True):
+            if shares_line or len(places) == 1:
+                place.moveTop(max(0, (area.height() - place.height()) // 2))
+            item.setGeometry(_mirrored(self, place.translated(area.topLeft()), area))
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the size of both on one line."""
+        sizes = [item.sizeHint() for item in self._shown()]
+        gap = self._theme.px(self._gap) * max(0, len(sizes) - 1)
+        return QSize(sum(size.width() for size in sizes) + gap, max((size.height() for size in sizes), default=0))
+
+    def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the width of the wider of the two."""
+        sizes = [item.minimumSize() for item in self._shown()]
+        width = max((size.width() for size in sizes), default=0)
+        return QSize(width, max((size.height() for size in sizes), default=0))
+
+    def _shown(self) -> list[QLayoutItem]:
+        return [item for item in self._items if not item.isEmpty()]
+
+    def _places(self, width: int) -> list[QRect]:
+        shown = self._shown()
+        if len(shown) < 2:  # noqa: PLR2004 -- a pair
+            return [QRect(0, 0, width, _height(item, width)) for item in shown]
+        first, second = shown
+        gap = self._theme.px(self._gap)
+        taken = second.sizeHint().width()
+        left = width - taken - gap
+        if left >= self._theme.px(self._room):
+            top = QRect(0, 0, left, _height(first, left))
+            return [top, QRect(left + gap, 0, taken, _height(second, taken))]
+        above = _height(first, width)
+        taken = min(taken, width)
+        return [QRect(0, 0, width, above), QRect(0, above + gap // 2, taken, _height(second, taken))]
+
+
+def _height(item: QLayoutItem, width: int) -> int:
+    return item.heightForWidth(width) if item.hasHeightForWidth() else item.sizeHint().height()
+
+
+def _mirrored(layout: QLayout, place: QRect, area: QRect) -> QRect:
+    parent = layout.parentWidget()
+    if parent is None or parent.layoutDirection() != Qt.LayoutDirection.RightToLeft:
+        return place
+    return QRect(QPoint(area.right() - (place.right() - area.left()), place.top()), place.size())
