@@ -6,12 +6,13 @@ compare with.
 
 import contextlib
 import http.client
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -38,29 +39,31 @@ def free_port() -> int:
         return port
 
 
+def started(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> contextlib.AbstractContextManager[psutil.Popen]:
+    """Run `python -m module` from the checkout; ended at exit."""
+    return running(command(module, *arguments), environment=environment)
+
+
 @contextlib.contextmanager
-def started(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[psutil.Popen]:
-    """Run `python -m module` from the checkout, end it at exit. Its last words are shown if it did not end well."""
+def running(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[psutil.Popen]:
+    """Run a program and end it at exit. Its last words are shown if it did not end well."""
     with tempfile.TemporaryFile() as words:
         child = psutil.Popen(
-            command(module, *arguments),
+            argv,
             cwd=ROOT,
             env=child_environment(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # a worker ends when this closes
             stdout=words,
             stderr=words,
         )
         try:
             yield child
         finally:
-            child.terminate()
-            try:
-                child.wait(_END_S)
-            except psutil.TimeoutExpired:
-                child.kill()
-                child.wait()
+            _end(child)
             words.seek(0)
-            if child.returncode not in (0, -15):
+            if child.returncode not in (0, -signal.SIGTERM):
                 sys.stderr.write(words.read().decode(errors="replace"))
 
 
@@ -80,6 +83,16 @@ def cpu_s(child: psutil.Popen) -> float:
     """Return the processor time a program has used, user and system, in seconds."""
     times = child.cpu_times()
     return float(times.user + times.system)
+
+
+def _end(child: psutil.Popen) -> None:
+    child.terminate()
+    child.stdin.close()
+    try:
+        child.wait(_END_S)
+    except psutil.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _answers(port: int, path: str) -> bool:

@@ -1,0 +1,97 @@
+"""Tokens per second through the gateway, as a share of what the same engine process gives directly.
+
+The built-in model is so small that it writes thousands of tokens a second: the hardest case for whoever stands between.
+"""
+
+import contextlib
+import secrets
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.bench.figures import Figure, at_least, not_measured
+from app.bench.load import Target, stream_all
+from app.bench.programs import HOST, free_port, is_checkout, running, wait_for
+from app.bench.proxy_cost import proxy
+from app.config.paths import guide_gguf
+from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.registry import ADAPTERS
+
+ENGINE = "llama.cpp"
+TARGETS = {1: 0.95, 8: 0.90}
+"""Streams at once, and the least share that must be left."""
+ROUNDS = 7
+TOKENS = 400
+CONTEXT = 1024
+
+
+class Sides(NamedTuple):
+    """The same engine, directly and through the gateway, and what is asked of both."""
+
+    direct: Target
+    gateway: Target
+    streams: int
+    request: dict[str, object]
+
+    def tokens_per_s(self) -> tuple[float, float]:
+        """Return the tokens per second of all streams together, of both sides."""
+        return self._speed(self.direct), self._speed(self.gateway)
+
+    def _speed(self, target: Target) -> float:
+        done, seconds = stream_all(target, streams=self.streams, request=self.request)
+        return sum(stream.tokens for stream in done) / seconds
+
+
+def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKENS) -> Sequence[Figure]:
+    """Return the share for one stream and for eight."""
+    file = model or guide_gguf()
+    if not file.exists() or not is_checkout():
+        why = "needs the Guide" if is_checkout() else "needs a source checkout"
+        return [not_measured(_name(streams), f">= {target:g}", why) for streams, target in TARGETS.items()]
+    request: dict[str, object] = {
+        "max_tokens": tokens,
+        "ignore_eos": True,
+        "stream_options": {"include_usage": True},
+    }
+    with engine(file) as direct, proxy("tests.perf.gateway_before_engine", direct) as gateway:
+        return [
+            figure
+            for streams, least in TARGETS.items()
+            for figure in _compared(Sides(direct, gateway.target, streams, request), least=least, rounds=rounds)
+        ]
+
+
+@contextlib.contextmanager
+def engine(file: Path) -> Iterator[Target]:
+    """Run the engine on a model file, as the supervisor would."""
+    adapter = ADAPTERS[ENGINE]
+    found = adapter.probe()
+    if not isinstance(found, Installation):
+        raise RuntimeError(found.sentence)  # noqa: TRY004 -- not a wrong type: the engine is missing
+    net = Net(host=HOST, port=free_port(), key=secrets.token_hex(16))
+    source = ModelSource(name="guide", path=file, format=ModelFormat.GGUF)
+    plan = adapter.plan(source, LaunchOptions(context=CONTEXT, slots=max(TARGETS)), net, found)
+    (process,) = plan.processes
+    with running(process.argv, {**process.env, **process.secrets}) as child:
+        wait_for(net.port, child, plan.readiness.path)
+        yield Target(plan.base_url, net.key)
+
+
+def _compared(sides: Sides, *, least: float, rounds: int) -> list[Figure]:
+    sides.tokens_per_s()
+    pairs = [sides.tokens_per_s() for _ in range(rounds)]
+    share = statistics.median(through / straight for straight, through in pairs)
+    speed = f"{statistics.median(through for _, through in pairs):.0f} tokens/s"
+    return [
+        at_least(_name(sides.streams), share, least),
+        Figure(name=f"{_streams(sides.streams)} through the gateway", measured=speed, target="-", ok=None),
+    ]
+
+
+def _name(streams: int) -> str:
+    return f"tokens/s through the gateway / direct, {_streams(streams)}"
+
+
+def _streams(count: int) -> str:
+    return "1 stream" if count == 1 else f"{count} streams"
