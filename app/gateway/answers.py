@@ -6,7 +6,7 @@ that task ends the message; everybody else asks it to stop, or reads along.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ class Answers:
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, load, LiveAnswer(unwritten))))
 
-    async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncIterator[AnswerEvent]:
+    async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
         """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""
         live = self._find(chat, message)
         if live is not None:
@@ -185,7 +185,7 @@ class Answers:
         return message if live is None else live.message
 
 
-async def _told(message: Message, offset: int) -> AsyncIterator[AnswerEvent]:
+async def _told(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, None]:
     """Yield a finished answer as `LiveAnswer.follow` would."""
     reasoning = "" if offset else message.reasoning
     if message.content[offset:] or reasoning:

@@ -6,7 +6,7 @@ the engine writes. The last event of every reader is the finished message.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from msgspec.structs import replace
 
@@ -103,7 +103,7 @@ class LiveAnswer:
         await self._finished.wait()
         return self._message
 
-    async def follow(self, offset: int) -> AsyncIterator[AnswerEvent]:
+    async def follow(self, offset: int) -> AsyncGenerator[AnswerEvent, None]:
         """Yield the text from `offset` characters on, then what comes, then the finished message.
 
         The reasoning is yielded from its start to who reads from the start; others have it already.

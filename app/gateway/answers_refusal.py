@@ -43,7 +43,7 @@ def _too_long(error: _Error) -> EngineFailed:
         )
     return EngineFailed(
         counts,
-        hint="Raise Context in the settings, or begin a new chat.",
+        hint="Begin a new chat, or raise Context in the settings if the model was made for more.",
         code="context_too_long",
     )
 

@@ -4,7 +4,7 @@ A handler gets a `Call` with everything already typed and returns a value; it ne
 """
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -65,7 +65,7 @@ def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Strea
         check_token(request)
         result = await endpoint.handler(await _call(endpoint, request))
         if endpoint.streams:
-            events: AsyncIterator[msgspec.Struct] = result
+            events: AsyncGenerator[msgspec.Struct, None] = result
             return await stream(request, events)
         if endpoint.reply is None:
             return web.Response(status=endpoint.status)

@@ -1,6 +1,6 @@
 """Chats over HTTP. Whatever changes a chat is told to every window; an answer goes on when its follower leaves."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import msgspec
@@ -64,7 +64,7 @@ async def ask(call: Call[NewTurn, NoQuery]) -> Turn:
     return await call.answers.start(call.names["id"], call.body)
 
 
-async def follow(call: Call[None, FollowQuery]) -> AsyncIterator[AnswerEvent]:
+async def follow(call: Call[None, FollowQuery]) -> AsyncGenerator[AnswerEvent, None]:
     """GET /chats/{id}/answers/{message}."""
     return await call.answers.follow(call.names["id"], call.names["message"], call.query.offset)
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 import psutil
 
 from app import __version__
+from app.advisor.rules import choose
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import Event, ModelsChanged, SettingChanged
@@ -34,13 +35,15 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def status(call: Call[None, NoQuery]) -> Status:
     """GET /status."""
     identity, paths = call.services.identity, call.services.paths
+    # Also what was said before any client could listen: conversations that had to be set aside must not go unnoticed.
+    notices = [identity.notice, *(f"{notice.sentence} {notice.hint}" for notice in call.services.chats.notices)]
     return Status(
         version=__version__,
         api_version=API_VERSION,
         pid=os.getpid(),
         url=identity.url,
         started_at=identity.started_at,
-        notice=identity.notice,
+        notice=" ".join(filter(None, notices)),
         resident_bytes=psutil.Process().memory_info().rss,
         data_dir=str(paths.data),
         models_dir=str(paths.models),
@@ -65,8 +68,6 @@ async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
 
 async def choice(call: Call[None, NoQuery]) -> EngineChoice:
     """GET /choice."""
-    from app.advisor.rules import choose  # noqa: PLC0415 -- the rules and their tables are loaded when first asked for
-
     return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
 
 
@@ -87,12 +88,12 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     return services.settings.describe()
 
 
-async def events(call: Call[None, EventsQuery]) -> AsyncIterator[Event]:
+async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
     """GET /events."""
     return _subscribed(call)
 
 
-async def _subscribed(call: Call[None, EventsQuery]) -> AsyncIterator[Event]:
+async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
     with call.services.events.subscribe(logs=call.query.logs) as subscription:
         async for event in subscription:
             yield event

@@ -5,8 +5,8 @@ has gone without saying so.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 import msgspec
 from aiohttp import web
@@ -15,14 +15,15 @@ HEARTBEAT_S = 15.0
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def stream(request: web.Request, events: AsyncIterator[msgspec.Struct]) -> web.StreamResponse:
+async def stream(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
     """Send every event, named by its tag, until there are no more or the client has gone."""
     response = web.StreamResponse(headers=_HEADERS)
     await response.prepare(request)
-    with suppress(ConnectionError):  # the client has gone; nobody is left to tell
-        await response.write(b": listening\n\n")  # the head goes out with the first bytes
-        await _send(response, events)
-        await response.write_eof()
+    async with aclosing(events):
+        with suppress(ConnectionError):  # the client has gone; nobody is left to tell
+            await response.write(b": listening\n\n")  # the head goes out with the first bytes
+            await _send(response, events)
+            await response.write_eof()
     return response
 
 
@@ -31,7 +32,7 @@ def encoded(event: msgspec.Struct) -> bytes:
     return f"event: {event.__struct_config__.tag}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n"
 
 
-async def _send(response: web.StreamResponse, events: AsyncIterator[msgspec.Struct]) -> None:
+async def _send(response: web.StreamResponse, events: AsyncGenerator[msgspec.Struct, None]) -> None:
     coming = asyncio.ensure_future(anext(events, None))
     try:
         while True:

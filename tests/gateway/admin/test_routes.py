@@ -87,6 +87,13 @@ async def test_status_says_who_and_where(api: Api) -> None:
     assert isinstance(status["resident_bytes"], int)
 
 
+async def test_status_still_says_what_happened_before_anybody_listened(api: Api) -> None:
+    notice = Notice(level="bad", code="x", sentence="The file was damaged.", hint="It is kept.")
+    api.gateway.services.chats.notices = (notice,)
+    status = await api.call("GET", "/status", dict[str, object])
+    assert status["notice"] == "The file was damaged. It is kept."
+
+
 async def test_chats_are_listed_page_by_page(api: Api) -> None:
     made = [(await api.chat(title=f"chat {number}")).id for number in range(5)]
     first = await api.call("GET", "/chats?limit=3", list[ChatSummary])
