@@ -34,6 +34,11 @@ class Inspector:
             return None
         return _described(candidate, facts)
 
+    def is_as_it_was(self, path: Path) -> bool:
+        """Whether a file that was read is still the same one."""
+        known = self._known.get(path)
+        return known is not None and known[0] == _stamp(path)
+
     def keep_only(self, files: Iterable[Path]) -> None:
         """Forget files that are no longer there; parts of a split model go with their folder."""
         folders = {file.parent for file in files}

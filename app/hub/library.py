@@ -28,6 +28,8 @@ class Library:
         self._guide = guide
         self._inspector = Inspector()
         self._lock = threading.Lock()
+        self._known: dict[str, ModelInfo] = {}
+        self._known_folders: tuple[Path, ...] = ()
 
     def models(self) -> list[ModelInfo]:
         """Return all models, the Guide first, the rest by name."""
@@ -39,11 +41,14 @@ class Library:
 
         Raises NotFound (model_not_found) with the names that exist.
         """
-        models = self.models()
         wanted = naming.folded(name)
-        for model in models:
-            if naming.folded(model.name) == wanted:
-                return model
+        with self._lock:
+            known = self._known.get(wanted)
+            if known is not None and self._is_as_it_was(known):
+                return known
+            models = self._models()
+            if wanted in self._known:
+                return self._known[wanted]
         raise NotFound(
             f"There is no model called {name!r}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
@@ -69,6 +74,7 @@ class Library:
         if model.is_builtin:
             raise Conflict("The Guide is part of Roundhouse and cannot be forgotten.")
         with self._lock:
+            self._known = {}
             if not self._registry.remove(Path(model.path)):
                 raise Conflict(
                     f"{model.name} lies in a model folder and is found there again.",
@@ -77,13 +83,20 @@ class Library:
 
     def _models(self) -> list[ModelInfo]:
         registered = self._registry.files()
-        found = find_candidates(self._folders())
+        self._known_folders = tuple(self._folders())
+        found = find_candidates(self._known_folders)
         unique = _without_repeats([*(candidate_for(path) for path in registered), *found])
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide)])
         described = [self._inspector.describe(candidate) for candidate in unique]
         usable = sorted((model for model in described if model is not None), key=lambda model: model.path)
         named = naming.with_unique_names(usable, taken={GUIDE_NAME})
-        return [self._describe_guide(), *sorted(named, key=lambda model: model.name.casefold())]
+        models = [self._describe_guide(), *sorted(named, key=lambda model: model.name.casefold())]
+        self._known = {naming.folded(model.name): model for model in models}
+        return models
+
+    def _is_as_it_was(self, model: ModelInfo) -> bool:
+        """Whether a model needs no new look at the folders: every request asks for one by name."""
+        return self._known_folders == tuple(self._folders()) and self._inspector.is_as_it_was(Path(model.path))
 
     def _describe_guide(self) -> ModelInfo:
         model = self._inspector.describe(candidate_for(self._guide))

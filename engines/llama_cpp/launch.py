@@ -108,7 +108,7 @@ class LlamaCpp:
             processes=(worker,),
             base_url=f"http://{_bracketed(net.host)}:{net.port}",
             served_name=model.name,
-            readiness=Readiness(),
+            readiness=Readiness(interval_s=0.03),  # a small model is ready in 0.1 s; asking costs next to nothing
             # Windows has no SIGTERM that a process could tell from a kill; the worker ends with its standard input.
             stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
             context=options.context,

@@ -246,6 +246,26 @@ def test_looking_again_reads_only_what_changed(library: Library, models: Path) -
         assert read.call_count == 1
 
 
+def test_a_known_name_is_found_without_looking_through_the_folders(library: Library, models: Path) -> None:
+    file = put(models / "one.gguf")
+    library.models()
+    with patch("app.hub.library.find_candidates", side_effect=AssertionError("looked")):
+        assert library.find("ONE").path == str(file)
+        file.unlink()
+        with pytest.raises(AssertionError, match="looked"):
+            library.find("one")
+
+
+def test_a_folder_that_is_no_longer_wanted_takes_its_models_along(tmp_path: Path, models: Path, guide: Path) -> None:
+    folders = [models]
+    library = Library(lambda: folders, tmp_path / "models.json", guide)
+    put(models / "one.gguf")
+    assert library.find("one")
+    folders.clear()
+    with pytest.raises(NotFound):
+        library.find("one")
+
+
 def test_an_unreadable_registry_is_put_aside(tmp_path: Path, library: Library) -> None:
     registry = tmp_path / "state" / "models.json"
     registry.parent.mkdir()
