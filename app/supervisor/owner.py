@@ -9,7 +9,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import Bug
@@ -42,6 +42,13 @@ class Room(Protocol):
         """Somebody became idle, or busy."""
 
 
+class Answer(NamedTuple):
+    """What a caller hears: the run it holds, if it asked to, and how things stood at that moment."""
+
+    held: Run | None
+    status: EngineStatus
+
+
 class Owner:
     """One model's engine. Make it in the event loop."""
 
@@ -57,7 +64,7 @@ class Owner:
         self._facts = Facts()
         self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
         self._tickets = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Run | None]] = {}
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.status())))
         self._loop = asyncio.get_running_loop()
@@ -71,19 +78,19 @@ class Owner:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
         asked_s = self._loop.time()
         seen = await self._fingerprint(request)
-        run = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen))
-        if run is None:
+        said = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen))
+        if said.held is None:
             raise _broken(self.model)
-        return self._lease(run, asked_s)
+        return self._lease(said.held, said.status, asked_s)
 
-    def _lease(self, run: Run, asked_s: float) -> Lease:
+    def _lease(self, run: Run, status: EngineStatus, asked_s: float) -> Lease:
         facts = run.facts
         was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
         return Lease(
             base_url=facts.base_url,
             key=facts.key,
             served_name=facts.served_name,
-            status=self.status(),
+            status=status,
             load_s=0.0 if was_ready else self._loop.time() - asked_s,
             end=run.end,
             run=run.number,
@@ -92,13 +99,12 @@ class Owner:
     async def ensure_ready(self, request: LoadRequest) -> EngineStatus:
         """Wait until it is ready with exactly these options. Raises EngineFailed or Unavailable."""
         seen = await asyncio.to_thread(_fingerprint, request.source.path)
-        await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, explicit=True, fingerprint=seen))
-        return self.status()
+        said = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, explicit=True, fingerprint=seen))
+        return said.status
 
     async def stop(self, how: m.How) -> EngineStatus:
         """Wait until it is stopped, or has failed, or somebody called the stop off."""
-        await self._ask(lambda ticket: m.Stop(ticket=ticket, how=how))
-        return self.status()
+        return (await self._ask(lambda ticket: m.Stop(ticket=ticket, how=how))).status
 
     async def close(self) -> None:
         """Stop the engine for good, and end the task."""
@@ -113,11 +119,11 @@ class Owner:
             return ()
         return await asyncio.to_thread(_fingerprint, request.source.path)
 
-    async def _ask(self, message: Callable[[int], m.Message]) -> Run | None:
+    async def _ask(self, message: Callable[[int], m.Message]) -> Answer:
         if self._task.done():
             raise _broken(self.model)
         ticket = next(self._tickets)
-        answer: asyncio.Future[Run | None] = self._loop.create_future()
+        answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[ticket] = answer
         self.send(message(ticket))
         try:
@@ -126,11 +132,11 @@ class Owner:
             self._withdraw(ticket, answer)
             raise
 
-    def _withdraw(self, ticket: int, answer: "asyncio.Future[Run | None]") -> None:
+    def _withdraw(self, ticket: int, answer: "asyncio.Future[Answer]") -> None:
         self._waiting.pop(ticket, None)
         if not answer.done() or answer.cancelled():
             self.send(m.Leave(ticket=ticket))
-        elif answer.exception() is None and (run := answer.result()) is not None:
+        elif answer.exception() is None and (run := answer.result().held) is not None:
             self.send(m.Release(run=run.number))  # it was handed out while this caller was being cancelled
 
     async def _own(self) -> None:
@@ -205,9 +211,9 @@ class Owner:
             case _ if answer is None or not is_there:
                 pass
             case m.Granted():
-                answer.set_result(self._run)
+                answer.set_result(Answer(self._run, self.status()))
             case m.Told():
-                answer.set_result(None)
+                answer.set_result(Answer(None, self.status()))
             case m.Refused(failure=failure):
                 answer.set_exception(as_error(self._report(failure)))
             case m.TurnedAway(reason=reason):

@@ -1,0 +1,110 @@
+"""Engines that die, and what becomes of those who used them."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.core.engines import EngineState
+from app.core.errors import EngineFailed
+from app.supervisor import ending
+from app.supervisor.lease import Lease
+from app.supervisor.pool import Supervisor
+from app.supervisor.readiness import Endpoint, Reply
+from engines.api import FailureKind
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.unit.supervisor.conftest import Ask, Recorder
+
+S = EngineState
+HI = json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
+
+
+async def chat(lease: Lease) -> Reply:
+    endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name=lease.served_name)
+    return await endpoint.request("POST", "/v1/chat/completions", body=HI, timeout_s=20.0)
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        pytest.param(("kill", -9), marks=pytest.mark.skipif(sys.platform == "win32", reason="signals")),
+        pytest.param(("abort", -6), marks=pytest.mark.skipif(sys.platform == "win32", reason="signals")),
+        ("exit", 3),
+    ],
+    ids=lambda death: death[0],
+)
+async def test_a_lease_on_an_engine_that_dies_learns_why_and_the_engine_comes_back(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, death: tuple[str, int]
+) -> None:
+    how, code = death
+    adapter.behaviours["m"] = Behaviour(dies_after=2, dies_by=how)
+    async with supervisor.lease(ask()) as lease:
+        with pytest.raises((OSError, ValueError)):
+            await chat(lease)
+        verdict = await lease.verdict(timeout_s=10.0)
+    assert verdict is not None
+    assert str(verdict) == f"The fake engine ended with {code}."
+    backing_off = await recorder.until_state(S.BACKING_OFF)
+    assert backing_off.failure is not None
+    assert backing_off.failure.exit_code == code
+    assert (backing_off.restarts, backing_off.pid, backing_off.in_flight) == (1, None, 0)
+    assert backing_off.retry_at is not None
+    adapter.behaviours["m"] = Behaviour()
+    async with supervisor.lease(ask()) as again:
+        assert (await chat(again)).status == 200
+        assert await again.verdict(timeout_s=0.0) is None
+
+
+async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    status = await supervisor.ensure_ready(ask())
+    psutil.Process(status.pid).kill()
+    failed = await recorder.until_state(S.FAILED)
+    assert failed.failure is not None
+    assert failed.failure.code == FailureKind.KILLED
+    async with supervisor.lease(ask()) as lease:
+        assert lease.status.pid != status.pid
+    assert recorder.states()[-3:] == [S.STARTING, S.LOADING, S.READY]
+
+
+async def test_a_crash_loop_is_given_up(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = tmp_path / "starts"
+    adapter.behaviours["m"] = Behaviour(crashes=99, state_file=str(starts))
+    monkeypatch.setattr(ending, "back_off", lambda restarts, _now: None if len(restarts) >= 3 else 0.05)
+    failures = 0
+    async with asyncio.timeout(20.0):
+        while not (statuses := supervisor.statuses()) or statuses[0].state is not S.FAILED:
+            with contextlib.suppress(EngineFailed):
+                await supervisor.ensure_ready(ask()) if not failures else await lease_once(supervisor, ask)
+            failures += 1
+    assert len(starts.read_bytes()) == 4, "the first start and three more"
+    assert statuses[0].restarts == 3
+
+
+async def lease_once(supervisor: Supervisor, ask: Ask) -> None:
+    async with supervisor.lease(ask()):
+        pass
+
+
+async def test_an_engine_that_crashes_once_while_loading_is_there_for_the_next_who_asks(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    adapter.behaviours["m"] = Behaviour(crashes=1, state_file=str(tmp_path / "starts"))
+    with pytest.raises(EngineFailed):
+        await lease_once(supervisor, ask)
+    async with supervisor.lease(ask()) as lease:
+        assert lease.status.restarts == 1
+
+
+async def test_everybody_who_waits_hears_of_the_crash(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
+    adapter.behaviours["m"] = Behaviour(says=("model is corrupted or incomplete",), exit_code=1)
+    heard = await asyncio.gather(*(lease_once(supervisor, ask) for _ in range(10)), return_exceptions=True)
+    assert [getattr(error, "code", None) for error in heard] == [FailureKind.MODEL_CORRUPT] * 10

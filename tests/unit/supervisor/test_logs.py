@@ -1,0 +1,150 @@
+"""What engines write: whole lines, no secrets, a bounded ring, rotating files, and no floods for subscribers."""
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.events import LogLine
+from app.supervisor import logs
+from app.supervisor.logs import LINE_CHARACTERS, LINES_PER_SECOND, RING_LINES, EngineLog, Lines, Redactor, slug
+from app.supervisor.pool import Folders, Supervisor
+from app.supervisor.readiness import Endpoint
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.unit.supervisor.conftest import Ask, Recorder
+
+
+def cut(data: bytes, *at: int) -> list[str]:
+    lines = Lines()
+    edges = [0, *sorted(at), len(data)]
+    found = [line for start, end in itertools.pairwise(edges) for line in lines.feed(data[start:end])]
+    return found + lines.end()
+
+
+@given(
+    texts=st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), min_size=1)),
+    ends=st.sampled_from(["\n", "\r\n", "\r"]),
+    data=st.data(),
+)
+def test_lines_do_not_depend_on_how_they_were_written(texts: list[str], ends: str, data: st.DataObject) -> None:
+    raw = "".join(text + ends for text in texts).encode()
+    at = data.draw(st.lists(st.integers(0, len(raw)), max_size=8))
+    assert cut(raw, *at) == texts
+
+
+def test_an_emoji_written_in_two_halves_comes_out_whole() -> None:
+    raw = "ready 🚂\n".encode()
+    assert cut(raw, 8) == ["ready 🚂"]
+
+
+def test_bytes_that_are_no_text_do_not_stop_the_reading() -> None:
+    assert cut(b"a\xff\xfeb\n") == ["a��b"]
+
+
+def test_a_line_that_never_ends_is_cut_into_pieces() -> None:
+    pieces = cut(b"x" * (3 * LINE_CHARACTERS + 5), 1, LINE_CHARACTERS)
+    assert [len(piece) for piece in pieces] == [LINE_CHARACTERS] * 3 + [5]
+
+
+def test_secrets_are_taken_out_the_longest_first() -> None:
+    assert Redactor(["key", "key-of-mine", ""]).clean("a key-of-mine and a key") == "a *** and a ***"
+    assert Redactor([]).clean("nothing") == "nothing"
+
+
+@pytest.fixture
+def log(tmp_path: Path, recorder: Recorder) -> EngineLog:
+    return EngineLog("m", tmp_path / "logs", recorder.publish)
+
+
+def test_the_ring_forgets_the_oldest_lines(log: EngineLog) -> None:
+    log.add("out", [str(at) for at in range(RING_LINES + 10)], at=0.0)
+    assert [line.text for line in log.tail(2)] == [str(RING_LINES + 8), str(RING_LINES + 9)]
+    assert len(log.tail(10 * RING_LINES)) == RING_LINES
+    assert log.tail(0) == []
+
+
+def test_a_flood_is_told_in_part_and_says_so(log: EngineLog, recorder: Recorder) -> None:
+    log.add("err", [f"line {at}" for at in range(LINES_PER_SECOND + 50)], at=100.2)
+    assert len(recorder.lines()) == LINES_PER_SECOND
+    log.add("err", ["calm again"], at=101.0)
+    assert recorder.lines()[-2].startswith("[50 lines are not shown here; ")
+    assert recorder.lines()[-1] == "calm again"
+    assert log.tail(2)[0].text == f"line {LINES_PER_SECOND + 49}"
+
+
+def test_the_file_rotates_and_old_ones_go(log: EngineLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FILE_BYTES", 1000)
+    for at in range(100):
+        log.file([f"line {at:03d} {'x' * 90}"])
+    log.close()
+    files = sorted(path.name for path in log.path.parent.iterdir())
+    assert files == ["engine-m.log", "engine-m.log.1", "engine-m.log.2", "engine-m.log.3"]
+    assert "line 099" in log.path.read_text()
+    assert all(path.stat().st_size <= 1000 for path in log.path.parent.iterdir())
+
+
+def test_a_closed_log_opens_again_when_something_is_written(log: EngineLog) -> None:
+    log.file(["one"])
+    log.close()
+    log.close()
+    log.file(["two"])
+    log.close()
+    assert log.path.read_text() == "one\ntwo\n"
+
+
+def test_a_full_disk_stops_nobody(log: EngineLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.file(["one"])
+    assert log._file is not None
+
+    def no_space(_: str) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(log._file.stream, "write", no_space)
+    log.file(["two"])
+    monkeypatch.undo()
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("a/b", "a_b"), ("Model", "model"), ("x" * 80, "x" * 81), ("é", "è"), ("..", "__")]
+)
+def test_different_models_have_different_files(one: str, other: str) -> None:
+    assert slug(one) != slug(other)
+    assert not {"/", "\\", ":"} & set(slug(one))
+
+
+def test_a_plain_name_stays_as_it_is() -> None:
+    assert slug("qwen3-8b.q4_k_m") == "qwen3-8b.q4_k_m"
+
+
+async def test_a_key_that_an_engine_blurts_out_is_nowhere(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, folders: Folders
+) -> None:
+    adapter.behaviours["m"] = Behaviour(says_key=True)
+    async with supervisor.lease(ask()) as lease:
+        written = [path.read_text() for root in (folders.logs, folders.records) for path in root.iterdir()]
+        assert len(written) == 2
+        assert "api_key=***" in written[0]
+        everything = [*written, *recorder.lines(), *(line.text for line in supervisor.log("m"))]
+        assert not [text for text in everything if lease.key in text]
+        if sys.platform != "win32":
+            assert (folders.logs.stat().st_mode & 0o777) == 0o700
+
+
+async def test_a_flood_does_not_hold_up_the_engine(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder
+) -> None:
+    adapter.behaviours["m"] = Behaviour(flood=20_000)
+    async with supervisor.lease(ask()) as lease:
+        endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name="m")
+        assert (await endpoint.request("POST", "/v1/completions", body=b"{}", timeout_s=20.0)).status == 200
+    await supervisor.unload("m")
+    told = [event for event in recorder.events if isinstance(event, LogLine)]
+    assert len(supervisor.log("m", tail=5000)) == RING_LINES
+    assert supervisor.log("m", tail=1)[0].text == "flood 19999"
+    assert len(told) < 10_000
+    assert supervisor.log("never heard of") == []

@@ -1,0 +1,98 @@
+"""More models than there is room for."""
+
+import asyncio
+
+from app.core.engines import EngineState
+from app.supervisor.pool import Policy, Supervisor
+from tests.unit.supervisor.conftest import Ask, Recorder
+
+S = EngineState
+
+
+def loaded(supervisor: Supervisor) -> list[str]:
+    return [status.model for status in supervisor.statuses() if status.state is S.READY]
+
+
+async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor: Supervisor, ask: Ask) -> None:
+    supervisor.policy = Policy(max_loaded=2)
+    for model in ("a", "b"):
+        await supervisor.ensure_ready(ask(model))
+    async with supervisor.lease(ask("a")):
+        pass
+    await supervisor.ensure_ready(ask("c"))
+    assert loaded(supervisor) == ["a", "c"]
+
+
+async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    supervisor.policy = Policy(max_loaded=1)
+    async with supervisor.lease(ask("a")):
+        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        queued = await recorder.until_state(S.STARTING, "b")
+        assert (queued.stage, queued.pid) == ("Waiting for another model to make room", None)
+        assert loaded(supervisor) == ["a"]
+    assert (await waiting).state is S.READY
+    assert loaded(supervisor) == ["b"]
+
+
+async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    supervisor.policy = Policy(max_loaded=1)
+    async with supervisor.lease(ask("a")):
+        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        await recorder.until_state(S.STARTING, "b")
+        waiting.cancel()
+        await recorder.until_state(S.STOPPED, "b")
+    assert loaded(supervisor) == ["a"]
+
+
+async def test_a_model_in_constant_use_gives_way_in_the_end_and_loses_no_request(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    supervisor.policy = Policy(max_loaded=1, patience_s=0.2)
+    async with supervisor.lease(ask("a")) as lease:
+        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        await recorder.until_state(S.DRAINING, "a")
+        more = asyncio.create_task(hold_once(supervisor, ask, "a"))
+        await asyncio.sleep(0)
+        assert not lease.end.done()
+    assert (await waiting).state is S.READY
+    await more
+    assert loaded(supervisor) == ["a"]
+
+
+async def hold_once(supervisor: Supervisor, ask: Ask, model: str) -> None:
+    async with supervisor.lease(ask(model)):
+        pass
+
+
+async def test_a_lowered_limit_takes_effect_at_once(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    for model in ("a", "b"):
+        await supervisor.ensure_ready(ask(model))
+    supervisor.policy = Policy(max_loaded=1)
+    await recorder.until_state(S.STOPPED, "a")
+    assert loaded(supervisor) == ["b"]
+
+
+async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) -> None:
+    supervisor.policy = Policy(max_loaded=1)
+    results = await asyncio.gather(
+        supervisor.ensure_ready(ask("a", slots=0)), supervisor.ensure_ready(ask("b")), return_exceptions=True
+    )
+    assert isinstance(results[0], Exception)
+    assert loaded(supervisor) == ["b"]
+
+
+async def test_sixteen_models_take_turns_in_two_places(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    supervisor.policy = Policy(max_loaded=2)
+    await asyncio.gather(*(hold_once(supervisor, ask, f"m{at}") for at in range(16)))
+    present: set[str] = set()
+    most = 0
+    for event in recorder.events:
+        status = getattr(event, "status", None)
+        if status is None:
+            continue
+        present -= {status.model}
+        present |= {status.model} if status.pid else set()
+        most = max(most, len(present))
+    assert most == 2

@@ -1,0 +1,200 @@
+"""Going down: politely, impatiently, and against resistance."""
+
+import asyncio
+import json
+import sys
+
+import msgspec
+import psutil
+import pytest
+
+from app.core.engines import EngineState
+from app.core.errors import EngineFailed, Unavailable
+from app.supervisor import ending
+from app.supervisor.pool import Policy, Supervisor
+from app.supervisor.readiness import Endpoint
+from engines.api import FailureKind, SoftStop, Stop
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.unit.supervisor.conftest import Ask, Recorder, launched_here
+
+S = EngineState
+posix = pytest.mark.skipif(sys.platform == "win32", reason="process groups and signals")
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(Stop(how=SoftStop.SIGTERM), marks=posix),
+        pytest.param(Stop(how=SoftStop.SIGINT), marks=posix),
+        Stop(how=SoftStop.STDIN_EOF),
+        Stop(how=SoftStop.HTTP, path="/shutdown"),
+    ],
+    ids=lambda stop: stop.how.value,
+)
+async def test_every_way_to_ask_an_engine_to_end(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, stop: Stop
+) -> None:
+    adapter.stop = msgspec.structs.replace(stop, grace_s=60.0)
+    adapter.has_lifeline = stop.how is SoftStop.STDIN_EOF
+    await supervisor.ensure_ready(ask())
+    status = await supervisor.unload("m")
+    assert (status.state, status.pid, status.failure) == (S.STOPPED, None, None)
+    assert recorder.states() == [S.STARTING, S.LOADING, S.READY, S.STOPPING, S.STOPPED]
+    assert supervisor.statuses() == []
+
+
+async def test_an_engine_that_refuses_to_end_is_killed(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
+    adapter.stop = Stop(grace_s=0.3)
+    adapter.behaviours["m"] = Behaviour(refuses_to_end=True)
+    status = await supervisor.ensure_ready(ask())
+    assert (await supervisor.unload("m")).state is S.STOPPED
+    assert not psutil.pid_exists(status.pid or 0)
+
+
+@posix
+async def test_what_an_engine_started_dies_with_it(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
+    adapter.behaviours["m"] = Behaviour(child=True)
+    await supervisor.ensure_ready(ask())
+    assert len(launched_here()) == 2
+    await supervisor.unload("m")
+    assert launched_here() == []
+
+
+async def test_unloading_waits_for_leases(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    async with supervisor.lease(ask()):
+        unloading = asyncio.create_task(supervisor.unload("m"))
+        status = await recorder.until_state(S.DRAINING)
+        assert status.in_flight == 1
+        assert not unloading.done()
+    assert (await unloading).state is S.STOPPED
+
+
+async def test_unloading_by_force_does_not(supervisor: Supervisor, ask: Ask) -> None:
+    async with supervisor.lease(ask()) as lease:
+        assert (await supervisor.unload("m", force=True)).state is S.STOPPED
+        assert await lease.verdict(timeout_s=0.0) is None, "somebody wanted it"
+
+
+async def test_draining_ends_after_a_while(supervisor: Supervisor, ask: Ask) -> None:
+    supervisor.policy = Policy(drain_s=0.1)
+    async with supervisor.lease(ask()):
+        assert (await supervisor.unload("m")).state is S.STOPPED
+
+
+async def test_an_explicit_load_calls_the_unloading_off(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    async with supervisor.lease(ask()) as lease:
+        unloading = asyncio.create_task(supervisor.unload("m"))
+        await recorder.until_state(S.DRAINING)
+        assert (await supervisor.ensure_ready(ask())).pid == lease.status.pid
+    assert (await unloading).state is S.READY
+
+
+async def test_who_asks_while_it_stops_gets_the_next_one(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    async with supervisor.lease(ask()) as lease:
+        first = lease.status.pid
+        unloading = asyncio.create_task(supervisor.unload("m"))
+        await recorder.until_state(S.DRAINING)
+        asking = asyncio.create_task(hold_once(supervisor, ask))
+        await asyncio.sleep(0)
+    assert await asking != first
+    await unloading
+
+
+async def hold_once(supervisor: Supervisor, ask: Ask) -> int | None:
+    async with supervisor.lease(ask()) as lease:
+        return lease.status.pid
+
+
+async def test_unloading_while_loading(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder
+) -> None:
+    adapter.behaviours["m"] = Behaviour(load_s=60.0)
+    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    await recorder.until_state(S.LOADING)
+    assert (await supervisor.unload("m")).state is S.STOPPED
+    with pytest.raises(Unavailable) as caught:
+        await loading
+    assert caught.value.code == "unloaded"
+
+
+async def test_unloading_before_there_is_a_process(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    await recorder.until_state(S.STARTING)
+    assert (await supervisor.unload("m", force=True)).state is S.STOPPED
+    with pytest.raises(Unavailable):
+        await loading
+
+
+async def test_unloading_what_is_not_loaded_is_no_error(supervisor: Supervisor, ask: Ask) -> None:
+    assert (await supervisor.unload("never heard of")).state is S.STOPPED
+    await supervisor.ensure_ready(ask())
+    await supervisor.unload("m")
+    assert (await supervisor.unload("m")).state is S.STOPPED
+
+
+async def test_unloading_forgets_a_failure(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
+    adapter.behaviours["m"] = Behaviour(says=("out of memory",), exit_code=1)
+    with pytest.raises(EngineFailed):
+        await supervisor.ensure_ready(ask())
+    assert supervisor.statuses()[0].state is S.FAILED
+    assert (await supervisor.unload("m")).failure is None
+    assert supervisor.statuses() == []
+
+
+async def test_an_unused_engine_is_unloaded_and_one_that_works_is_not(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    supervisor.policy = Policy(idle_s=0.3)
+    async with supervisor.lease(ask()):
+        await asyncio.sleep(0.6)
+        assert supervisor.statuses()[0].state is S.READY
+    await recorder.until_state(S.STOPPED)
+
+
+async def test_an_engine_that_survives_being_killed_is_given_up_and_remembered(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter.stop = Stop(grace_s=0.1)
+    adapter.behaviours["m"] = Behaviour(refuses_to_end=True)
+    monkeypatch.setattr(ending, "KILL_S", 0.1)
+    await supervisor.ensure_ready(ask())
+    (process,) = launched_here()
+    run = supervisor._owners["m"]._run
+    assert run is not None
+    with monkeypatch.context() as immortal:
+        immortal.setattr(run, "kill", lambda: None)  # as if it hung in the kernel
+        assert (await supervisor.unload("m")).state is S.STOPPED
+    assert len(list(supervisor._means.folders.records.glob("*.json"))) == 1
+    process.kill()
+    process.wait(10.0)
+    supervisor._means.records._own.clear()
+    assert supervisor._means.records.reap() == [], "it is gone by itself"
+    for left in supervisor._means.folders.scratch.iterdir():
+        left.rmdir()
+
+
+async def test_a_client_that_goes_away_cancels_the_fake_engines_work(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter
+) -> None:
+    adapter.behaviours["m"] = Behaviour(never_answers=True)
+    async with supervisor.lease(ask()) as lease:
+        endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name="m")
+        with pytest.raises(TimeoutError):
+            await endpoint.request("POST", "/v1/completions", body=b"{}", timeout_s=0.2)
+        stats = json.loads((await endpoint.request("GET", "/fake/stats")).body)
+        assert (stats["begun"], stats["finished"], stats["cancelled"]) == (1, 0, 1)
+
+
+async def test_a_stall_while_stopping_is_a_stop(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder
+) -> None:
+    supervisor.policy = Policy(stall_s=0.4)
+    adapter.stop = Stop(grace_s=1.0)
+    adapter.behaviours["m"] = Behaviour(is_silent=True, refuses_to_end=True)
+    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    await recorder.until_state(S.LOADING)
+    assert (await supervisor.unload("m")).state is S.STOPPED
+    with pytest.raises(Unavailable):
+        await loading
+    assert FailureKind.STALLED not in {status.failure and status.failure.code for status in recorder.statuses()}
