@@ -1,8 +1,5 @@
 """The service itself: serve, up, down, status."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -13,7 +10,7 @@ from app.cli.output import json_option, show, talk
 from app.client.discovery import running_gateway
 from app.client.http import Client
 from app.config.paths import default_paths
-from app.config.programs import child_environment, command
+from app.config.programs import become
 from app.core import words
 from app.core.api import Status
 from app.core.errors import Unavailable
@@ -29,11 +26,7 @@ _DOWN_WITHIN_S = 45.0
 def serve(host: str | None, port: int | None) -> None:
     """Serve the endpoint in this terminal until Ctrl-C."""
     extra = {"ROUNDHOUSE_GATEWAY_HOST": host, "ROUNDHOUSE_GATEWAY_PORT": None if port is None else str(port)}
-    environment = child_environment({name: value for name, value in extra.items() if value is not None})
-    argv = command("app.gateway")
-    if sys.platform == "win32":  # exec starts a new process there and returns the prompt
-        sys.exit(subprocess.call(argv, env=environment))
-    os.execve(argv[0], argv, environment)  # noqa: S606 -- our own program, argv as a list
+    become("app.gateway", extra={name: value for name, value in extra.items() if value is not None})
 
 
 @click.command()

@@ -4,8 +4,6 @@ Headless, it shows the machine and the engine chosen, loads the Guide, streams a
 serving until Ctrl-C. When its output is not a terminal it stops cleanly after the answer.
 """
 
-import os
-import subprocess
 import sys
 import threading
 
@@ -19,7 +17,7 @@ from app.client.discovery import ensure_gateway, running_gateway
 from app.client.endpoint import Answer, Said
 from app.client.http import Client
 from app.config.paths import default_paths
-from app.config.programs import child_environment, command
+from app.config.programs import become, child_environment
 from app.core.api import GUIDE, Status
 from app.core.engines import EngineChoice
 from app.core.errors import RoundhouseError
@@ -37,9 +35,9 @@ def has_display() -> bool:
 
 
 def start() -> int:
-    """Open the window, or do its job in the terminal. Returns the exit code."""
+    """Become the window, or do its job in the terminal and return the exit code."""
     if has_display():
-        return subprocess.call(command("app.gui"), env=child_environment())
+        become("app.gui")
     talk("There is no display, so Roundhouse runs in this terminal. `roundhouse --help` lists its commands.\n")
     try:
         return _headless()
@@ -56,7 +54,7 @@ def _headless() -> int:
     client = Client(ensure_gateway(paths), timeout_s=30.0)
     try:
         _demonstrate(client)
-        if os.isatty(sys.stdout.fileno()):
+        if sys.stdout.isatty():
             _serve_until_interrupted(client)
     finally:
         if not was_running:

@@ -4,8 +4,10 @@ Every place that starts a child of ours asks here, so that freezing changes one 
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
+from typing import NoReturn
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -16,3 +18,14 @@ def command(module: str, *arguments: str) -> list[str]:
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment for a child of ours, with `extra` on top."""
     return {**os.environ, **(extra or {})}
+
+
+def become(module: str, *, extra: Mapping[str, str] | None = None) -> NoReturn:
+    """Turn this process into another program of ours; the caller's terminal sees its exit code.
+
+    On Windows, where exec would hand the prompt back at once, wait for it as a child instead.
+    """
+    argv, environment = command(module), child_environment(extra)
+    if sys.platform == "win32":
+        sys.exit(subprocess.call(argv, env=environment))
+    os.execve(argv[0], argv, environment)  # noqa: S606 -- our own program, argv as a list
