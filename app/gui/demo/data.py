@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from app.config.store import Settings
 from app.core.api import Status
 from app.core.engines import EngineChoice, EngineInfo, EngineState, EngineStatus, FailureReport, Reason
@@ -11,7 +13,7 @@ from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, OperatingSystem, ProbeReport
 from app.core.models import ModelInfo
-from app.core.settings import SettingInfo
+from app.core.settings import SettingInfo, SettingValue
 
 T = TypeVar("T")
 GIB = 1024**3
@@ -253,6 +255,11 @@ ENGINES = [
 def settings() -> list[SettingInfo]:
     """Return the real table with its defaults: no file, no environment."""
     return Settings(Path(), environ={}).describe()
+
+
+def changed(info: SettingInfo, value: SettingValue, source: str = "file") -> SettingInfo:
+    """Return a setting with another value."""
+    return msgspec.structs.replace(info, value=value, source=source)
 
 
 def replies(

@@ -40,6 +40,8 @@ class Shell(QObject):
     """The gateway is gone; carries an `ErrorBody` to show."""
     chat_asked = Signal(str)
     """Start a new chat with the model of this name; empty means the usual model."""
+    files_dropped = Signal(list)
+    """Model files (`Path`) that were dropped on the window; the models page lists them."""
     page_shown = Signal(str)
     """The page that is shown now."""
 

@@ -3,8 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtCore import QByteArray, QEvent, QMimeData, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from app.core.api import Status
@@ -65,6 +74,7 @@ class Window(QMainWindow):
         self._alt_alone = False
         self.setWindowTitle("Roundhouse")
         self.setMinimumSize(*MINIMUM_WINDOW)
+        self.setAcceptDrops(True)
         self.shell = WindowShell(self)
         self.running = Running(api, self.shell)
         self.library = Library(api, self.shell)
@@ -143,6 +153,19 @@ class Window(QMainWindow):
         self._alt_alone = False
         super().changeEvent(event)
 
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 -- Qt's name
+        """Welcome model files."""
+        if model_files(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 -- Qt's name
+        """List the model files that were dropped."""
+        files = model_files(event.mimeData())
+        if files:
+            event.acceptProposedAction()
+            self.show_page(Page.MODELS)
+            self.shell.files_dropped.emit(files)
+
     def _lay_out(self) -> QWidget:
         middle = QWidget()
         line = Line(self.theme, middle, gap=0)
@@ -214,3 +237,9 @@ class Window(QMainWindow):
             self.resize(*_FIRST_SIZE)
         is_known = self._memory.page in set(Page)
         self.show_page(Page(self._memory.page) if is_known else Page.CHAT)
+
+
+def model_files(dragged: QMimeData) -> list[Path]:
+    """Return the model files among what is dragged."""
+    paths = [Path(url.toLocalFile()) for url in dragged.urls() if url.isLocalFile()]
+    return [path for path in paths if path.suffix.lower() == ".gguf"]

@@ -24,7 +24,7 @@ LIGHT: Palette = {
     "accent-soft": "#FBEADF",
     "on-accent": "#FFFFFF",
     "ok": "#2E7D4F",
-    "ok-soft": "#E3F1E8",
+    "ok-soft": "#EEF7F1",
     "warn": "#8F5A00",
     "warn-soft": "#FAEFD9",
     "bad": "#B3261E",

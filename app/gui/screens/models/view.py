@@ -48,6 +48,7 @@ class ModelsScreen(Page):
         self.model.changed.connect(self._show)
         self.model.said.connect(shell.toast)
         self.model.failed.connect(self._say)
+        shell.files_dropped.connect(self._add_dropped)
         self._show()
 
     def _show(self) -> None:
@@ -73,6 +74,10 @@ class ModelsScreen(Page):
 
     def _say(self, error: ErrorBody) -> None:
         self._trouble.say(error, "Dismiss", self._trouble.hide)
+
+    def _add_dropped(self, files: list[Path]) -> None:
+        for file in files:
+            self.model.register(file)
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Add a model file", "", "Models (*.gguf)")

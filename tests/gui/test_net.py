@@ -1,0 +1,371 @@
+"""Events out of broken packets, typed calls against a real socket, and the link that never waits."""
+
+import itertools
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event as Flag
+from threading import Thread
+from types import NoneType
+from typing import cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QTimer
+from pytestqt.qtbot import QtBot
+
+from app.core.api import PortFile, Status
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged, Event, LogLine, Notice
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.net.api import GatewayApi
+from app.gui.net.link import Finder, GatewayLink, LinkState
+from app.gui.net.sse import SseParser
+
+STREAM = (
+    'event: engine\r\ndata: {"type":"engine","name":"é"}\r\n\r\n'
+    ": keep-alive\n\n"
+    "data: one\ndata: two\nid: 7\n\n"
+    "data:last\n\n"
+).encode()
+EXPECTED = ['{"type":"engine","name":"é"}'.encode(), b"one\ntwo", b"last"]
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=20))
+def test_packets_may_break_anywhere(cuts: list[int]) -> None:
+    parser = SseParser()
+    places = [0, *sorted(cuts), len(STREAM)]
+    found = [event for start, end in itertools.pairwise(places) for event in parser.feed(STREAM[start:end])]
+    assert found == EXPECTED
+
+
+def test_an_unfinished_event_is_held_back() -> None:
+    parser = SseParser()
+    assert parser.feed(b"data: half\n") == []
+    assert parser.feed(b"\n") == [b"half"]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A tiny gateway: three routes, one stream that pauses in the middle of a character."""
+
+    protocol_version = "HTTP/1.1"
+    seen: list[tuple[str, str, str, bytes]]
+    may_end: Flag
+    url: str
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.seen.append((self.command, self.path, self.headers["Authorization"], body))
+        if self.path.endswith("/status"):
+            self._send(200, msgspec.json.encode(data.STATUS))
+        elif self.path.endswith("/events"):
+            self._stream()
+        elif self.path.endswith("/shutdown"):
+            self._send(202, b"")
+        elif self.path.endswith("/nonsense"):
+            self._send(200, b'{"pid": "not a number"}')
+        else:
+            error = ErrorBody(code="not_found", sentence="There is no such model.", hint="Look again.")
+            self._send(404, msgspec.json.encode(error))
+
+    do_GET = do_POST = do_DELETE = do_PATCH = _answer  # noqa: N815 -- the names http.server calls
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        line = LogLine(model="é", stream="err", text="ok", at=1.0)
+        payload = b"data: " + msgspec.json.encode(line) + b"\n\n" + b'data: {"type":"from the future"}\n\n'
+        cut = payload.index("é".encode()) + 1
+        self.wfile.write(payload[:cut])
+        self.wfile.flush()
+        self.wfile.write(payload[cut:])
+        self.wfile.flush()
+        self.may_end.wait(10)
+        self.close_connection = True
+
+
+@pytest.fixture
+def server() -> Iterator[type[Handler]]:
+    handler = cast("type[Handler]", type("Served", (Handler,), {"seen": [], "may_end": Flag()}))
+    served = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    handler.url = f"http://127.0.0.1:{served.server_address[1]}"
+    thread = Thread(target=served.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield handler
+    handler.may_end.set()
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def gateway(server: type[Handler], qtbot: QtBot) -> GatewayApi:
+    api = GatewayApi()
+    api.gateway = PortFile(pid=1, created_at=0.0, url=server.url, token="secret", version="0")
+    return api
+
+
+def test_a_reply_is_decoded_to_its_type(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
+    found: list[Status] = []
+    gateway.get("/status", Status, found.append)
+    assert found == [], "never before the call returns"
+    qtbot.waitUntil(lambda: bool(found))
+    assert found == [data.STATUS]
+    assert server.seen == [("GET", "/roundhouse/v1/status", "Bearer secret", b"")]
+
+
+def test_an_error_reply_is_the_gateways_error(gateway: GatewayApi, qtbot: QtBot) -> None:
+    errors: list[ErrorBody] = []
+    gateway.delete("/models/x", lambda: None, errors.append)
+    qtbot.waitUntil(lambda: bool(errors))
+    assert errors[0] == ErrorBody(code="not_found", sentence="There is no such model.", hint="Look again.")
+
+
+def test_a_reply_of_the_wrong_shape_is_an_error(gateway: GatewayApi, qtbot: QtBot) -> None:
+    errors: list[ErrorBody] = []
+    gateway.get("/nonsense", Status, lambda _status: None, errors.append)
+    qtbot.waitUntil(lambda: bool(errors))
+    assert errors[0].code == "internal"
+    assert "pid" in errors[0].detail
+
+
+def test_an_empty_reply_is_none(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
+    answers: list[object] = []
+    gateway.post("/shutdown", {"now": True}, kind=NoneType, then=answers.append)
+    qtbot.waitUntil(lambda: bool(answers))
+    assert answers == [None]
+    assert server.seen[0][3] == b'{"now":true}'
+
+
+def test_nobody_there_is_said(qtbot: QtBot) -> None:
+    errors: list[ErrorBody] = []
+    api = GatewayApi()
+    api.get("/status", Status, lambda _status: None, errors.append)
+    qtbot.waitUntil(lambda: bool(errors))
+    assert errors[0].code == "gateway_gone"
+
+
+def test_a_cancelled_call_says_nothing(gateway: GatewayApi, qtbot: QtBot) -> None:
+    said: list[object] = []
+    call = gateway.get("/status", Status, said.append, said.append)
+    call.cancel()
+    call.cancel()
+    other: list[Status] = []
+    gateway.get("/status", Status, other.append)
+    qtbot.waitUntil(lambda: bool(other))
+    assert said == []
+
+
+def test_a_stream_gives_events_and_then_its_end(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
+    events: list[object] = []
+    ends: list[ErrorBody | None] = []
+    gateway.stream("/events", Event, events.append, ends.append)
+    qtbot.waitUntil(lambda: bool(events))
+    assert events == [LogLine(model="é", stream="err", text="ok", at=1.0)]
+    assert ends == []
+    server.may_end.set()
+    qtbot.waitUntil(lambda: bool(ends))
+    assert ends == [None]
+
+
+def test_a_stream_that_is_refused_ends_with_the_reason(gateway: GatewayApi, qtbot: QtBot) -> None:
+    ends: list[ErrorBody | None] = []
+    gateway.stream("/nothing", Event, lambda _event: None, ends.append)
+    qtbot.waitUntil(lambda: bool(ends))
+    assert ends[0] is not None
+    assert ends[0].code == "not_found"
+
+
+class Child:
+    """A gateway process that may be told to have ended."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+class World:
+    """A port file, processes that were started, and a link between them and the demo gateway."""
+
+    def __init__(self) -> None:
+        self.port_file: PortFile | None = None
+        self.children: list[Child] = []
+        self.api = DemoApi({"GET /status": lambda _body: self.status()})
+        self.link = GatewayLink(self.api, Finder(self.read, self.spawn, lambda: "last words"))
+        self.connected: list[Status] = []
+        self.lost: list[ErrorBody] = []
+        self.link.connected.connect(self.connected.append)
+        self.link.lost.connect(self.lost.append)
+
+    def read(self) -> PortFile | None:
+        return self.port_file
+
+    def spawn(self) -> Child:
+        self.children.append(Child())
+        return self.children[-1]
+
+    def status(self) -> Status | ErrorBody:
+        pid = self.port_file.pid if self.port_file else 0
+        return msgspec.structs.replace(data.STATUS, pid=pid) if self.port_file else data.OFFLINE
+
+    def serve(self, pid: int = 1) -> None:
+        self.port_file = PortFile(pid=pid, created_at=0.0, url="http://127.0.0.1:1", token="", version="0")
+
+    def look(self) -> None:
+        self.link._look()
+        self.api.flush()
+
+    def stream_ends(self) -> None:
+        self.api.streams["/events"][1](None)
+        self.api.flush()
+
+
+@pytest.fixture
+def world(qtbot: QtBot) -> Iterator[World]:
+    world = World()
+    yield world
+    world.link.close()
+
+
+def test_a_running_gateway_is_used_and_not_started(world: World) -> None:
+    world.serve()
+    world.link.open()
+    world.api.flush()
+    assert world.link.state is LinkState.LINKED
+    assert world.children == []
+    assert not world.link.started_here
+
+
+def test_a_gateway_is_started_once_and_awaited(world: World) -> None:
+    world.link.open()
+    world.look()
+    world.look()
+    assert world.link.state is LinkState.STARTING
+    assert len(world.children) == 1
+    world.serve()
+    world.look()
+    assert world.connected
+    assert world.link.started_here
+
+
+def test_another_process_behind_the_port_is_not_taken_for_ours(world: World) -> None:
+    world.serve(pid=5)
+    world.api.replies["GET /status"] = data.STATUS
+    world.link.open()
+    world.api.flush()
+    assert world.connected == []
+    assert len(world.children) == 1
+
+
+def test_a_gateway_that_ends_while_starting_is_said_with_its_last_words(world: World) -> None:
+    world.link.open()
+    world.children[0].code = 1
+    world.look()
+    assert world.link.state is LinkState.LOST
+    assert world.lost[0].detail == "last words"
+
+
+def test_a_lost_gateway_that_comes_back_is_found(world: World) -> None:
+    world.link.open()
+    world.children[0].code = 1
+    world.look()
+    world.serve()
+    world.look()
+    assert world.link.state is LinkState.LINKED
+
+
+def test_a_gateway_that_dies_is_started_again_but_not_for_ever(world: World) -> None:
+    world.serve()
+    world.link.open()
+    world.api.flush()
+    dead = data.OFFLINE
+    for _ in range(3):
+        world.api.replies["GET /status"] = dead
+        world.stream_ends()
+        world.api.replies["GET /status"] = lambda _body: world.status()
+        world.look()
+    assert len(world.children) == 3
+    world.api.replies["GET /status"] = dead
+    world.stream_ends()
+    assert world.link.state is LinkState.LOST
+    assert len(world.children) == 3
+
+
+def test_a_gateway_that_was_stopped_on_purpose_stays_stopped(world: World) -> None:
+    world.serve()
+    world.link.open()
+    world.api.flush()
+    world.port_file = None
+    world.stream_ends()
+    assert world.lost[0].code == "gateway_stopped"
+    world.look()
+    assert world.children == []
+    world.link.start()
+    assert len(world.children) == 1
+
+
+def test_a_restart_waits_for_the_old_gateway_to_be_gone(world: World) -> None:
+    world.api.replies["POST /shutdown"] = None
+    world.serve(pid=1)
+    world.link.open()
+    world.api.flush()
+    world.link.restart()
+    world.look()
+    assert world.children == []
+    assert world.api.asked("POST", "/shutdown") == [None]
+    world.port_file = None
+    world.look()
+    assert len(world.children) == 1
+    world.serve(pid=2)
+    world.look()
+    assert world.link.state is LinkState.LINKED
+
+
+def test_a_program_that_cannot_be_started_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Child:
+        raise PermissionError("not executable")
+
+    link = GatewayLink(world.api, Finder(lambda: None, refuse, lambda: ""))
+    lost: list[ErrorBody] = []
+    link.lost.connect(lost.append)
+    link.open()
+    assert lost[0].detail == "not executable"
+    link.close()
+
+
+def test_events_are_handed_on(world: World) -> None:
+    world.serve()
+    world.link.open()
+    world.api.flush()
+    heard: list[object] = []
+    world.link.happened.connect(heard.append)
+    event = EngineChanged(status=EngineStatus(model="m", engine="e", state=EngineState.READY))
+    world.api.tell("/events", event)
+    world.api.tell("/events", Notice(level="info", code="c", sentence="s"))
+    assert heard == [event, Notice(level="info", code="c", sentence="s")]
+
+
+def test_looking_never_blocks(world: World, qtbot: QtBot) -> None:
+    ticks: list[int] = []
+    timer = QTimer(interval=5)
+    timer.timeout.connect(lambda: ticks.append(1))
+    timer.start()
+    world.link.open()
+    qtbot.waitUntil(lambda: len(ticks) > 3)
+    assert world.link.state is LinkState.STARTING

@@ -1,0 +1,405 @@
+"""State of the pages, without a window: what they ask, what they show, and the way back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChanged
+from app.core.machine import Confidence, Fact
+from app.core.models import LoadModel, RegisterModel
+from app.core.settings import SettingInfo
+from app.gui import phrases
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.machine.model import MachineModel, fact_rows, pools, said, source
+from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
+from app.gui.screens.server.log import LogModel
+from app.gui.screens.server.model import Dialect, ServerModel
+from app.gui.screens.settings.model import SettingsModel, Unfit, meaning
+from app.gui.shell.contract import Shell
+
+Undo = Callable[[], object]
+REFUSED = ErrorBody(code="conflict", sentence="Not now.", hint="Later.")
+
+
+def engine(state: EngineState, **more: object) -> EngineStatus:
+    return msgspec.structs.replace(data.READY, state=state, **more)
+
+
+def row(state: EngineState | None, **model: object) -> ModelRow:
+    status = engine(state) if state else None
+    return ModelRow(msgspec.structs.replace(data.MODELS[1], **model), status)
+
+
+@pytest.mark.parametrize(
+    ("shown", "buttons"),
+    [
+        (row(None), ("chat", "load")),
+        (row(None, chats=False), ("load",)),
+        (row(EngineState.READY), ("chat", "unload")),
+        (row(EngineState.LOADING), ("chat", "unload")),
+        (row(EngineState.FAILED), ("again",)),
+        (row(None, problem="It is cut off."), ()),
+    ],
+)
+def test_what_can_be_done_with_a_model(shown: ModelRow, buttons: tuple[str, ...]) -> None:
+    assert buttons_of(shown) == buttons
+
+
+def test_models_are_read_once_connected_and_joined_with_what_runs(api: DemoApi, shell: Shell) -> None:
+    model = ModelsModel(api, shell)
+    assert not model.library.is_known
+    api.flush()
+    rows = {row.model.name: row for row in model.rows()}
+    assert rows["qwen3-8b-q4_k_m"].is_loaded
+    assert rows["gpt-oss-20b-mxfp4"].is_busy
+    assert model.rows()[-1].model.problem, "what cannot be used comes last"
+
+
+def test_nothing_is_asked_before_there_is_a_gateway(api: DemoApi, shell: Shell) -> None:
+    shell.is_connected = False
+    ModelsModel(api, shell)
+    assert api.calls == []
+    shell.connected.emit()
+    assert ("GET", "/models", None) in api.calls
+
+
+def test_models_are_read_again_when_the_list_changed(api: DemoApi, shell: Shell) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    api.replies["GET /models"] = [*data.MODELS, data.LONG_MODEL]
+    shell.receive(ModelsChanged())
+    api.flush()
+    assert data.LONG_MODEL.name in {row.model.name for row in model.rows()}
+
+
+def test_a_search_needs_every_word(api: DemoApi, shell: Shell) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    model.look_for("q4 qwen")
+    assert [row.model.title for row in model.rows()] == ["Qwen3 8B"]
+    model.look_for("qwen zebra")
+    assert model.rows() == []
+
+
+def test_unloading_can_be_undone(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    with qtbot.waitSignal(model.said) as said_signal:
+        model.unload("qwen3-8b-q4_k_m")
+        api.flush()
+    undo: Undo = said_signal.args[1]
+    undo()
+    assert api.asked("POST", "/load") == [LoadModel(model="qwen3-8b-q4_k_m", wait=False)]
+
+
+def test_a_file_is_listed_where_it_lies_and_taken_off_by_undo(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    api.replies |= {"POST /models": data.LONG_MODEL}
+    model = ModelsModel(api, shell)
+    api.flush()
+    with qtbot.waitSignal(model.said) as said_signal:
+        model.register(Path("long.gguf"))
+        api.flush()
+    assert api.asked("POST", "/models") == [RegisterModel(path="long.gguf")]
+    said_signal.args[1]()
+    deleted = [path for method, path, _ in api.calls if method == "DELETE"]
+    assert deleted == ["/models/" + data.LONG_MODEL.name.replace("/", "%2F")]
+
+
+def test_forgetting_is_undone_by_listing_the_file_again(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    api.replies["DELETE /models/qwen3-8b-q4_k_m"] = None
+    model = ModelsModel(api, shell)
+    api.flush()
+    with qtbot.waitSignal(model.said) as said_signal:
+        model.forget(data.MODELS[1])
+        api.flush()
+    said_signal.args[1]()
+    assert api.asked("POST", "/models") == [RegisterModel(path=str(Path(data.MODELS[1].path)))]
+
+
+def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    settings = [data.changed(info, ["/a"]) if info.name == "models.folders" else info for info in data.settings()]
+    api.replies["GET /settings"] = settings
+    model = ModelsModel(api, shell)
+    api.flush()
+    with qtbot.waitSignal(model.said) as said_signal:
+        model.add_folder(Path("b"))
+    said_signal.args[1]()
+    assert api.asked("PATCH", "/settings") == [{"models.folders": ["/a", "b"]}, {"models.folders": ["/a"]}]
+
+
+def test_a_refusal_reaches_the_page(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    api.replies["POST /load"] = REFUSED
+    model = ModelsModel(api, shell)
+    with qtbot.waitSignal(model.failed) as failed:
+        model.load("guide")
+        api.flush()
+    assert failed.args == [REFUSED]
+
+
+def test_an_unreadable_library_keeps_what_was_there(api: DemoApi, shell: Shell) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    api.replies["GET /models"] = REFUSED
+    shell.connected.emit()
+    api.flush()
+    assert model.error == REFUSED
+    assert len(model.rows()) == len(data.MODELS)
+
+
+def test_events_replace_one_engine_in_its_place(api: DemoApi, shell: Shell) -> None:
+    server = ServerModel(api, shell)
+    api.flush()
+    shell.receive(EngineChanged(status=engine(EngineState.DRAINING)))
+    assert [(item.model, item.state) for item in server.engines()] == [
+        ("qwen3-8b-q4_k_m", EngineState.DRAINING),
+        ("gpt-oss-20b-mxfp4", EngineState.LOADING),
+    ]
+    shell.receive(EngineChanged(status=engine(EngineState.STOPPED)))
+    assert [item.model for item in server.engines()] == ["gpt-oss-20b-mxfp4"]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: Shell, dialect: Dialect) -> None:
+    server = ServerModel(api, shell)
+    api.flush()
+    snippet = server.snippet(dialect)
+    assert "http://127.0.0.1:11434/v1" in snippet
+    assert "qwen3-8b-q4_k_m" in snippet
+    assert "{{" not in snippet
+
+
+def test_a_snippet_falls_back_on_the_guide(api: DemoApi, shell: Shell) -> None:
+    api.replies["GET /running"] = []
+    server = ServerModel(api, shell)
+    api.flush()
+    assert '"guide"' in server.snippet(Dialect.PYTHON)
+
+
+def line(text: str, model: str = "m", at: float = 0.0) -> LogLine:
+    return LogLine(model=model, stream="err", text=text, at=at)
+
+
+@pytest.fixture
+def log(api: DemoApi, shell: Shell) -> LogModel:
+    api.replies["GET /logs"] = [line("second", at=2), line("first", at=1)]
+    log = LogModel(api, shell)
+    log.watch()
+    api.flush()
+    return log
+
+
+def test_the_log_is_in_order_and_goes_on(log: LogModel, api: DemoApi) -> None:
+    api.tell("/events?logs=1", line("third"))
+    api.tell("/events?logs=1", SettingChanged(name="x"))
+    assert log.text() == "first\nsecond\nthird"
+
+
+def test_the_log_is_only_followed_while_it_is_looked_at(api: DemoApi, shell: Shell) -> None:
+    log = LogModel(api, shell)
+    shell.connected.emit()
+    assert api.streams == {}
+    log.watch()
+    assert "/events?logs=1" in api.streams
+
+
+def test_a_paused_log_holds_lines_back(log: LogModel, api: DemoApi) -> None:
+    log.pause(is_paused=True)
+    api.tell("/events?logs=1", line("third"))
+    assert log.text() == "first\nsecond"
+    log.pause(is_paused=False)
+    assert log.text() == "first\nsecond\nthird"
+
+
+def test_the_log_can_be_filtered_by_words_and_model(log: LogModel, api: DemoApi) -> None:
+    api.tell("/events?logs=1", line("other", model="Qwen"))
+    log.look_for("qwen")
+    assert log.text() == "other"
+    log.look_for("SEC")
+    assert log.text() == "second"
+
+
+def test_the_log_keeps_a_bounded_number_of_lines(log: LogModel, api: DemoApi) -> None:
+    log.pause(is_paused=True)
+    for number in range(6000):
+        api.tell("/events?logs=1", line(str(number)))
+    log.pause(is_paused=False)
+    assert len(log.shown()) == 5000
+    assert log.shown()[-1].text == "5999"
+
+
+def test_memory_is_divided_among_others_us_and_free() -> None:
+    system, graphics = pools(data.MACHINE, 0, int(6.1 * data.GIB))
+    assert system.ours == 0
+    assert system.others + system.free == system.total
+    assert (graphics.ours, graphics.free) == (int(6.1 * data.GIB), int(1.3 * data.GIB))
+    assert graphics.detail == "NVIDIA GeForce RTX 4070 Laptop GPU"
+
+
+def test_a_shared_pool_carries_what_runs_on_its_graphics() -> None:
+    memory = msgspec.structs.replace(data.MACHINE.memory, unified=data.fact(value=True, source="test"))
+    machine = msgspec.structs.replace(data.MACHINE, memory=memory, gpus=[])
+    (pool,) = pools(machine, data.GIB, 2 * data.GIB)
+    assert pool.ours == 3 * data.GIB
+    assert pool.detail == "shared by processor and graphics"
+
+
+def test_our_share_is_never_more_than_what_is_used() -> None:
+    (pool, _) = pools(data.MACHINE, 200 * data.GIB, 0)
+    assert pool.others == 0
+    assert pool.ours + pool.free == pool.total
+
+
+def test_an_unknown_fact_says_why() -> None:
+    fact: Fact[int] = Fact(unit="B", source="cgroup", note="No limit.")
+    assert said(fact) == "No limit."
+    assert source(fact) == "cgroup: unknown."
+    assert said(Fact()) == "Unknown"
+
+
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [
+        (data.fact(8 * data.GIB, "x", unit="B"), "8.0 GiB"),
+        (data.fact(["avx2", "fma"], "x"), "avx2 fma"),
+        (data.fact(7.5, "x"), "7.5"),
+        (data.fact("container", "x"), "a container"),
+    ],
+)
+def test_facts_in_words(fact: Fact[object], text: str) -> None:
+    assert said(fact) == text
+
+
+def test_a_fact_says_where_it_comes_from_and_how_sure_it_is() -> None:
+    fact = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
+    assert source(fact) == "table: looked up by product name. Rounded."
+    assert all(row.tip for row in fact_rows(data.MACHINE))
+
+
+def test_the_machine_is_read_and_looked_at_again(api: DemoApi, shell: Shell) -> None:
+    model = MachineModel(api, shell)
+    api.flush()
+    assert model.machine == data.MACHINE
+    assert model.choice == data.CHOICE
+    model.look_again()
+    assert model.is_reading
+    assert model.machine is not None, "what is shown stays"
+    api.flush()
+    assert not model.is_reading
+    assert ("GET", "/machine?fresh=1", None) in api.calls
+
+
+def test_a_machine_that_cannot_be_read_is_said(api: DemoApi, shell: Shell) -> None:
+    api.replies["GET /machine"] = REFUSED
+    model = MachineModel(api, shell)
+    api.flush()
+    assert model.error == REFUSED
+
+
+def info(name: str) -> SettingInfo:
+    return next(info for info in data.settings() if info.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [("gateway.port", " 8080 ", 8080), ("models.default", "qwen", "qwen"), ("a.newer", "anything", "anything")],
+)
+def test_typed_text_means_a_value(name: str, text: str, value: object) -> None:
+    row = info(name) if name != "a.newer" else msgspec.structs.replace(info("models.default"), name=name)
+    assert meaning(row, text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [("gateway.port", "70000", "65535"), ("gateway.port", "x", "whole number"), ("gateway.host", "0.0.0.0", "access")],  # noqa: S104 -- it must be refused
+)
+def test_typed_text_that_does_not_fit_says_why(name: str, text: str, word: str) -> None:
+    value = meaning(info(name), text)
+    assert isinstance(value, Unfit)
+    assert word in value.sentence
+
+
+@pytest.fixture
+def settings(api: DemoApi, shell: Shell) -> SettingsModel:
+    model = SettingsModel(api, shell)
+    api.flush()
+    return model
+
+
+def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> None:
+    assert list(settings.sections()) == ["Endpoint", "Models", "Engines", "Window"]
+
+
+def test_a_wrong_value_is_said_and_not_sent(settings: SettingsModel, api: DemoApi, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(settings.problem) as problem:
+        settings.type_in(info("gateway.port"), "99999", is_final=False)
+    assert problem.args[0] == "gateway.port"
+    assert "65535" in problem.args[1]
+    settings.type_in(info("gateway.port"), "99999", is_final=True)
+    settings.change(info("gateway.port"), 99999)
+    assert api.asked("PATCH", "/settings") == []
+
+
+def test_a_right_value_is_sent_when_the_typing_is_over(settings: SettingsModel, api: DemoApi) -> None:
+    settings.type_in(info("gateway.port"), "8080", is_final=False)
+    assert api.asked("PATCH", "/settings") == []
+    settings.type_in(info("gateway.port"), "8080", is_final=True)
+    assert api.asked("PATCH", "/settings") == [{"gateway.port": 8080}]
+    assert settings.waits_for_restart == {"gateway.port"}
+
+
+def test_a_new_gateway_has_read_everything(settings: SettingsModel, shell: Shell) -> None:
+    settings.change(info("gateway.port"), 8080)
+    shell.connected.emit()
+    assert settings.waits_for_restart == set()
+
+
+def test_the_same_value_is_not_sent(settings: SettingsModel, api: DemoApi) -> None:
+    settings.change(info("gateway.port"), 11434)
+    assert api.asked("PATCH", "/settings") == []
+
+
+def test_reset_sends_nothing_as_the_value(settings: SettingsModel, api: DemoApi) -> None:
+    settings.reset(info("models.context"))
+    assert api.asked("PATCH", "/settings") == [{"models.context": None}]
+    assert settings.waits_for_restart == set()
+
+
+def test_a_refused_change_says_the_gateways_sentence(settings: SettingsModel, api: DemoApi, qtbot: QtBot) -> None:
+    api.replies["PATCH /settings"] = REFUSED
+    said_here: list[tuple[str, str]] = []
+    settings.problem.connect(lambda name, sentence: said_here.append((name, sentence)))
+    settings.change(info("gateway.port"), 8080)
+    api.flush()
+    assert said_here[-1] == ("gateway.port", "Not now. Later.")
+    assert settings.waits_for_restart == set()
+
+
+def test_an_answer_with_one_setting_keeps_the_others(settings: SettingsModel, api: DemoApi) -> None:
+    api.replies["PATCH /settings"] = [data.changed(info("models.slots"), 8)]
+    settings.change(info("models.slots"), 8)
+    api.flush()
+    assert settings.preferences.value("models.slots", 0) == 8
+    assert settings.preferences.value("models.default", "") == "guide"
+
+
+@pytest.mark.parametrize(("value", "by", "next_"), [(4, 1, 5), (64, 1, 64), (1, -1, 1)])
+def test_steps_stay_within_the_limits(settings: SettingsModel, value: int, by: int, next_: int) -> None:
+    assert settings.step(data.changed(info("models.slots"), value), by) == next_
+
+
+def test_states_in_words() -> None:
+    assert phrases.state(data.LOADING) == ("accent", "Reading weights 63%")
+    assert phrases.state(engine(EngineState.READY)) == ("ok", "Ready")
+    assert all(phrases.state(engine(state))[1] for state in EngineState)
+
+
+def test_unknown_figures_are_left_out() -> None:
+    bare = msgspec.structs.replace(data.MODELS[1], parameters=None, trained_context=None, architecture="")
+    assert phrases.model_facts(bare) == "4.7 GiB"
+    assert phrases.running_facts(data.LOADING) == "llama.cpp b11549"

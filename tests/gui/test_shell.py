@@ -1,0 +1,277 @@
+"""The frame: pages, palette, menu, size, memory, and the keys that reach them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.events import EngineChanged, SettingChanged
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.shell.contract import Command, Page
+from app.gui.shell.fuzzy import ranked, score
+from app.gui.shell.memory import WindowMemory, recall, remember
+from app.gui.shell.rail import engines_sign
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Theme
+
+Make = Callable[[Page], Window]
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+def titles(query: str, *offered: str) -> list[str]:
+    return [command.title for command in ranked(query, [Command(title, lambda: None) for title in offered])]
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("", "Anything"),
+        ("mod", "Models"),
+        ("lq", "Load Qwen3 8B"),
+        ("LOAD q", "Load Qwen3 8B"),
+        ("so", "Also settings"),
+    ],
+)
+def test_letters_in_order_fit(query: str, title: str) -> None:
+    assert score(query, title) is not None
+
+
+@pytest.mark.parametrize(("query", "title"), [("zz", "Models"), ("ledom", "Model"), ("models!", "Models")])
+def test_letters_out_of_order_do_not(query: str, title: str) -> None:
+    assert score(query, title) is None
+
+
+def test_starts_of_words_count_more_than_letters_inside() -> None:
+    assert titles("set", "Reset everything", "Settings", "Also set")[0] == "Settings"
+    assert titles("lg", "Unload gpt", "Load Guide", "Follow long")[0] == "Load Guide"
+
+
+def test_nothing_typed_keeps_the_order() -> None:
+    assert titles("  ", "b", "a", "c") == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("states", "color"),
+    [
+        ([], "edge"),
+        ([EngineState.STOPPED], "edge"),
+        ([EngineState.READY], "ok"),
+        ([EngineState.READY, EngineState.LOADING], "accent"),
+        ([EngineState.FAILED], "bad"),
+        ([EngineState.FAILED, EngineState.READY], "ok"),
+    ],
+)
+def test_the_dot_says_how_the_engines_are(states: list[EngineState], color: str) -> None:
+    statuses = [EngineStatus(model=state, engine="e", state=state) for state in states]
+    assert engines_sign(statuses)[0] == color
+
+
+def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_4, Page.MACHINE), (Qt.Key.Key_5, Page.SETTINGS)):
+        QTest.keyClick(window, key, CTRL)
+        assert window.pages.page is page
+        assert window.rail.buttons[page].isChecked()
+
+
+def test_a_page_is_built_when_it_is_first_shown_and_kept(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    assert window.pages.built(Page.MACHINE) is None
+    window.show_page(Page.MACHINE)
+    built = window.pages.built(Page.MACHINE)
+    window.show_page(Page.SERVER)
+    window.show_page(Page.MACHINE)
+    assert window.pages.currentWidget() is built
+
+
+def test_pages_fade_unless_motion_is_reduced(make_window: Make, theme: Theme, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    before = len(window.pages.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly))
+    window.show_page(Page.MODELS)
+    children = window.pages.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    assert len(children) == before + 1, "only the new page"
+    theme.set_reduce_motion(reduce=False)
+    window.show_page(Page.SERVER)
+    veils = [child for child in window.pages.children() if type(child).__name__ == "_Veil"]
+    assert len(veils) == 1
+    qtbot.waitUntil(lambda: not [child for child in window.pages.children() if type(child).__name__ == "_Veil"])
+
+
+def test_arrows_move_along_the_rail(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    buttons = window.rail.buttons
+    buttons[Page.SERVER].setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(buttons[Page.SERVER], Qt.Key.Key_Down)
+    assert buttons[Page.MACHINE].hasFocus()
+    QTest.keyClick(buttons[Page.MACHINE], Qt.Key.Key_Return)
+    assert window.pages.page is Page.MACHINE
+
+
+def test_the_palette_finds_and_runs(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    QTest.keyClick(window, Qt.Key.Key_K, CTRL)
+    palette = window.palette_view
+    assert palette.isVisible()
+    QTest.keyClicks(palette.field, "mach")
+    assert palette.shown()[0].title == "Machine"
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    assert not palette.isVisible()
+    assert window.pages.page is Page.MACHINE
+
+
+def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    button = window.rail.buttons[Page.MODELS]
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(window, Qt.Key.Key_K, CTRL)
+    QTest.keyClick(window.palette_view.field, Qt.Key.Key_Escape)
+    assert button.hasFocus()
+
+
+def test_the_palette_offers_everything(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    window.shell.add_commands(lambda: [Command("Rename this chat", lambda: None)])
+    offered = {command.title for command in window._all_commands()}
+    assert {
+        "New chat",
+        "Models",
+        "Settings",
+        "Dark appearance",
+        "Larger text",
+        "Copy the endpoint's address",
+        "Unload Qwen3 8B",
+        "Load Guide",
+        "Chat with Guide",
+        "Rename this chat",
+        "Quit Roundhouse",
+    } <= offered
+    assert "Chat with Nomic Embed Text v1.5" not in offered
+    assert "Load Mistral Small 3.2" not in offered, "its file is broken"
+
+
+def test_a_model_is_unloaded_from_the_palette_and_comes_back_by_undo(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    command = next(command for command in window._all_commands() if command.title == "Unload Qwen3 8B")
+    command.run()
+    api.flush()
+    assert window.toast.isVisible()
+    window.toast._undo.click()
+    assert [body.model for body in api.asked("POST", "/load")] == ["qwen3-8b-q4_k_m"]  # type: ignore[attr-defined]  # LoadModel
+
+
+def test_the_endpoints_address_is_copied(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    QTest.keyClick(window, Qt.Key.Key_C, CTRL | Qt.KeyboardModifier.ShiftModifier)
+    assert QGuiApplication.clipboard().text() == "http://127.0.0.1:11434/v1"
+
+
+def test_size_follows_the_keys_and_is_kept_once(make_window: Make, theme: Theme, api: DemoApi, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    for _ in range(3):
+        QTest.keyClick(window, Qt.Key.Key_Plus, CTRL)
+    QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
+    assert theme.percent == 120
+    qtbot.waitUntil(lambda: bool(api.asked("PATCH", "/settings")))
+    assert api.asked("PATCH", "/settings") == [{"window.scale": 120}]
+    QTest.keyClick(window, Qt.Key.Key_0, CTRL)
+    assert theme.percent == 100
+
+
+def test_a_setting_changed_elsewhere_shows_here(make_window: Make, theme: Theme, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    rows = {row.name: row for row in data.settings()}
+    dark = [data.changed(row, "dark") if row.name == "window.theme" else row for row in rows.values()]
+    api.replies["GET /settings"] = dark
+    window.shell.receive(SettingChanged(name="window.theme"))
+    api.flush()
+    assert theme.is_dark
+
+
+def test_engine_events_move_the_dot(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    for model in ("qwen3-8b-q4_k_m", "gpt-oss-20b-mxfp4"):
+        stopped = EngineStatus(model=model, engine="llama.cpp", state=EngineState.STOPPED)
+        window.shell.receive(EngineChanged(status=stopped))
+    assert window.rail.buttons[Page.SERVER].accessibleDescription() == "no model loaded"
+
+
+def test_a_lost_gateway_is_said_above_the_page_with_a_button(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    window.lost(data.OFFLINE)
+    assert window._trouble.isVisible()
+    with qtbot.waitSignal(window.link_asked):
+        window._trouble._button.click()
+    window.connected(data.STATUS)
+    assert not window._trouble.isVisible()
+
+
+def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    bar = window.menuBar()
+    assert not bar.isVisible()
+    QTest.keyClick(window, Qt.Key.Key_Alt)
+    assert bar.isVisible()
+    QTest.keyPress(window, Qt.Key.Key_Alt)
+    QTest.keyClick(window, Qt.Key.Key_X, Qt.KeyboardModifier.AltModifier)
+    QTest.keyRelease(window, Qt.Key.Key_Alt)
+    assert bar.isVisible(), "Alt with another key is not Alt alone"
+
+
+def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
+    assert {action.text() for action in listed} == {deed.title for deed in window._deeds}
+
+
+def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, theme: Theme) -> None:
+    window = make_window(Page.SERVER)
+    window.show_page(Page.MACHINE)
+    theme.set_percent(130)
+    window.close()
+    memory = recall(tmp_path / "window.json")
+    assert (memory.page, memory.scale, memory.theme) == ("machine", 130, "light")
+    assert memory.geometry
+
+
+def test_what_cannot_be_remembered_is_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "window.json"
+    file.write_text('{"scale": "large"}', encoding="utf-8")
+    assert recall(file) == WindowMemory()
+    remember(file / "below" / "a-file.json", WindowMemory())
+    assert recall(tmp_path / "missing.json") == WindowMemory()
+
+
+def test_a_page_that_is_no_more_is_not_asked_for(theme: Theme, api: DemoApi, tmp_path: Path, qtbot: QtBot) -> None:
+    file = tmp_path / "window.json"
+    remember(file, WindowMemory(page="bench"))
+    memory = recall(file)
+    assert memory.page not in set(Page)
+
+
+def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    dragged = QMimeData()
+    dragged.setUrls([QUrl.fromLocalFile("/models/New.GGUF"), QUrl.fromLocalFile("/models/notes.txt")])
+    event = QDropEvent(
+        QPointF(QPoint(300, 300)),
+        Qt.DropAction.CopyAction,
+        dragged,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    window.dropEvent(event)
+    assert window.pages.page is Page.MODELS
+    assert [Path(body.path).name for body in api.asked("POST", "/models")] == ["New.GGUF"]  # type: ignore[attr-defined]  # RegisterModel
+
+
+def test_the_minimum_size_is_kept(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    window.resize(200, 200)
+    assert (window.width(), window.height()) == (1024, 640)
