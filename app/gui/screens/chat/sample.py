@@ -1,14 +1,10 @@
 """A conversation that shows everything the page can draw; for screenshots and tests."""
 
 from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
-from app.core.engines import EngineState, EngineStatus, FailureReport
-from app.core.models import ModelInfo
+from app.gui.demo.data import NOON, READY
 
-NOW = 1_763_700_000.0
-"""A moment to count from: pictures must not change with the clock."""
 _HOUR = 3600.0
-_DAY = 24 * _HOUR
-MODEL = "qwen3-8b-q4_k_m"
+MODEL = READY.model
 
 ANSWER = """Because `parse` returns a **borrow of its argument**, the compiler ties the life of every token to \
 that argument, and your temporary dies at the end of the line.
@@ -47,12 +43,12 @@ fn main() -> std::io::Result<()> {
 
 More in [the book](https://doc.rust-lang.org/book/ch10-03-lifetime-syntax.html)."""
 
-THOUGHT = """The signature is `fn parse(text: &str) -> impl Iterator<Item = Token<'_>>`. So the tokens borrow from the text.
+THOUGHT = """The signature is `fn parse(text: &str) -> impl Iterator<Item = Token<'_>>`. So tokens borrow from the text.
 
 They call it with `&read_to_string(path)?`, a temporary. That is dropped at the end of the statement."""
 
 ARABIC = "ما الفرق بين الذاكرة العشوائية وذاكرة بطاقة الرسوم؟"
-ARABIC_ANSWER = """الذاكرة العشوائية **عامة** يستخدمها المعالج، \
+ARABIC_ANSWER = """الذاكرة **عامة** يستخدمها المعالج، \
 أما ذاكرة بطاقة الرسوم فهي **أسرع** وقريبة من المعالج الرسومي.
 
 1. النموذج الذي يتسع في ذاكرة البطاقة يعمل أسرع.
@@ -68,7 +64,7 @@ def timings(completion: int = 412) -> Timings:
 
 def question(number: int, content: str, parent: str | None) -> Message:
     """Return a message of the user."""
-    return Message(id=f"q{number}", chat="c1", parent=parent, role=Role.USER, content=content, created_at=NOW + number)
+    return Message(id=f"q{number}", chat="c1", parent=parent, role=Role.USER, content=content, created_at=NOON + number)
 
 
 def answer(number: int, content: str, **more: object) -> Message:
@@ -82,7 +78,7 @@ def answer(number: int, content: str, **more: object) -> Message:
         model=MODEL,
         engine="llama.cpp",
         timings=timings(),
-        created_at=NOW + number + 0.5,
+        created_at=NOON + number + 0.5,
     )
     return replaced(base, **more)
 
@@ -99,7 +95,7 @@ def chat() -> Chat:
         question(1, "Why does the borrow checker refuse `parse(&read_to_string(path)?)`?", None),
         answer(1, ANSWER, reasoning=THOUGHT),
         question(2, ARABIC, "a1"),
-        answer(2, "…", id="a2b", created_at=NOW + 2),
+        answer(2, "…", id="a2b", created_at=NOON + 2),
         answer(2, ARABIC_ANSWER),
     ]
     return conversation(messages)
@@ -114,8 +110,8 @@ def conversation(messages: list[Message], *, title: str = "Rust borrow checker a
         system_prompt="",
         sampling=Sampling(),
         head=messages[-1].id if messages else None,
-        created_at=NOW,
-        updated_at=NOW,
+        created_at=NOON,
+        updated_at=NOON,
         messages=messages,
     )
 
@@ -147,7 +143,7 @@ def summaries() -> list[ChatSummary]:
         (1200.0, "Trip to Bergen"),
     ]
     return [
-        ChatSummary(id=f"c{n}", title=title, created_at=NOW, updated_at=NOW - hours * _HOUR, message_count=4)
+        ChatSummary(id=f"c{n}", title=title, created_at=NOON, updated_at=NOON - hours * _HOUR, message_count=4)
         for n, (hours, title) in enumerate(titles, 1)
     ]
 
@@ -157,44 +153,18 @@ def found() -> list[ChatSummary]:
     snippet = "…tokens \u0002borrow\u0003 from the text, so a \u0002borrow\u0003 of a temporary…"
     return [
         ChatSummary(
-            id="c1", title="Rust borrow checker and temporaries", created_at=NOW, updated_at=NOW, snippet=snippet
+            id="c1", title="Rust borrow checker and temporaries", created_at=NOON, updated_at=NOON, snippet=snippet
         )
     ]
 
 
-def models() -> list[ModelInfo]:
-    """Return the models on a machine."""
-    return [
-        _model("guide", "Guide", 48 * 2**20, "Q8_0", is_builtin=True, trained_context=2048),
-        _model(MODEL, "Qwen3 8B", 5_027_783_488, "Q4_K_M", parameters=8_190_735_360, trained_context=40_960),
-        _model("gemma-3-27b-it-q4_0", "Gemma 3 27B Instruct", 17_200_000_000, "Q4_0", trained_context=131_072),
-        _model("broken", "Old model", 900_000_000, "Q4_0", problem="The file ends before its last tensor."),
-    ]
-
-
-def status(state: EngineState = EngineState.READY, **more: object) -> EngineStatus:
-    """Return how the usual model's engine is."""
-    base: dict[str, object] = {"model": MODEL, "engine": "llama.cpp", "state": state, "context": 49_152}
-    return EngineStatus(**(base | more))  # type: ignore[arg-type]  # fields by name
-
-
-def failure() -> FailureReport:
-    """Return why an engine did not start."""
-    return FailureReport(
-        code="out_of_memory",
-        sentence="Qwen3 8B does not fit into the graphics card's memory.",
-        hint="Choose a smaller model, or a shorter context.",
-        log_tail=["ggml_cuda: device 0: 7.8 GiB free", "cudaMalloc failed: out of memory", "exiting"],
-    )
-
-
-def _model(name: str, title: str, size: int, quantization: str, **more: object) -> ModelInfo:
-    base: dict[str, object] = {
-        "name": name,
-        "title": title,
-        "path": f"/models/{name}.gguf",
-        "format": "gguf",
-        "size_bytes": size,
-        "quantization": quantization,
+def replies() -> dict[str, object]:
+    """Return what a demo gateway answers about chats."""
+    return {
+        "GET /chats": summaries(),
+        "GET /chats/c1": chat(),
+        "GET /chats/c2": failed_chat(),
+        "PATCH /chats/c1": chat(),
+        "POST /chats/c1/restore": chat(),
+        "DELETE /chats/c1": None,
     }
-    return ModelInfo(**(base | more))  # type: ignore[arg-type]  # fields by name

@@ -32,7 +32,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Live:
     """An answer being written. The model appends, a view reads on from where it was; nothing is copied."""
 
@@ -44,8 +44,8 @@ class Live:
     started_at: float = 0.0
     thinking_since: float | None = None
     thought_s: float | None = None
-    first_at: float | None = None
-    deltas: int = 0
+    restarts: int = 0
+    """How often the thoughts were begun anew, because the stream broke before the first word."""
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):

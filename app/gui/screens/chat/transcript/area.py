@@ -174,6 +174,10 @@ class Transcript(QAbstractScrollArea):
         top = float(area.top() + self.offset)
         self.document.paint(painter, top, top + area.height(), self._pose)
         self._paint_current(painter)
+        if self.offset:
+            painter.resetTransform()
+            painter.setPen(self.document.look.hairline())
+            painter.drawLine(0, 0, self.viewport().width(), 0)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on."""

@@ -50,6 +50,7 @@ class Turn:
         self._notes: list[Box] = []
         self._is_open = False
         self._read = [0, 0]
+        self._restarts = 0
 
     @property
     def is_question(self) -> bool:
@@ -83,6 +84,10 @@ class Turn:
         live = self.view.live
         if live is None or not self.is_built:
             return False
+        if live.restarts != self._restarts:
+            self._restarts, self.is_built = live.restarts, False
+            self.build()
+            return True
         thoughts, text = live.reasoning[self._read[0] :], live.content[self._read[1] :]
         self._read = [len(live.reasoning), len(live.content)]
         if thoughts:

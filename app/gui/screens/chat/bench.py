@@ -1,0 +1,239 @@
+"""What the chat page costs: the longest stall while an answer streams, a word early and late, opening a chat.
+
+    python -m app.gui.screens.chat.bench [--json]
+
+Words arrive as bytes of the gateway's event stream, one event per token, 200 a second, and pass through everything they
+pass through in the window. A timer that fires as often as it can notices every moment in which the event loop did not
+turn. Runs without a display; painting is real.
+"""
+
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtWidgets import QApplication
+
+from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
+from app.gui.demo.api import DemoApi
+from app.gui.demo.data import replies
+from app.gui.net.sse import SseParser
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.shell.contract import Shell
+from app.gui.theme.stylesheet import stylesheet
+from app.gui.theme.theme import Theme
+
+TOKENS = 20_000
+TOKENS_PER_S = 200
+MESSAGES = 5_000
+STALL_LIMIT_MS = 16.0
+RATIO_LIMIT = 1.5
+OPEN_LIMIT_MS = 300.0
+_SIZE = (1200, 780)
+_PERCENT = 100
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure and the most it may be."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+
+
+class Heartbeat:
+    """A timer that fires as often as the event loop lets it, and remembers how long it was kept waiting."""
+
+    def __init__(self) -> None:
+        self.gaps_ms: list[float] = []
+        self._last = 0.0
+        self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(1)
+        self._timer.timeout.connect(self._beat)
+
+    def start(self) -> None:
+        """Begin."""
+        self._last = time.perf_counter()
+        self._timer.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._timer.stop()
+
+    def _beat(self) -> None:
+        now = time.perf_counter()
+        self.gaps_ms.append((now - self._last) * 1000)
+        self._last = now
+
+
+class Feed:
+    """Sends an answer's tokens on time, and notes what each tenth of them cost the processor."""
+
+    def __init__(self, api: DemoApi, path: str, tokens: list[str]) -> None:
+        self._api, self._path, self._tokens = api, path, tokens
+        self._parser, self._decoder = SseParser(), msgspec.json.Decoder(AnswerEvent)
+        self._sent, self._offset, self._began = 0, 0, 0.0
+        self.marks: list[tuple[int, float]] = []
+        self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(round(1000 / TOKENS_PER_S))
+        self._timer.timeout.connect(self._send_due)
+        self._loop = QEventLoop()
+
+    def run(self) -> None:
+        """Send everything, in real time."""
+        self._began = time.perf_counter()
+        self._timer.start()
+        self._loop.exec()
+
+    def _send_due(self) -> None:
+        due = min(len(self._tokens), int((time.perf_counter() - self._began) * TOKENS_PER_S) + 1)
+        while self._sent < due:
+            self._send(self._tokens[self._sent])
+        if self._sent == len(self._tokens):
+            self._timer.stop()
+            self._loop.quit()
+
+    def _send(self, token: str) -> None:
+        if self._sent % 100 == 0:
+            self.marks.append((self._sent, time.process_time()))
+        event = AnswerDelta(content=token, offset=self._offset)
+        packet = b"event: delta\ndata: " + msgspec.json.encode(event) + b"\n\n"
+        for data in self._parser.feed(packet):
+            self._api.tell(self._path, self._decoder.decode(data))
+        self._offset += len(token)
+        self._sent += 1
+
+
+def figures(tokens: int = TOKENS) -> list[Measured]:
+    """Measure everything; takes a little longer than the answer does."""
+    application = QApplication.instance() or QApplication([])
+    theme = Theme()
+    if isinstance(application, QApplication):
+        application.setStyleSheet(stylesheet(theme))
+    return [*stream_figures(theme, tokens), open_figure(theme)]
+
+
+def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
+    """Measure an answer being written."""
+    api, screen = _screen(theme)
+    asked = sample.question(1, "Write a long one.", None)
+    answer = sample.answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    screen.model.talk.open("c1")
+    api.replies["GET /chats/c1"] = sample.conversation([asked, answer])
+    _settle(api)
+    feed = Feed(api, "/chats/c1/answers/a1?offset=0", list(words(tokens)))
+    beat = Heartbeat()
+    gc.collect()
+    beat.start()
+    feed.run()
+    beat.stop()
+    whole = "".join(words(tokens))
+    done = AnswerDone(message=sample.replaced(answer, content=whole, status=MessageStatus.COMPLETE))
+    began = time.perf_counter()
+    api.tell("/chats/c1/answers/a1?offset=0", done)
+    _settle(api)
+    ended_ms = (time.perf_counter() - began) * 1000
+    screen.deleteLater()
+    gaps = sorted(beat.gaps_ms)
+    return [
+        Measured(name="event loop stall, p99", value=gaps[int(len(gaps) * 0.99)], limit=STALL_LIMIT_MS, unit="ms"),
+        Measured(name="event loop stall, longest", value=gaps[-1], limit=60.0, unit="ms"),
+        Measured(name="cost of a token, last tenth / first", value=_ratio(feed.marks), limit=RATIO_LIMIT, unit=""),
+        Measured(name="processor used while streaming", value=_share(feed.marks), limit=100.0, unit="%"),
+        Measured(name="the end of the answer", value=ended_ms, limit=100.0, unit="ms"),
+    ]
+
+
+def open_figure(theme: Theme) -> Measured:
+    """Measure opening a long chat: bytes to values to the first picture. The middle of five times."""
+    data = msgspec.json.encode(long_chat(MESSAGES))
+    times = []
+    for _ in range(5):
+        api, screen = _screen(theme)
+        _settle(api)
+        gc.collect()
+        began = time.perf_counter()
+        api.replies["GET /chats/c1"] = msgspec.json.decode(data, type=Chat)
+        screen.model.open("c1")
+        api.flush()
+        screen.grab()
+        times.append((time.perf_counter() - began) * 1000)
+        screen.deleteLater()
+    return Measured(
+        name=f"opening {MESSAGES:,} messages", value=statistics.median(times), limit=OPEN_LIMIT_MS, unit="ms"
+    )
+
+
+def words(count: int) -> Iterator[str]:
+    """Yield the tokens of an answer with everything in it: prose, lists, code, tables, and one endless paragraph."""
+    text = sample.ANSWER + "\n\n"
+    endless = "and so it goes on without a line break, " * 60 + "\n\n"
+    sent = 0
+    while True:
+        for source in (text, text, endless):
+            for start in range(0, len(source), 4):
+                yield source[start : start + 4]
+                sent += 1
+                if sent == count:
+                    return
+
+
+def long_chat(count: int) -> Chat:
+    """Return a chat of `count` messages, a kilobyte each."""
+    messages: list[Message] = []
+    for number in range(1, count // 2 + 1):
+        parent = messages[-1].id if messages else None
+        messages.append(sample.question(number, f"Question {number}: why does the borrow checker refuse this?", parent))
+        messages.append(sample.answer(number, f"Answer {number}.\n\n{sample.ANSWER}"))
+    return sample.conversation(messages)
+
+
+def _screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
+    api = DemoApi({**replies(), **sample.replies()})
+    shell = Shell()
+    screen = ChatScreen(theme, api, shell)
+    shell.setParent(screen)
+    screen.resize(*_SIZE)
+    screen.show()
+    return api, screen
+
+
+def _settle(api: DemoApi) -> None:
+    for _ in range(5):
+        api.flush()
+        QApplication.processEvents()
+
+
+def _ratio(marks: list[tuple[int, float]]) -> float:
+    tenth = max(1, len(marks) // 10)
+    first = marks[tenth][1] - marks[0][1]
+    last = marks[-1][1] - marks[-1 - tenth][1]
+    return last / first if first else 0.0
+
+
+def _share(marks: list[tuple[int, float]]) -> float:
+    tokens, spent = marks[-1][0] - marks[0][0], marks[-1][1] - marks[0][1]
+    return _PERCENT * spent * TOKENS_PER_S / tokens
+
+
+def main(arguments: list[str]) -> int:
+    """Print the figures; return 1 when one is too large."""
+    found = figures()
+    if "--json" in arguments:
+        sys.stdout.write(json.dumps([msgspec.to_builtins(one) for one in found]) + "\n")
+    else:
+        for one in found:
+            sys.stdout.write(f"{one.name:36} {one.value:8.2f} {one.unit:3} (at most {one.limit:g})\n")
+    return int(any(one.value > one.limit for one in found))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,202 @@
+"""Where questions are typed: a field that grows with them, and the one button that sends or stops.
+
+Return sends, Shift Return begins a line, Escape stops the answer. Typing is possible at all times.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QTextOption
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+
+from app.gui.screens.chat.buttons import RoundButton
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Radius
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.press import IconButton
+from app.gui.widgets.text import Label
+
+_LEAST_LINES = 1
+_LINE = 1.5
+
+
+class Field(QPlainTextEdit):
+    """The text field. It takes plain text only, whatever is pasted."""
+
+    sent = Signal()
+    escaped = Signal()
+    focused = Signal(bool)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.limit = theme.px(240)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Message")
+        self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the composer around it is outlined instead
+        self.setTabChangesFocus(True)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(0)
+        self.document().documentLayout().documentSizeChanged.connect(lambda _size: self.updateGeometry())
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the height of the text, up to the limit."""
+        line = self.fontMetrics().lineSpacing()
+        lines = max(_LEAST_LINES, round(self.document().size().height()))
+        wanted = lines * line + self._theme.px(4)
+        is_full = wanted > self.limit
+        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_full else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self.setVerticalScrollBarPolicy(policy)
+        return QSize(self._theme.px(200), min(wanted, self.limit))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        """Return the same: the field never gives way."""
+        return self.sizeHint()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Send, stop, or type."""
+        is_return = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+        if is_return and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.sent.emit()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.escaped.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 -- Qt's name
+        """Paste text."""
+        if source.hasText():
+            self.insertPlainText(source.text())
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 -- Qt's name
+        """Leave files to the page around."""
+        return source.hasText() and not source.hasUrls()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
+        """Tell the composer."""
+        super().focusInEvent(event)
+        self.focused.emit(True)  # noqa: FBT003 -- Qt's signal of one flag
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
+        """Tell the composer."""
+        super().focusOutEvent(event)
+        self.focused.emit(False)  # noqa: FBT003 -- Qt's signal of one flag
+
+    def _restyle(self) -> None:
+        self.setFont(self._theme.font("chat"))
+        self.updateGeometry()
+
+
+class Composer(Surface):
+    """The field in its frame, with what belongs to the next question below it."""
+
+    sent = Signal(str)
+    stopped = Signal()
+    edit_left = Signal()
+    typed = Signal(str)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme, outline="edge", radius=Radius.COMPOSER)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self._is_busy = False
+        self._is_editing = False
+        box = Column(theme, self, margins=(16, 12, 8, 8), gap=4)
+        box.addWidget(self._make_banner())
+        self.field = Field(theme)
+        self.field.setPlaceholderText("Ask anything")
+        self.field.sent.connect(self._send)
+        self.field.escaped.connect(self._escape)
+        self.field.textChanged.connect(self._changed)
+        self.field.focused.connect(self._focus)
+        box.addWidget(self.field)
+        foot = Line(theme, gap=4)
+        self.tools = Line(theme, gap=4)
+        self._hint = Label(theme, "", role="meta", color="ink-3")
+        self._button = RoundButton(theme, "arrow-up", "Send", action=self._press, is_primary=True)
+        foot.addLayout(self.tools)
+        foot.addStretch(1)
+        foot.addWidget(self._hint)
+        foot.addSpacing(theme.px(8))
+        foot.addWidget(self._button)
+        box.addLayout(foot)
+        self._show()
+
+    @property
+    def text(self) -> str:
+        """What is typed."""
+        return self.field.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        """Show another text, the cursor at its end."""
+        if text != self.text:
+            self.field.setPlainText(text)
+            self.field.moveCursor(self.field.textCursor().MoveOperation.End)
+
+    def add_tool(self, icon: str, name: str, action: Callable[[], object]) -> IconButton:
+        """Add a button below the field."""
+        button = IconButton(self.theme, icon, name, action=action)
+        button.setCheckable(True)
+        self.tools.addWidget(button)
+        return button
+
+    def show_state(self, *, is_busy: bool, is_editing: bool) -> None:
+        """Offer to stop while an answer is written; say when a question is edited."""
+        if (is_busy, is_editing) != (self._is_busy, self._is_editing):
+            self._is_busy, self._is_editing = is_busy, is_editing
+            self._show()
+
+    def limit_height(self, height: int) -> None:
+        """Let the field grow up to this height."""
+        if self.field.limit != height:
+            self.field.limit = height
+            self.field.updateGeometry()
+
+    def _make_banner(self) -> QWidget:
+        self._banner = QWidget()
+        line = Line(self.theme, self._banner, margins=(0, 0, 0, 4), gap=8)
+        line.addWidget(
+            Label(self.theme, "Editing a question: what follows becomes another version", role="meta", color="ink-2")
+        )
+        line.addStretch(1)
+        line.addWidget(IconButton(self.theme, "x", "Leave the question as it is", action=self.edit_left.emit, size=24))
+        return self._banner
+
+    def _show(self) -> None:
+        self._banner.setVisible(self._is_editing)
+        self._button.is_primary = not self._is_busy
+        if self._is_busy:
+            self._button.set_icon("square", "Stop the answer")
+        else:
+            self._button.set_icon("arrow-up", "Send")
+        self._hint.setText("Esc stops" if self._is_busy else "")
+        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+
+    def _changed(self) -> None:
+        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+        self.typed.emit(self.text)
+
+    def _press(self) -> None:
+        if self._is_busy:
+            self.stopped.emit()
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        text = self.text.strip()
+        if text and not self._is_busy:
+            self.field.clear()
+            self.sent.emit(text)
+
+    def _escape(self) -> None:
+        if self._is_editing:
+            self.edit_left.emit()
+        elif self._is_busy:
+            self.stopped.emit()
+
+    def _focus(self, has_focus: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
+        self.outline = "accent" if has_focus else "edge"
+        self.update()

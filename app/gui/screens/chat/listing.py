@@ -1,0 +1,311 @@
+"""The list of conversations as Qt's list shows it: spans of days as quiet headings, chats as rows, matches marked."""
+
+from datetime import date
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemDelegate,
+    QAbstractItemView,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+from app.core.chats import ChatSummary
+from app.gui.screens.chat.conversations import Conversations, Group
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Radius
+from app.gui.widgets.menus import Menu
+from app.gui.widgets.text import reads_from_right
+
+Index = QModelIndex | QPersistentModelIndex
+MARK_START, MARK_END = "\u0002", "\u0003"
+_ROW, _FOUND_ROW, _HEADING = 34, 54, 34
+_INSET, _PAD = 8, 10
+_NEAR_END = 10
+CHAT_ROLE = Qt.ItemDataRole.UserRole
+
+
+class ListingModel(QAbstractListModel):
+    """Headings and chats, one below the other."""
+
+    renamed = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[ChatSummary | str] = []
+
+    def show(self, groups: list[Group]) -> None:
+        """Show these groups; nothing is touched when they are what is shown."""
+        rows: list[ChatSummary | str] = []
+        for group in groups:
+            rows += [group.title, *group.chats]
+        if rows != self.rows:
+            self.beginResetModel()
+            self.rows = rows
+            self.endResetModel()
+
+    def row_of(self, chat: str) -> QModelIndex:
+        """Return where a chat is."""
+        for row, item in enumerate(self.rows):
+            if isinstance(item, ChatSummary) and item.id == chat:
+                return self.index(row)
+        return QModelIndex()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 -- Qt's signature
+        """Return how many rows there are."""
+        return 0 if parent.isValid() else len(self.rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401 -- Qt's signature
+        """Return a row's words, or the chat itself."""
+        item = self.rows[index.row()]
+        if role == CHAT_ROLE:
+            return item
+        if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.AccessibleTextRole}:
+            return item if isinstance(item, str) else title_of(item)
+        if role == Qt.ItemDataRole.AccessibleDescriptionRole and isinstance(item, ChatSummary):
+            return plain(item.snippet)
+        return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Let chats be chosen and renamed, headings not."""
+        if not index.isValid() or isinstance(self.rows[index.row()], str):
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+
+    def setData(self, index: Index, value: object, role: int = Qt.ItemDataRole.EditRole) -> bool:  # noqa: N802 -- Qt's name
+        """Ask for another title."""
+        item = self.rows[index.row()]
+        if role != Qt.ItemDataRole.EditRole or isinstance(item, str):
+            return False
+        self.renamed.emit(item.id, str(value))
+        return True
+
+
+class ListingDelegate(QStyledItemDelegate):
+    """Draws the rows."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 -- Qt's name
+        """Return a row's height."""
+        del option
+        item = index.data(CHAT_ROLE)
+        height = _HEADING if isinstance(item, str) else _FOUND_ROW if item.snippet else _ROW
+        return QSize(self._theme.px(120), self._theme.px(height))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw a heading or a chat."""
+        item = index.data(CHAT_ROLE)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        area = QRect(option.rect)
+        if isinstance(item, str):
+            self._paint_heading(painter, area, item)
+        else:
+            state = option.state
+            self._paint_chat(painter, area, item, state)
+        painter.restore()
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802 -- Qt's name
+        """Return a field for the title."""
+        del option, index
+        field = QLineEdit(parent)
+        field.setAccessibleName("Title of the chat")
+        field.setFont(self._theme.font("body"))
+        return field
+
+    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802 -- Qt's name
+        """Put the field where the row is."""
+        del index
+        px = self._theme.px
+        area = QRect(option.rect)
+        editor.setGeometry(area.adjusted(px(_INSET), 1, -px(_INSET), -1))
+
+    def _paint_heading(self, painter: QPainter, area: QRect, words: str) -> None:
+        px = self._theme.px
+        painter.setFont(self._theme.font("meta", 500))
+        painter.setPen(self._theme.color("ink-3"))
+        inner = area.adjusted(px(_INSET + _PAD), 0, -px(_INSET), -px(6))
+        painter.drawText(inner, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, words)
+
+    def _paint_chat(self, painter: QPainter, area: QRect, item: ChatSummary, state: QStyle.StateFlag) -> None:
+        px, theme = self._theme.px, self._theme
+        pill = QRectF(area).adjusted(px(_INSET), 1, -px(_INSET), -1)
+        is_chosen = bool(state & QStyle.StateFlag.State_Selected)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if is_chosen or state & QStyle.StateFlag.State_MouseOver:
+            painter.setBrush(theme.color("accent-soft" if is_chosen else "hover"))
+            painter.drawRoundedRect(pill, px(Radius.CONTROL), px(Radius.CONTROL))
+        if state & QStyle.StateFlag.State_HasFocus and is_chosen:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(theme.color("accent"))
+            painter.drawRoundedRect(pill.adjusted(0.5, 0.5, -0.5, -0.5), px(Radius.CONTROL), px(Radius.CONTROL))
+        painter.setFont(theme.font("body", 500 if is_chosen else 400))
+        painter.setPen(theme.color("ink"))
+        words = pill.adjusted(px(_PAD), 0, -px(_PAD), 0).toRect()
+        title = QRect(
+            words.left(),
+            words.top() + (px(6) if item.snippet else 0),
+            words.width(),
+            px(20) if item.snippet else words.height(),
+        )
+        text = painter.fontMetrics().elidedText(title_of(item), Qt.TextElideMode.ElideRight, title.width())
+        side = Qt.AlignmentFlag.AlignRight if reads_from_right(text) else Qt.AlignmentFlag.AlignLeft
+        painter.drawText(title, side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute, text)
+        if item.snippet:
+            self._paint_snippet(painter, QRect(words.left(), words.top() + px(26), words.width(), px(20)), item.snippet)
+
+    def _paint_snippet(self, painter: QPainter, area: QRect, snippet: str) -> None:
+        """Draw the found text from a little before the first match on, matches strong."""
+        theme, x = self._theme, area.left()
+        for text, is_match in parts(from_match(snippet)):
+            font = theme.font("meta", 600 if is_match else 400)
+            metrics = QFontMetrics(font)
+            painter.setFont(font)
+            painter.setPen(theme.color("accent-ink" if is_match else "ink-2"))
+            room = area.right() - x
+            if room <= 0:
+                return
+            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), shown)
+            x += metrics.horizontalAdvance(shown)
+
+
+class Listing(QListView):
+    """The list. `asked` opens a chat; F2 renames, Delete deletes."""
+
+    asked = Signal(str)
+    delete_asked = Signal(str)
+
+    def __init__(self, theme: Theme, conversations: Conversations) -> None:
+        super().__init__()
+        self._theme, self._conversations = theme, conversations
+        self._rows = ListingModel()
+        self._rows.renamed.connect(conversations.rename)
+        self.setModel(self._rows)
+        self._delegate = ListingDelegate(theme)
+        self.setItemDelegate(self._delegate)
+        self.setAccessibleName("Chats")
+        self.setFrameShape(QListView.Shape.NoFrame)
+        self.setMouseTracking(True)
+        self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the row is marked instead
+        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.setUniformItemSizes(False)
+        self.clicked.connect(self._open)
+        self.activated.connect(self._open)
+        self.verticalScrollBar().valueChanged.connect(self._near_end)
+        theme.changed.connect(self.scheduleDelayedItemsLayout)
+
+    def show_groups(self, chosen: str, today: date) -> None:
+        """Show the conversations, the open one marked."""
+        if self.state() is QAbstractItemView.State.EditingState:
+            return
+        place = self.verticalScrollBar().value()
+        self._rows.show(self._conversations.groups(today))
+        index = self._rows.row_of(chosen)
+        if index.isValid():
+            self.setCurrentIndex(index)
+        else:
+            self.clearSelection()
+            self.setCurrentIndex(QModelIndex())
+        self.verticalScrollBar().setValue(place)
+
+    def rename(self, chat: str) -> None:
+        """Let the reader type another title."""
+        index = self._rows.row_of(chat)
+        if index.isValid():
+            self.scrollTo(index)
+            self.edit(index)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Delete with Delete, open with Return."""
+        item = self._item(self.currentIndex())
+        if event.key() == Qt.Key.Key_Delete and item is not None:
+            self.delete_asked.emit(item.id)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and item is not None:
+            self.asked.emit(item.id)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 -- Qt's name
+        """Offer to rename and delete."""
+        by_keys = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_keys else self.indexAt(event.pos())
+        item = self._item(index)
+        if item is None:
+            return
+        menu = Menu(self._theme, self, "What to do with the chat")
+        menu.offer("Rename", lambda: self.rename(item.id), icon="pencil")
+        menu.offer("Delete", lambda: self.delete_asked.emit(item.id), icon="trash-2")
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
+
+    def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name
+        """Give the keyboard back to the list."""
+        super().closeEditor(editor, hint)
+        self.setFocus()
+
+    def _open(self, index: QModelIndex) -> None:
+        item = self._item(index)
+        if item is not None:
+            self.asked.emit(item.id)
+
+    def _item(self, index: QModelIndex) -> ChatSummary | None:
+        item = index.data(CHAT_ROLE) if index.isValid() else None
+        return item if isinstance(item, ChatSummary) else None
+
+    def _near_end(self, value: int) -> None:
+        bar = self.verticalScrollBar()
+        if bar.maximum() - value < self._theme.px(_ROW * _NEAR_END):
+            self._conversations.read_more()
+
+
+def title_of(chat: ChatSummary) -> str:
+    """Return a chat's title; one that has none yet is a new chat."""
+    return chat.title or "New chat"
+
+
+def plain(snippet: str) -> str:
+    """Return found text without the marks."""
+    return snippet.replace(MARK_START, "").replace(MARK_END, "")
+
+
+def from_match(snippet: str) -> str:
+    """Return found text on one line, cut so that the first match is near its start."""
+    text = " ".join(snippet.split())
+    at = text.find(MARK_START)
+    lead = 14
+    return f"…{text[at - lead :]}" if at > lead + 2 else text
+
+
+def parts(snippet: str) -> list[tuple[str, bool]]:
+    """Return found text in runs, and whether each is a match."""
+    found = []
+    for piece in snippet.split(MARK_START):
+        match, mark, rest = piece.partition(MARK_END)
+        if mark:
+            found.append((match, True))
+            found.append((rest, False))
+        else:
+            found.append((match, False))
+    return [(text, is_match) for text, is_match in found if text]

@@ -1,0 +1,180 @@
+"""What is said to the model before the conversation, and how its words are picked. Empty means: the model's own way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QTextOption
+from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
+
+from app.core.chats import Sampling
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Radius
+from app.gui.widgets.fields import Field
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.press import Button, IconButton, Look
+from app.gui.widgets.text import Label
+
+Number = float | int
+_COLUMNS = 4
+_SEED_LIMIT = 2**32 - 1
+_TOKENS_LIMIT = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One sampling choice: its name, its words, its range and how to read it."""
+
+    name: str
+    words: str
+    tip: str
+    low: Number
+    high: Number
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether only whole numbers make sense."""
+        return isinstance(self.low, int)
+
+    def read(self, text: str) -> Number | None:
+        """Return the number typed; None for nothing. Raises ValueError for what makes no sense."""
+        bare = text.strip().replace(",", ".")
+        if not bare:
+            return None
+        value: Number = int(bare) if self.is_whole else float(bare)
+        if not self.low <= value <= self.high:
+            raise ValueError(bare)
+        return value
+
+
+CHOICES = (
+    Limits("temperature", "Temperature", "0 always picks the likeliest word; 1 and more is livelier.", 0.0, 5.0),
+    Limits("top_p", "Top-p", "Only the likeliest words that together make up this share.", 0.0, 1.0),
+    Limits("top_k", "Top-k", "Only this many of the likeliest words; 0 for all.", 0, 1000),
+    Limits("min_p", "Min-p", "Only words at least this likely, measured by the likeliest.", 0.0, 1.0),
+    Limits("repeat_penalty", "Repeat penalty", "Above 1, words that were used are picked less.", 0.0, 3.0),
+    Limits("seed", "Seed", "The same seed gives the same answer to the same question.", 0, _SEED_LIMIT),
+    Limits("max_tokens", "Longest answer", "In tokens.", 1, _TOKENS_LIMIT),
+)
+
+
+class SamplingPanel(Surface):
+    """A field per choice. What is typed counts once it makes sense and the field is left."""
+
+    chosen = Signal(object)
+    """`Sampling`."""
+
+    def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
+        super().__init__(theme, radius=Radius.CARD)
+        self.setAccessibleName("Sampling")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
+        box.addLayout(_head(theme, "Sampling", "Empty fields leave the model's own value.", close))
+        self._grid = QGridLayout()
+        self._fields: dict[str, Field] = {}
+        for place, choice in enumerate(CHOICES):
+            self._grid.addWidget(self._cell(choice), place // _COLUMNS, place % _COLUMNS)
+        reset = Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset)
+        self._grid.addWidget(reset, 1, _COLUMNS - 1, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft)
+        box.addLayout(self._grid)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_sampling(self, sampling: Sampling) -> None:
+        """Show what is chosen."""
+        for choice in CHOICES:
+            value = getattr(sampling, choice.name)
+            field = self._fields[choice.name]
+            if not field.hasFocus():
+                field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
+                field.set_wrong(False)
+
+    def _cell(self, choice: Limits) -> QWidget:
+        cell = QWidget()
+        box = Column(self.theme, cell, gap=4)
+        box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
+        field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder="model")
+        field.setToolTip(choice.tip)
+        field.editingFinished.connect(self._read)
+        self._fields[choice.name] = field
+        box.addWidget(field)
+        return cell
+
+    def _read(self) -> None:
+        found: dict[str, Number | None] = {}
+        for choice in CHOICES:
+            field = self._fields[choice.name]
+            try:
+                found[choice.name] = choice.read(field.text())
+            except ValueError:
+                field.set_wrong(True)
+                field.setToolTip(
+                    f"A {'whole ' if choice.is_whole else ''}number from {choice.low:g} to {choice.high:g}."
+                )
+                return
+            field.set_wrong(False)
+            field.setToolTip(choice.tip)
+        self.chosen.emit(Sampling(**found))  # type: ignore[arg-type]  # each read by its own row of the table
+
+    def _reset(self) -> None:
+        for field in self._fields.values():
+            field.clear()
+        self._read()
+
+    def _restyle(self) -> None:
+        self._grid.setHorizontalSpacing(self.theme.px(12))
+        self._grid.setVerticalSpacing(self.theme.px(12))
+        self._grid.setContentsMargins(0, 0, self.theme.px(8), 0)
+
+
+class SystemPanel(Surface):
+    """The system prompt of the chat."""
+
+    chosen = Signal(str)
+
+    def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
+        super().__init__(theme, radius=Radius.CARD)
+        self.setAccessibleName("System prompt")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
+        box.addLayout(_head(theme, "System prompt", "Said to the model before the conversation.", self._close(close)))
+        self.field = QPlainTextEdit()
+        self.field.setAccessibleName("System prompt")
+        self.field.setProperty("field", True)  # noqa: FBT003 -- Qt's property
+        self.field.setTabChangesFocus(True)
+        self.field.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.field.setPlaceholderText("For example: Answer in one short paragraph.")
+        row = Line(theme, margins=(0, 0, 8, 0), gap=0)
+        row.addWidget(self.field)
+        box.addLayout(row)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_prompt(self, text: str) -> None:
+        """Show the prompt of another chat."""
+        if not self.field.hasFocus() and text != self.field.toPlainText():
+            self.field.setPlainText(text)
+
+    def keep(self) -> None:
+        """Say what is typed."""
+        self.chosen.emit(self.field.toPlainText().strip())
+
+    def _close(self, close: Callable[[], object]) -> Callable[[], object]:
+        def keep_and_close() -> None:
+            self.keep()
+            close()
+
+        return keep_and_close
+
+    def _restyle(self) -> None:
+        self.field.setFont(self.theme.font("body"))
+        self.field.setFixedHeight(self.theme.px(96))
+
+
+def _head(theme: Theme, title: str, quiet: str, close: Callable[[], object]) -> Line:
+    line = Line(theme, gap=8)
+    line.addWidget(Label(theme, title, weight=600))
+    line.addWidget(Label(theme, quiet, role="meta", color="ink-2"))
+    line.addStretch(1)
+    line.addWidget(IconButton(theme, "x", f"Close {title.lower()}", action=close, size=28))
+    return line

@@ -1,0 +1,93 @@
+"""The left pane: search, the list of chats by day, and the way to a new one."""
+
+from datetime import date
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QWidget
+
+from app.gui.screens.chat.conversations import Conversations
+from app.gui.screens.chat.listing import Listing
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import Field
+from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import Label, Paragraph
+
+WIDTH = 264
+_LEAST = 200
+_NOTHING = "Nothing was asked yet."
+
+
+class SearchField(Field):
+    """The search; Escape empties it, Down goes to the list."""
+
+    left = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Empty, leave, or type."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.clear()
+        elif event.key() == Qt.Key.Key_Down:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class Pane(QWidget):
+    """The conversations there are."""
+
+    new_asked = Signal()
+
+    def __init__(self, theme: Theme, conversations: Conversations) -> None:
+        super().__init__()
+        self._theme, self._conversations = theme, conversations
+        box = Column(theme, self, margins=(0, 12, 0, 8), gap=4)
+        self.search = SearchField(theme, "Search chats", placeholder="Search", icon="search")
+        self.search.textChanged.connect(conversations.look_for)
+        self.listing = Listing(theme, conversations)
+        self.search.left.connect(self.listing.setFocus)
+        self._skeleton = Skeleton(theme, rows=5)
+        self._nothing = Paragraph(theme, _NOTHING, color="ink-2")
+        self._error = ErrorPanel(theme)
+        top = Line(theme, margins=(12, 0, 12, 4), gap=0)
+        top.addWidget(self.search)
+        box.addLayout(top)
+        self._words = QWidget()
+        Line(theme, self._words, margins=(18, 12, 12, 0), gap=0).addWidget(self._nothing)
+        box.addWidget(self._words)
+        box.addWidget(self._skeleton)
+        self._problem = QWidget()
+        Column(theme, self._problem, margins=(8, 8, 8, 8)).addWidget(self._error)
+        box.addWidget(self._problem)
+        box.addWidget(self.listing, 1)
+        foot = Line(theme, margins=(8, 4, 16, 0), gap=8)
+        foot.addWidget(Button(theme, "New chat", look=Look.QUIET, icon="plus", action=self.new_asked.emit))
+        foot.addStretch(1)
+        foot.addWidget(Label(theme, "Ctrl N", role="meta", color="ink-3"))
+        box.addLayout(foot)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_state(self, chosen: str) -> None:
+        """Show the list as it is known now, the open chat marked."""
+        known = self._conversations
+        is_empty = known.is_known and not known.items
+        self._skeleton.setVisible(not known.is_known and known.error is None)
+        self._words.setVisible(is_empty)
+        self._nothing.setText("No chat has these words." if known.query.strip() else _NOTHING)
+        if known.error is not None and not known.is_known:
+            self._error.say(known.error, "Try again", known.read)
+        self._problem.setVisible(known.error is not None and not known.is_known)
+        self.listing.show_groups(chosen, date.today())  # noqa: DTZ011 -- the reader's own day is meant
+
+    def focus_search(self) -> None:
+        """Put the keyboard into the search."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def _restyle(self) -> None:
+        self.setMinimumWidth(self._theme.px(_LEAST))
+        self.setMaximumWidth(self._theme.px(WIDTH * 2))

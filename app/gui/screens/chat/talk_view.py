@@ -1,0 +1,200 @@
+"""The open conversation: the transcript or the empty page, what went wrong, the options, and the composer below."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from app.core.api import GUIDE
+from app.core.errors import ErrorBody
+from app.gui.screens.chat.composer import Composer
+from app.gui.screens.chat.empty import EmptyChat
+from app.gui.screens.chat.model import ChatModel
+from app.gui.screens.chat.options import SamplingPanel, SystemPanel
+from app.gui.screens.chat.transcript.area import COLUMN, Transcript
+from app.gui.theme.theme import Theme
+from app.gui.widgets.layout import Centred, Column, Line, Scroller, Surface
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.text import ElidedLabel
+
+_SHARE = 0.4
+"""The composer grows to this share of the height."""
+_FOOT = 48
+
+
+class TalkView(QWidget):
+    """Shows the `Talk` of a `ChatModel`."""
+
+    def __init__(self, theme: Theme, model: ChatModel) -> None:
+        super().__init__()
+        self._theme, self._model = theme, model
+        self._is_at_start = True
+        self.transcript = Transcript(theme)
+        self.empty = EmptyChat(theme)
+        self.composer = Composer(theme)
+        self._system = SystemPanel(theme, lambda: self._show_panel(self._system, is_open=False))
+        self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
+        self._error = ErrorPanel(theme)
+        self._offer = _Offer(theme)
+        self._stack = QStackedWidget()
+        self._lay_out()
+        self._connect()
+        self._take_chat()
+
+    def offer(self, path: Path) -> None:
+        """Ask whether a dropped model file should run."""
+        self._offer.say(path, lambda: self._model.run_file(path))
+
+    def begin_edit(self, message: str) -> None:
+        """Put a question into the composer, to ask it another way."""
+        self.composer.set_text(self._model.talk.edit(message))
+        self.composer.field.setFocus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
+        """Let the composer grow with the page."""
+        super().resizeEvent(event)
+        self.composer.limit_height(max(self._theme.px(48), round(self.height() * _SHARE) - self._theme.px(_FOOT)))
+
+    def _lay_out(self) -> None:
+        theme = self._theme
+        box = Column(theme, self, gap=0)
+        self._stack.addWidget(self.transcript)
+        self._empty_page = Scroller(self.empty, "New chat")
+        self._stack.addWidget(self._empty_page)
+        box.addWidget(self._stack, 1)
+        inner = QWidget()
+        column = Column(theme, inner, margins=(0, 4, 0, 16), gap=8)
+        for widget in (self._error, self._offer, self._system, self._sampling, self.composer):
+            column.addWidget(widget)
+        self._system.hide()
+        self._sampling.hide()
+        foot = Line(theme, margins=(16, 0, 16, 0), gap=0)
+        foot.addWidget(Centred(theme, inner, COLUMN + 24))
+        box.addLayout(foot)
+        toggle = self._toggle_panel
+        self._system_tool = self.composer.add_tool("scroll-text", "System prompt", partial(toggle, self._system))
+        self._sampling_tool = self.composer.add_tool("sliders-horizontal", "Sampling", partial(toggle, self._sampling))
+
+    def _connect(self) -> None:
+        talk = self._model.talk
+        talk.opened.connect(self._take_chat)
+        talk.changed.connect(self._show)
+        talk.grew.connect(self.transcript.pull)
+        talk.refused.connect(self._refuse)
+        self._model.models_changed.connect(self._show_empty)
+        self._system.chosen.connect(talk.set_system_prompt)
+        self._sampling.chosen.connect(talk.set_sampling)
+        self.composer.sent.connect(self._send)
+        self.composer.stopped.connect(talk.stop)
+        self.composer.edit_left.connect(self._leave_edit)
+        self.composer.typed.connect(self._type)
+        self.empty.asked.connect(self._ask_guide)
+
+    def _take_chat(self) -> None:
+        """Show another chat, from its end, with what was typed in it before."""
+        self._error.hide()
+        self._is_at_start = True
+        self.composer.set_text(self._model.draft())
+        self._show()
+
+    def _show(self) -> None:
+        talk = self._model.talk
+        turns = talk.turns()
+        self._stack.setCurrentWidget(self.transcript if turns or not talk.is_new else self._empty_page)
+        self.transcript.show_turns(turns, at_end=self._is_at_start)
+        self._is_at_start = self._is_at_start and not turns
+        self.composer.show_state(is_busy=talk.is_busy, is_editing=talk.editing is not None)
+        self._system.show_prompt(talk.system_prompt)
+        self._sampling.show_sampling(talk.sampling)
+        self._mark_tools()
+        self._show_empty()
+        if talk.error is not None:
+            self._error.say(talk.error, "Try again", talk.read)
+
+    def _show_empty(self) -> None:
+        model, info = self._model, self._model.info
+        own = [item for item in model.choices() if not item.is_builtin and not item.problem]
+        self.empty.show_state(
+            info.title if info else "",
+            is_guide=bool(info and info.is_builtin),
+            has_models=bool(own) or not model.library.is_known,
+            has_guide=model.find_model(GUIDE) is not None,
+        )
+
+    def _mark_tools(self) -> None:
+        talk = self._model.talk
+        self._system_tool.setChecked(bool(talk.system_prompt) or not self._system.isHidden())
+        self._sampling_tool.setChecked(bool(talk.sampling != type(talk.sampling)()) or not self._sampling.isHidden())
+
+    def _toggle_panel(self, panel: QWidget) -> None:
+        self._show_panel(panel, is_open=panel.isHidden())
+
+    def _show_panel(self, panel: QWidget, *, is_open: bool) -> None:
+        if panel is self._system and not is_open:
+            self._system.keep()
+        for one in (self._system, self._sampling):
+            one.setVisible(is_open and one is panel)
+        self._mark_tools()
+        field = self._system.field if is_open and panel is self._system else self.composer.field
+        field.setFocus()
+
+    def _send(self, text: str) -> None:
+        self._error.hide()
+        self._system.keep()
+        self._is_at_start = True
+        self._model.send(text)
+
+    def _type(self, text: str) -> None:
+        if self._model.talk.editing is None:
+            self._model.keep_draft(text)
+
+    def _leave_edit(self) -> None:
+        self._model.talk.stop_editing()
+        self.composer.set_text(self._model.draft())
+
+    def _refuse(self, error: ErrorBody, text: str) -> None:
+        """Put the question back and say why it was not taken."""
+        if text and not self.composer.text:
+            self.composer.set_text(text)
+        self._error.say(error, "Try again", lambda: self._try_again(text))
+
+    def _try_again(self, text: str) -> None:
+        self._error.hide()
+        if text:
+            self.composer.set_text("")
+            self._send(text)
+
+    def _ask_guide(self, text: str) -> None:
+        self._model.new_chat(GUIDE)
+        self._send(text)
+        QTimer.singleShot(0, self.composer.field.setFocus)
+
+
+class _Offer(Surface):
+    """One line about a dropped file, with the button that runs it."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme, fill="accent-soft", outline="")
+        line = Line(theme, self, margins=(16, 8, 8, 8), gap=8)
+        self._words = ElidedLabel(theme)
+        self._run = Button(theme, "Run it", look=Look.PRIMARY, icon="play")
+        line.addWidget(self._words, 1)
+        line.addWidget(self._run)
+        line.addWidget(Button(theme, "Not now", look=Look.QUIET, action=self.hide))
+        self.hide()
+
+    def say(self, path: Path, run: Callable[[], object]) -> None:
+        """Ask about a file."""
+        self._words.setText(f"{path.name} can run where it lies; nothing is copied.")
+
+        def act() -> None:
+            self.hide()
+            run()
+
+        self._run.act(act)
+        self.show()
+        self._run.setFocus()

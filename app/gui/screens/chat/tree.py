@@ -1,0 +1,60 @@
+"""A chat's messages as the tree they are: the path to where the reader is, and the other versions beside it."""
+
+from collections.abc import Sequence
+
+from app.core.chats import Chat, Message
+
+
+class Tree:
+    """The messages of one chat. Versions of a message are its siblings, in the order they were made."""
+
+    def __init__(self, messages: Sequence[Message], head: str | None) -> None:
+        self.head = head
+        self._by_id: dict[str, Message] = {}
+        self._children: dict[str | None, list[str]] = {}
+        for message in messages:
+            self.put(message)
+
+    @classmethod
+    def of(cls, chat: Chat) -> "Tree":
+        """Return the tree of a chat as it was read; without a head the newest message is it."""
+        last = chat.messages[-1].id if chat.messages else None
+        return cls(chat.messages, chat.head or last)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, message: str) -> Message | None:
+        """Return a message, if the chat has it."""
+        return self._by_id.get(message)
+
+    def put(self, message: Message) -> None:
+        """Add a message, or take a newer state of it."""
+        if message.id not in self._by_id:
+            self._children.setdefault(message.parent, []).append(message.id)
+        self._by_id[message.id] = message
+
+    def path(self) -> list[Message]:
+        """Return the messages from the first to the head."""
+        found: list[Message] = []
+        at = self.head
+        while at is not None and at in self._by_id:
+            found.append(self._by_id[at])
+            at = self._by_id[at].parent
+        return found[::-1]
+
+    def versions(self, message: str) -> list[str]:
+        """Return a message and its siblings, oldest first."""
+        return self._children[self._by_id[message].parent]
+
+    def leaf(self, message: str) -> str:
+        """Return the end of the newest path through a message."""
+        while below := self._children.get(message):
+            message = below[-1]
+        return message
+
+    def beside(self, message: str, step: int) -> str | None:
+        """Return the leaf to move to for another version of a message; None at either end."""
+        versions = self.versions(message)
+        at = versions.index(message) + step
+        return self.leaf(versions[at]) if 0 <= at < len(versions) else None

@@ -1,0 +1,35 @@
+"""Why an answer failed, as a sentence with buttons: made from the stored message and the state of its engine. Pure."""
+
+from app.core.chats import Message, MessageStatus
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.gui.screens.chat.turns import Remedy, Trouble
+
+_UNKNOWN = "The answer could not be written."
+_LOG_LINES = 12
+
+
+def trouble_of(message: Message, engine: EngineStatus | None) -> Trouble | None:
+    """Return what went wrong with an answer; None when nothing did."""
+    if message.status is MessageStatus.INTERRUPTED:
+        return Trouble(sentence="Roundhouse's service ended while this was written.", hint="What was written is kept.")
+    if message.status is not MessageStatus.FAILED:
+        return None
+    sentence, _, cause = message.error.strip().partition("\n")
+    failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
+    if failure is None:
+        return Trouble(
+            sentence=sentence or _UNKNOWN, cause=cause.strip(), remedies=(Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
+        )
+    log = "\n".join(failure.log_tail[-_LOG_LINES:])
+    return Trouble(
+        sentence=sentence or failure.sentence,
+        hint="" if failure.hint and failure.hint in sentence else failure.hint,
+        cause=cause.strip() or log,
+        remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL),
+    )
+
+
+def trouble_from(error: ErrorBody) -> Trouble:
+    """Return an error reply as trouble in the transcript."""
+    return Trouble(sentence=error.sentence, hint=error.hint, cause=error.detail)
