@@ -17,7 +17,7 @@ from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, 
 from tests.gateway.played import Gateway, Upstream
 
 T = TypeVar("T")
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 
 
 def chunk(content: str = "", **fields: object) -> bytes:

@@ -17,7 +17,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway import answers
-from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
+from tests.gateway.admin.conftest import LAST, PATIENCE_S, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
 
 
@@ -161,7 +161,7 @@ async def test_stopping_before_the_first_token(api: Api, pen: Pen) -> None:
     await pen.begun.wait()
     message = await api.stop(turn.answer)
     assert (message.status, message.content, message.error) == ("stopped", "", "")
-    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), 5)
+    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
 
 
 async def test_stopping_while_the_model_loads(api: Api, pen: Pen) -> None:
@@ -184,7 +184,7 @@ async def test_stopping_midway_keeps_the_text_and_tells_the_followers(api: Api, 
     assert told == stopped == (await api.read(chat.id)).messages[-1]
     assert stopped.timings is not None
     assert stopped.timings.total_s is not None
-    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), 5)
+    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
     assert await api.stop(turn.answer) == stopped
 
 
@@ -346,7 +346,7 @@ async def test_what_is_written_is_saved_every_second(api: Api, pen: Pen, monkeyp
 
 
 async def _stored_with(api: Api, answer: Message, content: str) -> Message:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             message = await api.gateway.services.chats.message(answer.chat, answer.id)
             if message.content == content:

@@ -9,7 +9,7 @@ from app.core.events import ChatChanged, Event, LogLine, ModelsChanged, Notice, 
 from app.core.settings import SettingInfo
 from app.gateway.admin import sse
 from app.gateway.admin.routes import ENDPOINTS
-from tests.gateway.admin.conftest import Api, Pen
+from tests.gateway.admin.conftest import PATIENCE_S, Api, Pen
 
 EVERY_ROUTE = [
     *((row.method, row.path.replace("{", "").replace("}", "")) for row in ENDPOINTS),
@@ -144,7 +144,7 @@ async def test_a_listener_that_leaves_is_forgotten(api: Api, monkeypatch: pytest
         assert len(hub._subscribers) == 1
         forgotten = asyncio.Event()
         monkeypatch.setattr(hub, "forget", lambda _subscription: forgotten.set())
-    await asyncio.wait_for(forgotten.wait(), 5)
+    await asyncio.wait_for(forgotten.wait(), PATIENCE_S)
 
 
 async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
