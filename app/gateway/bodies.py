@@ -23,16 +23,22 @@ async def read_body(request: web.Request) -> bytes:
     """Return the whole body. Raises TooLarge, RequestTimeout or BadRequest."""
     if (request.content_length or 0) > request.client_max_size:
         raise _too_large(request)
-    limit_s = request.app[SERVICES].limits.body_s
+    try:
+        if request.content.is_eof():  # as with most requests: head and body came together
+            return await request.read()
+        return await _read_in_time(request, request.app[SERVICES].limits.body_s)
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large(request) from None
+    except web.RequestPayloadError as error:
+        raise BadRequest(f"The request's body cannot be read: {error}") from None
+
+
+async def _read_in_time(request: web.Request, limit_s: float) -> bytes:
     try:
         async with asyncio.timeout(limit_s):
             return await request.read()
     except TimeoutError:
         raise RequestTimeout(f"The request's body did not arrive within {limit_s:g} seconds.") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large(request) from None
-    except web.RequestPayloadError as error:
-        raise BadRequest(f"The request's body cannot be read: {error}") from None
 
 
 def decode(body: bytes, kind: type[T]) -> T:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
 
 FILE_BYTES = 4 * 1024 * 1024
 FILES_KEPT = 3
@@ -49,6 +50,12 @@ def redacted(value: object) -> object:
     return value
 
 
+def is_ours_to_mend(record: logging.LogRecord) -> bool:
+    """Tell whether aiohttp reports more than a client that left, or one that does not speak HTTP."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (ConnectionError, HttpProcessingError))
+
+
 def open_journal(file: Path) -> logging.Handler:
     """Send records from INFO on to `file`, warnings to stderr too. Return the file's handler, to be closed."""
     written = logging.handlers.RotatingFileHandler(
@@ -58,5 +65,6 @@ def open_journal(file: Path) -> logging.Handler:
     said = logging.StreamHandler(sys.stderr)
     said.setLevel(logging.WARNING)
     said.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logging.getLogger("aiohttp.server").addFilter(is_ours_to_mend)
     logging.basicConfig(level=logging.INFO, handlers=[written, said])
     return written

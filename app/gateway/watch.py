@@ -31,6 +31,7 @@ class Outcome(StrEnum):
     """The caller's mistake: no such model, malformed, or refused by the engine."""
     ENGINE_FAILED = "engine_failed"
     CLIENT_GONE = "client_gone"
+    BUG = "bug"
 
 
 class Watch:
@@ -84,6 +85,11 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
         yield watch
     except RoundhouseError:
         watch.outcome = Outcome.ENGINE_FAILED
+        raise
+    except ConnectionError:  # writing to a client that has gone
+        raise
+    except Exception:
+        watch.outcome = Outcome.BUG
         raise
     finally:
         metrics.in_flight.add(route, model, amount=-1)

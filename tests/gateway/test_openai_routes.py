@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
+from app.core.events import ModelsChanged
 from tests.gateway.played import KEY, Gateway
 
 REPLY = b'{"id":"x",  "object": "chat.completion","usage":{"prompt_tokens":7,"completion_tokens":3}}'
@@ -95,6 +96,14 @@ async def test_an_unknown_model_is_answered_with_the_names_there_are(gateway: Ga
     status, error = await _refusal(gateway, b'{"model": "gpt-4"}')
     assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
     assert "guide" in str(error["message"])
+
+
+async def test_a_model_that_was_forgotten_is_not_found_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the last request found is kept for a moment, but not past a change."""
+    assert (await gateway.chat())[0] == 200
+    monkeypatch.setattr(gateway.services.library, "_models", [])
+    gateway.services.events.publish(ModelsChanged())
+    assert (await gateway.chat())[0] == 404
 
 
 async def test_embeddings_of_a_model_that_only_writes_are_refused(gateway: Gateway) -> None:

@@ -78,6 +78,13 @@ def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, 
         assert second.client.get("/running", list[EngineStatus]) == []
 
 
+def test_starting_imports_nothing_heavy() -> None:
+    program = "import sys, app.gateway.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"pydantic", "jsonschema", "xllamacpp", "pynvml", "app.hardware.probe", "engines.llama_cpp.launch"}
+    assert not heavy & set(loaded)
+
+
 def test_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--port", "80"]) == EXIT_USAGE
     assert "usage" in capsys.readouterr().err

@@ -1,17 +1,21 @@
 """Metrics, the watch and the log, without a socket."""
 
+import asyncio
 import logging
 import time
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
-from app.gateway.journal import HIDDEN, JsonLines, open_journal
+from app.gateway.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
 from app.gateway.metrics import Metrics
 from app.gateway.proxy import with_model
+from app.gateway.recent import Found, Recent
 from app.gateway.watch import Watch, watched
 
 
@@ -58,13 +62,45 @@ def test_without_usage_events_stand_in_for_tokens() -> None:
     assert Watch(0.0).tpot_s(None) is None
 
 
-def test_an_engine_failure_is_not_taken_for_a_client_that_left() -> None:
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (EngineFailed("It died."), "engine_failed"),
+        (ConnectionResetError(), "client_gone"),
+        (asyncio.CancelledError(), "client_gone"),
+        (ZeroDivisionError(), "bug"),
+    ],
+)
+def test_an_exchange_that_breaks_off_is_counted_under_its_cause(error: BaseException, outcome: str) -> None:
     metrics = Metrics()
-    with pytest.raises(EngineFailed), watched(metrics, route="chat", model="m", started=0.0):
-        raise EngineFailed("It died.")
+    with pytest.raises(type(error)), watched(metrics, route="chat", model="m", started=0.0):
+        raise error
     lines = metrics.exposition([]).splitlines()
-    assert 'roundhouse_requests_total{route="chat",model="m",outcome="engine_failed"} 1' in lines
+    assert f'roundhouse_requests_total{{route="chat",model="m",outcome="{outcome}"}} 1' in lines
     assert 'roundhouse_requests_in_flight{route="chat",model="m"} 0' in lines
+
+
+def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> None:
+    def reported(error: Exception) -> bool:
+        return is_ours_to_mend(logging.makeLogRecord({"exc_info": (type(error), error, None)}))
+
+    assert not reported(BadHttpMessage("no HTTP"))
+    assert not reported(ConnectionResetError())
+    assert reported(ZeroDivisionError())
+    assert is_ours_to_mend(logging.makeLogRecord({}))
+
+
+def test_what_was_found_counts_for_a_moment_only() -> None:
+    found = cast("Found", object())
+    remembering, forgetful = Recent(kept_s=60.0), Recent(kept_s=0.0)
+    for recent in (remembering, forgetful):
+        assert recent.get("a") is None
+        recent.put("a", found)
+    assert remembering.get("a") is found
+    assert forgetful.get("a") is None
+    for number in range(100):
+        remembering.put(number, found)
+    assert remembering.get("a") is None
 
 
 def test_a_model_name_is_replaced_even_if_its_key_is_written_oddly() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.config.paths import Paths
 from app.gateway.listen import bind
-from app.gateway.main import opened
+from app.gateway.main import leave_start_up_out_of_collections, opened
 from app.gateway.services import Limits
 from tests.gateway.played import Upstream, played_services
 
@@ -22,6 +22,7 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     runner = await opened(services, bind("127.0.0.1", port, tries=1))
+    leave_start_up_out_of_collections()
     await stopped.wait()
     await runner.cleanup()
 
