@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _CARRY_LIMIT = 6000
 """Characters; an unclosed string longer than this loses its colour rather than costing a frame."""
+COMMON_LANGUAGES = ("rust", "go", "cpp", "html", "sql", "javascript", "json", "bash", "python")
+"""What answers are full of, the most usual last."""
 _PLAIN = {"", "text", "txt", "plain", "plaintext", "none", "output"}
 
 

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QApplication
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
 from app.gui.demo.api import DemoApi
 from app.gui.demo.data import replies
+from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.net.sse import SseParser
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
@@ -125,6 +126,8 @@ def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
     api, screen = _screen(theme)
     asked = sample.question(1, "Write a long one.", None)
     answer = sample.answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    for language in COMMON_LANGUAGES:
+        highlight(language, "x")  # the window does this while nobody waits
     screen.model.talk.open("c1")
     api.replies["GET /chats/c1"] = sample.conversation([asked, answer])
     _settle(api)

@@ -168,6 +168,7 @@ class SystemPanel(Surface):
 
     def _restyle(self) -> None:
         self.field.setFont(self.theme.font("body"))
+        self.field.document().setDocumentMargin(self.theme.px(6))
         self.field.setFixedHeight(self.theme.px(96))
 
 

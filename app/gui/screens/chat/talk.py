@@ -20,6 +20,7 @@ from app.gui.screens.chat.turns import Live, Progress, Trouble, TurnView
 
 _ASKED, _AWAITED = "asked", "awaited"
 """Names of the two messages shown until the gateway has stored them."""
+_ENDED_BADLY = frozenset({MessageStatus.FAILED, MessageStatus.INTERRUPTED})
 
 
 class Talk(QObject):
@@ -203,12 +204,14 @@ class Talk(QObject):
     def _view(self, message: Message, *, is_busy: bool) -> TurnView:
         versions = self._tree.versions(message.id)
         trouble = self._troubles.get(message.id)
+        if trouble is None and message.status in _ENDED_BADLY:
+            trouble = trouble_of(message, self._engine_of(message.model))
         return TurnView(
             message=message,
             branch=versions.index(message.id) + 1,
             branches=len(versions),
             live=self.answering.live(message.id),
-            trouble=trouble or trouble_of(message, self._engine_of(message.model)),
+            trouble=trouble,
             thought_s=self.answering.thought_s.get(message.id) or guessed_thought(message),
             is_busy=is_busy,
         )

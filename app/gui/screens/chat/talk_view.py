@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.core.api import GUIDE
 from app.core.errors import ErrorBody
+from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.empty import EmptyChat
 from app.gui.screens.chat.model import ChatModel
@@ -24,6 +25,7 @@ from app.gui.widgets.text import ElidedLabel
 _SHARE = 0.4
 """The composer grows to this share of the height."""
 _FOOT = 48
+_WARM_AFTER_MS, _WARM_EVERY_MS = 1500, 120
 
 
 class TalkView(QWidget):
@@ -41,6 +43,10 @@ class TalkView(QWidget):
         self._error = ErrorPanel(theme)
         self._offer = _Offer(theme)
         self._stack = QStackedWidget()
+        self._cold = list(COMMON_LANGUAGES)
+        self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
+        self._warm.timeout.connect(self._warm_next)
+        self._warm.start()
         self._lay_out()
         self._connect()
         self._take_chat()
@@ -141,6 +147,12 @@ class TalkView(QWidget):
         self._mark_tools()
         field = self._system.field if is_open and panel is self._system else self.composer.field
         field.setFocus()
+
+    def _warm_next(self) -> None:
+        """Read one language's rules while nobody waits: some take longer than a frame the first time."""
+        highlight(self._cold.pop(), "x")
+        if self._cold:
+            self._warm.start(_WARM_EVERY_MS)
 
     def _send(self, text: str) -> None:
         self._error.hide()

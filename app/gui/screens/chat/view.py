@@ -1,4 +1,4 @@
-"""The chat page: the list of conversations beside the open one. It draws a `ChatModel` and says what the reader does."""
+"""The chat page: the list of conversations beside the open one. Draws a `ChatModel`; tells it what the reader does."""
 
 import time
 from functools import partial

@@ -3,7 +3,7 @@
 A turn that was never seen has no boxes, only a guess of its height; it reads its text when it comes near the view.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -34,23 +34,27 @@ _COPY_ONLY: tuple[Action, ...] = ((Verb.COPY, "Copy", "copy"),)
 
 
 class Turn:
-    """One message in the transcript. Places are counted from the turn's own top left corner."""
+    """One message in the transcript. Places are counted from the turn's own top left corner.
+
+    Thousands are made when a chat is opened and few are ever seen: everything below is set by `build`.
+    """
+
+    boxes: Sequence[Box] = ()
+    is_built = False
+    stack: Stack
+    _body: Flow
+    _thoughts: Flow
+    _fold: FoldBox
+    _foot: FootBox
+    _notes: Sequence[Box] = ()
+    _read: tuple[int, int] = (0, 0)
+    _restarts = 0
+    _is_open = False
 
     def __init__(self, view: TurnView, look: Look) -> None:
         self.view = view
         self.look = look
-        self.boxes: list[Box] = []
-        self.stack = Stack()
-        self.is_built = False
         self._width = 0.0
-        self._body = Flow()
-        self._thoughts = Flow()
-        self._fold = FoldBox()
-        self._foot = FootBox(())
-        self._notes: list[Box] = []
-        self._is_open = False
-        self._read = [0, 0]
-        self._restarts = 0
 
     @property
     def is_question(self) -> bool:
@@ -89,7 +93,7 @@ class Turn:
             self.build()
             return True
         thoughts, text = live.reasoning[self._read[0] :], live.content[self._read[1] :]
-        self._read = [len(live.reasoning), len(live.content)]
+        self._read = (len(live.reasoning), len(live.content))
         if thoughts:
             self._thoughts.feed("".join(thoughts))
         if text:
@@ -109,7 +113,9 @@ class Turn:
         message = self.view.message
         self._body = Flow(is_literal=self.is_question)
         self._thoughts = Flow(tone=self.look.thought, name="thought")
-        self._read = [0, 0]
+        self._fold, self._foot = FoldBox(), FootBox(())
+        self.stack = Stack()
+        self._read = (0, 0)
         if self.view.live is None:
             self._body.finish(message.content)
             if message.reasoning:
