@@ -22,11 +22,7 @@ _FAREWELL_MS = 1500
 
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed. Returns the exit status."""
-    application = QApplication(sys.argv if argv is None else argv)
-    application.setApplicationName("Roundhouse")
-    application.setDesktopFileName("roundhouse")
-    application.setStyle("Fusion")
-    application.setWindowIcon(QIcon(str(RESOURCES / "icons" / "train-front.svg")))
+    application = prepared(sys.argv if argv is None else argv)
     paths = default_paths()
     api = GatewayApi(application)
     window = Window(Theme(application), api, paths.config / "window.json")
@@ -43,6 +39,16 @@ def main(argv: list[str] | None = None) -> int:
         _end_gateway(link, api)
     link.close()
     return code
+
+
+def prepared(argv: list[str]) -> QApplication:
+    """Return the application object with its name, style and icon."""
+    application = QApplication(argv)
+    application.setApplicationName("Roundhouse")
+    application.setDesktopFileName("roundhouse")
+    application.setStyle("Fusion")
+    application.setWindowIcon(QIcon(str(RESOURCES / "icons" / "train-front.svg")))
+    return application
 
 
 def _end_gateway(link: GatewayLink, api: GatewayApi) -> None:

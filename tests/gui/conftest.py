@@ -19,6 +19,11 @@ from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the offscreen platform say what it cannot do: it has no window manager to tell sizes to."""
+    config.addinivalue_line("qt_log_ignore", "This plugin does not support propagateSizeHints")
+
+
 class QuietShell(Shell):
     """A shell that keeps what it was asked."""
 

@@ -72,6 +72,7 @@ class Window(QMainWindow):
         self.theme, self._memory_file = theme, memory_file
         self._memory = recall(memory_file)
         self._alt_alone = False
+        self._entries: dict[Page, QWidget] = {}
         self.setWindowTitle("Roundhouse")
         self.setMinimumSize(*MINIMUM_WINDOW)
         self.setAcceptDrops(True)
@@ -116,8 +117,19 @@ class Window(QMainWindow):
         """Bring a page to the front and mark it on the rail."""
         widget = self.pages.show_page(page)
         self.rail.show_page(page)
-        widget.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._enter(page, widget)
         self.shell.page_shown.emit(page.value)
+
+    def _enter(self, page: Page, widget: QWidget) -> None:
+        """Give a page the focus where its focus proxy says, and remember the proxy instead of leaving it on.
+
+        Qt takes a widget with a proxy inside for one control: Tab would leave out everything else on the page.
+        """
+        proxy = widget.focusProxy()
+        if isinstance(proxy, QWidget):
+            self._entries[page] = proxy
+            widget.setFocusProxy(None)  # type: ignore[arg-type]  # the stubs forbid what Qt documents
+        self._entries.get(page, widget).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 -- Qt's name
         """Remember size, place, page and looks."""

@@ -12,11 +12,11 @@ class Flow(QLayout):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8) -> None:
         super().__init__()
-        if parent is not None:
-            parent.setLayout(self)
         self._theme, self._gap = theme, gap
         self._items: list[QLayoutItem] = []
         self.setContentsMargins(QMargins())
+        if parent is not None:
+            parent.setLayout(self)
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
         """Take one more item."""

@@ -1,0 +1,169 @@
+"""What is photographed: a scene is a page, what the demo gateway answers, and what happens before the picture.
+
+Every page is drawn in every look; what is special (long names, errors, nothing there, no gateway) in light and dark.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.core.chats import Chat, ChatSummary
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.screens.settings.view import SettingsScreen
+from app.gui.shell.contract import Page
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Mode
+from app.gui.widgets.fields import Field
+from app.gui.widgets.panels import Fold
+from app.gui.widgets.panels import Page as PageView
+
+SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
+Replies = Mapping[str, object]
+Act = Callable[[Window, DemoApi], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a scene is drawn."""
+
+    mode: Mode = "light"
+    percent: int = 100
+    size: tuple[int, int] = USUAL
+    is_mirrored: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """The end of the file's name."""
+        width, height = self.size
+        return f"{self.mode}-{self.percent}-{width}x{height}" + ("-rtl" if self.is_mirrored else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One state of one page."""
+
+    name: str
+    page: Page
+    replies: Replies = field(default_factory=data.replies)
+    act: Act = lambda _window, _api: None
+    is_online: bool = True
+    looks: tuple[Look, ...] = (Look("light"), Look("dark"))
+
+
+EVERY_LOOK = tuple(
+    Look(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
+)
+USUAL_LOOKS = (Look("light"), Look("dark"), *EVERY_LOOK)
+
+
+def scenes() -> Iterator[Scene]:
+    """Yield everything that is photographed."""
+    nothing = data.replies(running=[], models=[])
+    much = data.replies(running=[data.READY, data.FAILED], models=[*data.MODELS, data.LONG_MODEL, data.RTL_MODEL])
+    for page in Page:
+        act = open_chat if page is Page.CHAT else nothing_more
+        yield Scene(page.value, page, with_chat(data.replies()), act, looks=USUAL_LOOKS)
+        yield Scene(f"{page.value}-mirrored", page, with_chat(much), act, looks=(Look(is_mirrored=True),))
+        yield Scene(f"{page.value}-waiting", page, {})
+        yield Scene(f"{page.value}-offline", page, {}, lambda window, _api: window.lost(data.OFFLINE), is_online=False)
+    yield Scene("chat-new", Page.CHAT, with_chat(data.replies()))
+    yield Scene("chat-first-start", Page.CHAT, with_chat(data.replies(running=[], models=data.MODELS[:1]), listed=[]))
+    yield Scene("chat-failed", Page.CHAT, with_chat(much, sample.failed_chat()), open_chat)
+    yield Scene("models-empty", Page.MODELS, nothing)
+    yield Scene("models-long-names", Page.MODELS, much, looks=(*Scene("", Page.MODELS).looks, *EVERY_LOOK[:3]))
+    yield Scene("models-not-found", Page.MODELS, much, search)
+    yield Scene("server-idle", Page.SERVER, nothing)
+    yield Scene("server-failing", Page.SERVER, much, unfold)
+    yield Scene("server-log", Page.SERVER, much, scroll_down)
+    yield Scene("machine-facts", Page.MACHINE, data.replies(), scroll_down)
+    yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
+    yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
+    yield Scene("settings-end", Page.SETTINGS, data.replies(), scroll_down)
+    yield Scene("palette", Page.CHAT, with_chat(data.replies()), open_palette)
+    yield Scene(
+        "toast", Page.MODELS, data.replies(), lambda window, _api: window.toast.say("Qwen3 8B was unloaded.", int)
+    )
+    yield Scene("focus", Page.SERVER, data.replies(), press_tab)
+    yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
+
+
+def with_chat(replies: Replies, chat: Chat | None = None, *, listed: list[ChatSummary] | None = None) -> Replies:
+    """Return `replies` with conversations to list, and one to open."""
+    listed = sample.summaries() if listed is None else listed
+    return {**replies, "GET /chats": listed, "GET /chats/c1": chat or sample.chat()}
+
+
+def nothing_more(_window: Window, _api: DemoApi) -> None:
+    """Take the page as it comes."""
+
+
+def open_chat(window: Window, _api: DemoApi) -> None:
+    """Open the conversation of the sample."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.model.open("c1")
+
+
+def search(window: Window, _api: DemoApi) -> None:
+    """Look for a model that is not there."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ModelsScreen):
+        page.model.look_for("zebra")
+
+
+def unfold(window: Window, _api: DemoApi) -> None:
+    """Unfold the cause of the first failure."""
+    folds = [fold for fold in window.pages.findChildren(Fold) if fold.isVisible()]
+    if folds:
+        folds[0].toggle()
+
+
+def scroll_down(window: Window, _api: DemoApi) -> None:
+    """Show the end of the page."""
+    page = window.pages.currentWidget()
+    if isinstance(page, PageView):
+        bar = page.scroller.verticalScrollBar()
+        bar.setValue(bar.maximum())
+
+
+def type_wrong_port(window: Window, _api: DemoApi) -> None:
+    """Type a port that cannot be."""
+    page = window.pages.currentWidget()
+    if isinstance(page, SettingsScreen) and isinstance(field := page.row("gateway.port").control, Field):
+        field.setFocus(Qt.FocusReason.TabFocusReason)
+        field.selectAll()
+        QTest.keyClicks(field, "99999")
+
+
+def change_port(window: Window, api: DemoApi) -> None:
+    """Change what needs a restart."""
+    page = window.pages.currentWidget()
+    if isinstance(page, SettingsScreen):
+        info = next(info for info in page.model.preferences.items if info.name == "gateway.port")
+        api.replies["PATCH /settings"] = [data.changed(info, 8080)]
+        page.model.change(info, 8080)
+
+
+def say_toast(window: Window, _api: DemoApi) -> None:
+    """Say something that can be undone."""
+    window.toast.say("Qwen3 8B was unloaded.", lambda: None)
+
+
+def open_palette(window: Window, _api: DemoApi) -> None:
+    """Open the palette and type."""
+    window.palette_view.open()
+    window.palette_view.field.setText("lo")
+
+
+def press_tab(window: Window, _api: DemoApi) -> None:
+    """Show the focus ring."""
+    window.activateWindow()
+    for _ in range(7):
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)

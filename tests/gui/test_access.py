@@ -1,0 +1,153 @@
+"""The window for the keyboard and the screen reader: names, order, the ring, and room at twice the size."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QAccessible, QAccessibleInterface
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.core.errors import ErrorBody
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import Page
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Theme
+from app.gui.widgets.panels import Page as PageView
+from app.gui.widgets.press import Button, Pressable
+
+Make = Callable[[Page], Window]
+REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
+INTERACTIVE = {
+    QAccessible.Role.Button,
+    QAccessible.Role.CheckBox,
+    QAccessible.Role.RadioButton,
+    QAccessible.Role.ComboBox,
+    QAccessible.Role.EditableText,
+    QAccessible.Role.List,
+    QAccessible.Role.ListItem,
+    QAccessible.Role.Link,
+    QAccessible.Role.Slider,
+    QAccessible.Role.SpinBox,
+    QAccessible.Role.MenuItem,
+    QAccessible.Role.PageTab,
+}
+STATES: dict[str, dict[str, object]] = {
+    "usual": {},
+    "empty": {"GET /models": [], "GET /running": []},
+    "failing": {
+        "GET /models": REFUSED,
+        "GET /machine": REFUSED,
+        "GET /settings": REFUSED,
+        "GET /running": [data.FAILED],
+    },
+}
+
+
+def walk(item: QAccessibleInterface) -> Iterator[QAccessibleInterface]:
+    yield item
+    for place in range(item.childCount()):
+        child = item.child(place)
+        if not child.state().invisible:
+            yield from walk(child)
+
+
+def unnamed(window: QWidget) -> list[str]:
+    found = []
+    for item in walk(QAccessible.queryAccessibleInterface(window)):
+        is_operated = item.role() in INTERACTIVE or item.state().focusable
+        if is_operated and not item.text(QAccessible.Text.Name).strip():
+            found.append(f"{item.role()} {type(item.object()).__name__}")
+    return found
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("page", Page)
+def test_everything_that_can_be_operated_has_a_name(make_window: Make, api: DemoApi, page: Page, state: str) -> None:
+    api.replies |= STATES[state]
+    assert unnamed(make_window(page)) == []
+
+
+def test_a_control_without_a_name_would_be_found(make_window: Make, theme: Theme) -> None:
+    window = make_window(Page.SERVER)
+    nameless = Button(theme, "")
+    nameless.setParent(window.centralWidget())
+    nameless.show()
+    assert unnamed(window) == ["Role.Button Button"]
+
+
+def test_the_palette_and_the_toast_are_named_too(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    window.toast.say("Done.", lambda: None)
+    window.palette_view.open()
+    assert unnamed(window) == []
+
+
+@pytest.mark.parametrize("page", Page)
+def test_tab_reaches_every_control_of_a_page(make_window: Make, page: Page) -> None:
+    window = make_window(page)
+    wanted = {
+        widget
+        for widget in window.findChildren(Pressable)
+        if widget.isVisible() and widget.isEnabled() and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    }
+    reached: set[QWidget | None] = set()
+    for _ in range(3 * len(wanted) + 40):
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)
+        reached.add(QApplication.focusWidget())
+    # A group of exclusive buttons is one stop: its arrows reach the others.
+    grouped = {button for button in wanted if button.group() is not None}
+    assert wanted - grouped <= reached
+    assert grouped & reached
+
+
+@pytest.mark.parametrize("page", [Page.MODELS, Page.SERVER, Page.MACHINE, Page.SETTINGS])
+def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Make, theme: Theme, page: Page) -> None:
+    theme.set_percent(200)
+    window = make_window(page)
+    theme.set_percent(200)
+    window.resize(1024, 640)
+    QApplication.processEvents()
+    shown = window.pages.currentWidget()
+    assert isinstance(shown, PageView)
+    area = shown.scroller
+    content = area.widget()
+    assert content is not None
+    assert content.width() <= area.viewport().width()
+
+
+def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) -> None:
+    window = make_window(Page.SERVER)
+    ring = window._focus_ring
+    QTest.keyClick(window, Qt.Key.Key_Tab)
+    focused = QApplication.focusWidget()
+    assert focused is not None
+    assert ring.ring.isVisible()
+    outside, control = ring.ring.mapToGlobal(QPoint(0, 0)), focused.mapToGlobal(QPoint(0, 0))
+    assert outside.x() < control.x()
+    assert outside.y() < control.y()
+
+
+def test_the_pointer_brings_no_ring(make_window: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = make_window(Page.SERVER)
+    pressed = Qt.MouseButton.LeftButton
+    monkeypatch.setattr("app.gui.widgets.focus.QGuiApplication.mouseButtons", lambda: pressed)
+    window.rail.buttons[Page.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
+    assert not window._focus_ring.ring.isVisible()
+
+
+def test_the_ring_outlives_what_it_was_drawn_round(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.MODELS)
+    page = window.pages.currentWidget()
+    assert isinstance(page, ModelsScreen)
+    row = page.findChildren(ModelRowView)[0]
+    next(button for button in row.findChildren(Button) if button.isVisible()).setFocus(Qt.FocusReason.TabFocusReason)
+    api.replies["GET /models"] = []
+    page.model.library.read()
+    api.flush()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    window.rail.buttons[Page.MODELS].setFocus(Qt.FocusReason.TabFocusReason)
+    assert window._focus_ring.ring.isVisible()

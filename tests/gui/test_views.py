@@ -1,0 +1,269 @@
+"""The pages as a person meets them, in every state."""
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged, LogLine
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.machine.view import MachineScreen
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.screens.server.rows import EngineRow
+from app.gui.screens.server.view import ServerScreen
+from app.gui.screens.settings.view import SettingsScreen
+from app.gui.shell.contract import Page, Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.code import LogView
+from app.gui.widgets.fields import Field, ListField
+from app.gui.widgets.menus import Choice
+from app.gui.widgets.press import Button, Pressable, Toggle
+from app.gui.widgets.text import Label
+
+REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
+
+
+@pytest.fixture
+def models_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ModelsScreen:
+    screen = ModelsScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.resize(900, 700)
+    screen.show()
+    return screen
+
+
+def visible_buttons(widget: QWidget) -> list[str]:
+    return [button.text() for button in widget.findChildren(Button) if button.isVisible()]
+
+
+def test_models_hold_their_place_until_they_are_known(models_page: ModelsScreen, api: DemoApi) -> None:
+    assert models_page._skeleton.isVisible()
+    api.flush()
+    assert not models_page._skeleton.isVisible()
+    assert models_page._list.isVisible()
+
+
+def test_no_models_is_said_with_one_button(models_page: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /models"] = []
+    api.flush()
+    assert models_page._empty.isVisible()
+    assert visible_buttons(models_page._empty) == ["Add a file"]
+
+
+def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shell: Shell) -> None:
+    api.flush()
+    row = models_page._list.rows["gpt-oss-20b-mxfp4"]
+    button = next(button for button in row.findChildren(Button) if button.text() == "Unload")
+    shell.receive(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=0.9)))
+    assert models_page._list.rows["gpt-oss-20b-mxfp4"] is row
+    assert button.isVisible()
+    labels = [label.text() for label in row.findChildren(Label)]
+    assert "Reading weights 90%" in labels
+
+
+def test_chat_is_asked_for_with_the_model(models_page: ModelsScreen, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    api.flush()
+    row = models_page._list.rows["guide"]
+    with qtbot.waitSignal(shell.chat_asked) as asked:
+        next(button for button in row.findChildren(Button) if button.text() == "Chat").click()
+    assert asked.args == ["guide"]
+
+
+def test_an_unreadable_list_is_said_in_place_and_can_be_tried_again(models_page: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /models"] = REFUSED
+    api.flush()
+    assert models_page._error.isVisible()
+    assert models_page._error.accessibleName() == "Problem: The disk is full."
+    api.replies["GET /models"] = data.MODELS
+    models_page._error._button.click()
+    api.flush()
+    assert not models_page._error.isVisible()
+
+
+def test_a_search_that_finds_nothing_says_so(models_page: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /models"] = [*data.MODELS, data.LONG_MODEL, data.RTL_MODEL]
+    api.flush()
+    models_page._search.setText("zebra")
+    assert models_page._nothing_fits.isVisible()
+    assert not models_page._empty.isVisible()
+
+
+@pytest.fixture
+def server_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ServerScreen:
+    screen = ServerScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.resize(900, 900)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def test_the_address_is_copied_by_pressing_it(server_page: ServerScreen, shell: Shell) -> None:
+    server_page._url.click()
+    assert shell.copied == ["http://127.0.0.1:11434/v1"]  # type: ignore[attr-defined]  # the tests' shell keeps it
+
+
+def test_choosing_a_dialect_changes_the_snippet(server_page: ServerScreen) -> None:
+    chip = next(chip for chip in server_page.findChildren(Pressable) if chip.text() == "Python")
+    chip.click()
+    assert "from openai import OpenAI" in server_page._snippet._text.toPlainText()
+
+
+def test_a_failed_engine_says_why_and_what_may_help(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
+    shell.receive(EngineChanged(status=data.FAILED))
+    row = server_page._list.rows[data.FAILED.model]
+    assert isinstance(row, EngineRow)
+    QApplication.processEvents()
+    assert visible_buttons(row._failure) == ["Show the cause", "Try again", "Show the log"]
+    row._failure._button.click()
+    assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
+    next(button for button in row.findChildren(Button) if button.text() == "Show the log").click()
+    assert server_page._log_search.text() == data.FAILED.model
+
+
+def test_nothing_running_leads_to_the_models(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
+    for status in (data.READY, data.LOADING):
+        shell.receive(EngineChanged(status=msgspec.structs.replace(status, state=EngineState.STOPPED)))
+    next(button for button in server_page._idle.findChildren(Button)).click()
+    assert shell.pages == [Page.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
+
+
+def test_the_log_follows_only_a_reader_at_its_end(theme: Theme, qtbot: QtBot) -> None:
+    view = LogView(theme, "Log")
+    qtbot.addWidget(view)
+    view.resize(300, 100)
+    view.show()
+    view.add([(f"line {number}", "ink-2") for number in range(100)])
+    bar = view.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    bar.setValue(3)
+    view.add([("more", "bad")])
+    assert bar.value() == 3
+
+
+def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api: DemoApi) -> None:
+    api.tell("/events?logs=1", LogLine(model="m", stream="err", text="a new line", at=2e9))
+    assert server_page._log_view.toPlainText().endswith("a new line")
+
+
+def test_the_machine_is_drawn_with_its_figures(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    screen = MachineScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    assert screen._skeleton.isVisible()
+    api.flush()
+    assert [pool._bar.accessibleName() for pool in screen._pools.values()] == [
+        "Memory: 20.5 GiB other programs, 0 B Roundhouse's models, 41.7 GiB free",
+        "Graphics memory: 614 MiB other programs, 6.1 GiB Roundhouse's models, 1.3 GiB free",
+    ]
+    assert screen._sentence.text() == data.CHOICE.sentence
+    assert screen._wanted.isVisible()
+    assert len(screen._reasons.rows) == 3
+
+
+@pytest.fixture
+def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> SettingsScreen:
+    screen = SettingsScreen(theme, api, shell, restart=lambda: shell.toast("restarting"))
+    qtbot.addWidget(screen)
+    screen.resize(900, 900)
+    screen.show()
+    api.flush()
+    return screen
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("window.reduce_motion", Toggle),
+        ("window.theme", Choice),
+        ("gateway.port", Field),
+        ("models.default", Field),
+        ("models.folders", ListField),
+    ],
+)
+def test_every_kind_has_its_control(settings_page: SettingsScreen, name: str, kind: type[QWidget]) -> None:
+    assert type(settings_page.row(name).control) is kind
+
+
+def test_every_setting_has_a_row(settings_page: SettingsScreen) -> None:
+    for row in data.settings():
+        assert settings_page.row(row.name).isVisible()
+
+
+def test_a_wrong_port_is_said_while_it_is_typed(settings_page: SettingsScreen, api: DemoApi) -> None:
+    row = settings_page.row("gateway.port")
+    field = row.control
+    assert isinstance(field, Field)
+    field.selectAll()
+    QTest.keyClicks(field, "99999")
+    assert row._wrong.isVisible()
+    assert "65535" in row._wrong.text()
+    field.selectAll()
+    QTest.keyClicks(field, "8080")
+    assert not row._wrong.isVisible()
+    assert api.asked("PATCH", "/settings") == []
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert api.asked("PATCH", "/settings") == [{"gateway.port": 8080}]
+
+
+def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, api: DemoApi, shell: Shell) -> None:
+    settings_page.model.change(next(row for row in data.settings() if row.name == "gateway.port"), 8080)
+    api.flush()
+    assert settings_page._restart.isVisible()
+    next(button for button in settings_page._restart.findChildren(Button)).click()
+    assert shell.said == ["restarting"]  # type: ignore[attr-defined]  # the tests' shell keeps it
+
+
+def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScreen, api: DemoApi) -> None:
+    toggle = settings_page.row("window.keep_serving").control
+    assert isinstance(toggle, Toggle)
+    toggle.click()
+    choice = settings_page.row("window.theme").control
+    QTest.keyClick(choice, Qt.Key.Key_Down)
+    assert api.asked("PATCH", "/settings") == [{"window.keep_serving": True}, {"window.theme": "dark"}]
+
+
+def test_a_list_grows_and_shrinks(settings_page: SettingsScreen, api: DemoApi) -> None:
+    field = settings_page.row("gateway.allowed_origins").control
+    assert isinstance(field, ListField)
+    QTest.keyClicks(field._typed, "https://example.org")
+    QTest.keyClick(field._typed, Qt.Key.Key_Return)
+    api.replies["GET /settings"] = api.replies["PATCH /settings"] = [
+        data.changed(row, ["https://example.org"]) if row.name == "gateway.allowed_origins" else row
+        for row in data.settings()
+    ]
+    api.flush()
+    next(b for b in field.findChildren(Pressable) if b.accessibleName() == "Remove https://example.org").click()
+    assert api.asked("PATCH", "/settings") == [
+        {"gateway.allowed_origins": ["https://example.org"]},
+        {"gateway.allowed_origins": []},
+    ]
+
+
+def test_what_the_environment_sets_cannot_be_changed(settings_page: SettingsScreen, api: DemoApi) -> None:
+    row = next(row for row in data.settings() if row.name == "gateway.port")
+    settings_page.row("gateway.port").show_info(data.changed(row, 9, source="environment"))
+    assert not settings_page.row("gateway.port").control.isEnabled()
+    assert not settings_page.row("gateway.port")._reset.isVisible()
+
+
+def test_only_what_was_changed_can_be_reset(settings_page: SettingsScreen, api: DemoApi) -> None:
+    row = settings_page.row("models.slots")
+    assert not row._reset.isVisible()
+    row.show_info(data.changed(next(r for r in data.settings() if r.name == "models.slots"), 8))
+    assert row._reset.isVisible()
+    row._reset.click()
+    assert api.asked("PATCH", "/settings") == [{"models.slots": None}]
+
+
+def test_an_engine_row_without_progress_has_no_false_figure(server_page: ServerScreen, shell: Shell) -> None:
+    starting = EngineStatus(model="new", engine="llama.cpp", state=EngineState.STARTING)
+    shell.receive(EngineChanged(status=starting))
+    row = server_page._list.rows["new"]
+    assert isinstance(row, EngineRow)
+    assert row._progress.accessibleName() == "Loading new: in progress"

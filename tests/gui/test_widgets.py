@@ -1,0 +1,175 @@
+"""The parts every page is made of."""
+
+import gc
+import sys
+
+import pytest
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QEnterEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import CopyField
+from app.gui.widgets.flow import Beside, Flow
+from app.gui.widgets.layout import Line
+from app.gui.widgets.panels import ErrorPanel, Fold
+from app.gui.widgets.press import Button
+from app.gui.widgets.rows import RowList
+from app.gui.widgets.text import ElidedLabel, Label, reads_from_right
+from app.gui.widgets.toast import Toast
+
+REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
+
+
+def test_long_words_give_way_and_are_whole_in_the_tip(theme: Theme, qtbot: QtBot) -> None:
+    label = ElidedLabel(theme, "a very long name " * 10)
+    qtbot.addWidget(label)
+    label.resize(80, 20)
+    label.grab()
+    assert label.toolTip() == label.text()
+    label.resize(4000, 20)
+    label.grab()
+    assert label.toolTip() == ""
+
+
+@pytest.mark.parametrize(("text", "is_rtl"), [("Guide", False), ("علّام", True), ("7B علّام", False), ("42 שלום", True)])
+def test_the_first_letter_decides_the_direction(text: str, is_rtl: bool) -> None:  # noqa: FBT001 -- a parameter of a test
+    assert reads_from_right(text) is is_rtl
+
+
+def test_labels_show_markup_as_it_is(theme: Theme, qtbot: QtBot) -> None:
+    label = Label(theme, "<b>bold</b> & more")
+    qtbot.addWidget(label)
+    assert label.textFormat() is Qt.TextFormat.PlainText
+
+
+def test_an_error_unfolds_its_cause(theme: Theme, qtbot: QtBot) -> None:
+    panel = ErrorPanel(theme)
+    qtbot.addWidget(panel)
+    panel.say(REFUSED)
+    fold = panel.findChild(Fold)
+    assert isinstance(fold, Fold)
+    assert not panel._cause.isVisible()
+    fold.toggle()
+    assert panel._cause.isVisible()
+    assert panel._cause.text() == "ENOSPC"
+    panel.say(ErrorBody(code="c", sentence="No cause."))
+    assert not fold.isVisible()
+
+
+def test_a_toast_leaves_unless_somebody_is_on_it(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(600, 400)
+    window.show()
+    toast = Toast(theme, window)
+    done: list[str] = []
+    toast.say("Gone.", lambda: done.append("undone"))
+    toast._time_is_up()
+    assert not toast.isVisible()
+    toast.say("Gone again.", lambda: done.append("undone"))
+    toast._undo.click()
+    assert done == ["undone"]
+    assert not toast.isVisible()
+
+
+def test_return_presses_and_hover_fades(theme: Theme, qtbot: QtBot) -> None:
+    pressed: list[int] = []
+    button = Button(theme, "Go", action=lambda: pressed.append(1))
+    qtbot.addWidget(button)
+    button.move(500, 500)  # away from the pointer, which rests in the corner
+    button.show()
+    QTest.keyClick(button, Qt.Key.Key_Return)
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    assert pressed == [1, 1]
+    QApplication.sendEvent(button, QEnterEvent(QPointF(1, 1), QPointF(1, 1), QPointF(1, 1)))
+    assert button.hover == 1.0, "at once when motion is reduced"
+    theme.set_reduce_motion(reduce=False)
+    QApplication.sendEvent(button, QEvent(QEvent.Type.Leave))
+    assert button.hover > 0.0
+    qtbot.waitUntil(lambda: button.hover == 0.0)
+
+
+def test_a_copy_field_keeps_its_value_and_says_it(theme: Theme, qtbot: QtBot) -> None:
+    copied: list[str] = []
+    field = CopyField(theme, "Key", copied.append)
+    qtbot.addWidget(field)
+    field.set_value("abc")
+    field.click()
+    assert copied == ["abc"]
+    assert field.accessibleName() == "Key: abc"
+
+
+def test_two_things_stand_beside_each_other_while_there_is_room(theme: Theme, qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    pair = Beside(theme, room=200, gap=16)
+    host.setLayout(pair)
+    first, second = Label(theme, "First"), Button(theme, "Second")
+    pair.addWidget(first)
+    pair.addWidget(second)
+    host.resize(600, 100)
+    host.show()
+    assert second.x() > first.x()
+    host.resize(200, 100)
+    QApplication.processEvents()
+    assert second.x() == 0
+    assert second.y() > first.y()
+
+
+def test_a_flow_wraps_and_mirrors(theme: Theme, qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    flow = Flow(theme, host)
+    buttons = [Button(theme, f"Button {number}") for number in range(4)]
+    for button in buttons:
+        flow.addWidget(button)
+    host.resize(2000, 100)
+    host.show()
+    assert len({button.y() for button in buttons}) == 1
+    host.resize(buttons[0].width() + 10, 400)
+    QApplication.processEvents()
+    assert len({button.y() for button in buttons}) == 4
+    host.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+    QApplication.processEvents()
+    assert buttons[0].geometry().right() == host.width() - 1
+
+
+def test_rows_that_leave_are_taken_away(theme: Theme, qtbot: QtBot) -> None:
+    rows = RowList(theme, "Rows")
+    qtbot.addWidget(rows)
+    made: list[str] = []
+
+    def make(text: str) -> Label:
+        made.append(text)
+        return Label(theme, text)
+
+    rows.sync({"a": "a", "b": "b"}, make, lambda _row, _text: None)
+    first = rows.rows["a"]
+    rows.sync({"c": "c", "a": "a"}, make, lambda _row, _text: None)
+    assert made == ["a", "b", "c"]
+    assert list(rows.rows) == ["c", "a"]
+    assert rows.rows["a"] is first
+    assert not [label for label in rows.findChildren(Label) if label.text() == "b" and not label.isHidden()]
+
+
+def test_qt_calls_do_not_lose_references(theme: Theme, qtbot: QtBot) -> None:
+    """PySide6 6.12.0 on Python 3.11 lost one to None or True per call, until the interpreter aborted."""
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    line = Line(theme, widget)
+    gc.collect()
+    before = [sys.getrefcount(value) for value in (None, True, False)]
+    for number in range(20_000):
+        widget.setEnabled(bool(number % 2))
+        widget.isVisible()
+        widget.update()
+        line.setSpacing(number % 3)
+        theme.changed.emit()
+    gc.collect()
+    after = [sys.getrefcount(value) for value in (None, True, False)]
+    lost = [old - new for old, new in zip(before, after, strict=True)]
+    assert max(lost) < 1000, "one in twenty calls would already show"
