@@ -21,7 +21,7 @@ from engines.registry import ADAPTERS
 ENGINE = "llama.cpp"
 TARGETS = {1: 0.95, 8: 0.90}
 """Streams at once, and the least share that must be left."""
-ROUNDS = 7
+ROUNDS = 11
 TOKENS = 400
 CONTEXT = 1024
 

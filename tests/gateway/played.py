@@ -71,6 +71,7 @@ class StandInSupervisor:
         self.asked: list[LoadRequest] = []
         self.unloaded: list[tuple[str, bool]] = []
         self.served_name = "guide"
+        self.is_loaded = True
         self.refuse_with: EngineFailed | None = None
         self.death: EngineFailed | None = None
         self.base_urls: list[str] = []
@@ -111,7 +112,7 @@ class StandInSupervisor:
         )
 
     def statuses(self) -> list[EngineStatus]:
-        return [self.status()]
+        return [self.status()] if self.is_loaded else []
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))
