@@ -1,6 +1,7 @@
 """What the gateway tells its clients while it happens (`GET /roundhouse/v1/events`, server-sent events).
 
-An event says what changed, whole: a client replaces what it showed and needs no history. The `type` tag is the SSE
+An event says what changed, whole: a client replaces what it showed and needs no history. The stream opens with the
+present status of every engine, so a client that asked before it listened has missed nothing. The `type` tag is the SSE
 event name too.
 """
 

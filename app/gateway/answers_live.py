@@ -166,13 +166,13 @@ class Cost:
         usage, engine = self._usage, self._engine
         written = usage.completion_tokens if usage.completion_tokens is not None else engine.predicted_n
         details = usage.prompt_tokens_details
-        cached = engine.cache_n if engine.cache_n is not None else details and details.cached_tokens
+        reused = details.cached_tokens if details is not None else None
         return Timings(
             ttft_s=None if self._first is None else self._first - self._began,
             load_s=self.load_s,
             total_s=self._clock() - self._began,
             prompt_tokens=usage.prompt_tokens,
-            cached_tokens=cached,
+            cached_tokens=reused if engine.cache_n is None else engine.cache_n,
             completion_tokens=written,
             decode_tokens_per_s=engine.predicted_per_second or self._measured_speed(written),
             prefill_tokens_per_s=engine.prompt_per_second,

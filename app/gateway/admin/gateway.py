@@ -11,7 +11,7 @@ from app import __version__
 from app.advisor.rules import choose
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
-from app.core.events import Event, ModelsChanged, SettingChanged
+from app.core.events import EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway.admin.calls import Call, NoQuery
@@ -95,5 +95,8 @@ async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
 
 async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
     with call.services.events.subscribe(logs=call.query.logs) as subscription:
+        # What is running now comes first: a listener that asked before it listened has missed nothing.
+        for status in call.services.supervisor.statuses():
+            yield EngineChanged(status=status)
         async for event in subscription:
             yield event

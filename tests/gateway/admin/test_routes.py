@@ -5,7 +5,7 @@ import pytest
 
 from app.core.api import PREFIX
 from app.core.chats import ChatSummary
-from app.core.events import ChatChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
+from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
 from app.core.settings import SettingInfo
 from app.gateway.admin import sse
 from app.gateway.admin.routes import ENDPOINTS
@@ -111,6 +111,12 @@ async def test_every_change_of_a_chat_is_told(api: Api, pen: Pen) -> None:
             assert await anext(events) == ChatChanged(chat=chat.id)
         await api.raw("DELETE", path)
         assert await anext(events) == ChatChanged(chat=chat.id, deleted=True)
+
+
+async def test_a_late_listener_first_hears_what_runs(api: Api) -> None:
+    api.gateway.supervisor.is_loaded = True
+    async with api.events("/events", Event) as events:
+        assert await anext(events) == EngineChanged(status=api.gateway.supervisor.status())
 
 
 async def test_log_lines_come_only_to_who_asked_for_them(api: Api) -> None:

@@ -140,8 +140,9 @@ def valid(schema: dict[str, Any], data: bytes) -> Any:  # noqa: ANN401 -- any JS
 
 def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) -> None:
     call = Checked(gateway)
-    for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings", "/running"):
+    for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings"):
         assert call("GET", path)
+    assert isinstance(call("GET", "/running"), list)
     chats_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     call("PATCH", "/settings", {"window.theme": "dark"})
