@@ -115,7 +115,7 @@ def search(window: Window, _api: DemoApi) -> None:
     """Look for a model that is not there."""
     page = window.pages.currentWidget()
     if isinstance(page, ModelsScreen):
-        page.model.look_for("zebra")
+        next(field for field in page.findChildren(Field)).setText("zebra")
 
 
 def unfold(window: Window, _api: DemoApi) -> None:

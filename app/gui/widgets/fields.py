@@ -47,8 +47,10 @@ class Field(QLineEdit):
             pixmap = self.theme.pixmap(self._icon, "ink-3", size=_ICON, ratio=self.devicePixelRatioF())
             painter.drawPixmap(left, (self.height() - side) // 2, pixmap)
         painter.setPen(self.theme.color("ink-2"))
-        end = Qt.AlignmentFlag.AlignLeft if is_rtl else Qt.AlignmentFlag.AlignRight
-        painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), end | Qt.AlignmentFlag.AlignVCenter, self._unit)
+        align = (
+            Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        )  # Qt mirrors it where people read from the right
+        painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), align, self._unit)
 
     def set_wrong(self, is_wrong: bool) -> None:  # noqa: FBT001 -- a setter of one flag
         """Outline the field as wrong, or not."""

@@ -91,8 +91,8 @@ class Choice(Pressable):
         painter.setPen(self.theme.color("ink"))
         painter.setFont(self.theme.font("body"))
         words = QRectF(self.rect()).adjusted(text, 0, -text, 0)
-        side = Qt.AlignmentFlag.AlignRight if right_to_left else Qt.AlignmentFlag.AlignLeft
-        painter.drawText(words, side | Qt.AlignmentFlag.AlignVCenter, self._words())
+        align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
+        painter.drawText(words, align, self._words())
 
     def _open(self) -> None:
         menu = Menu(self.theme, self, self._name)

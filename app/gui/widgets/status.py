@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ROW_HEIGHT, Radius
-from app.gui.widgets.layout import hairline
+from app.gui.widgets.layout import hairline, inside
 
 _BAR = 6
 _POOL = 28
@@ -127,22 +127,24 @@ class PartsBar(QWidget):
         painter.fillPath(track, self._theme.color("sunken"))
         painter.save()
         painter.setClipPath(track)
-        left = area.left()
+        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        done = 0.0
         for part in self._parts:
             width = area.width() * part.amount / self._total
+            left = area.right() - done - width if is_rtl else area.left() + done
             painter.fillRect(QRectF(left, area.top(), width, area.height()), self._theme.color(part.color))
-            left += width
+            done += width
         painter.restore()
         painter.setPen(hairline(self._theme, "edge"))
         painter.drawPath(track)
 
 
 class Skeleton(QWidget):
-    """Rows that hold the place of what is being read. They do not move."""
+    """Rows that hold the place of what is being read, on a card if the rows will be. They do not move."""
 
-    def __init__(self, theme: Theme, rows: int = 4) -> None:
+    def __init__(self, theme: Theme, rows: int = 4, *, is_card: bool = False) -> None:
         super().__init__()
-        self._theme, self._rows = theme, rows
+        self._theme, self._rows, self._is_card = theme, rows, is_card
         self.setAccessibleName("Loading")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
@@ -156,12 +158,18 @@ class Skeleton(QWidget):
         del event
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        px = self._theme.px
+        if self._is_card:
+            painter.setPen(hairline(self._theme, "line"))
+            painter.setBrush(self._theme.color("surface"))
+            painter.drawRoundedRect(inside(self), px(Radius.CARD), px(Radius.CARD))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._theme.color("line"))
-        px = self._theme.px
         for row in range(self._rows):
             top = row * px(ROW_HEIGHT)
             share = _SKELETON_WIDTHS[row % len(_SKELETON_WIDTHS)]
             for offset, height, width in ((14, 10, share * 0.6), (32, 8, share)):
-                bar = QRectF(px(16), top + px(offset), self.width() * width, px(height))
+                length = self.width() * width
+                is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+                bar = QRectF(self.width() - px(16) - length if is_rtl else px(16), top + px(offset), length, px(height))
                 painter.drawRoundedRect(bar, px(4), px(4))

@@ -81,7 +81,7 @@ class ElidedLabel(Label):
         self.setToolTip(self.text() if text != self.text() else "")
         align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         if reads_from_right(self.text()):
-            align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+            align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute
         painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
         painter.drawText(self.rect(), align | Qt.TextFlag.TextSingleLine, text)
 

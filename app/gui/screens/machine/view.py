@@ -36,7 +36,7 @@ class MachineScreen(Page):
         self.head.addWidget(self._when)
         self.head.addWidget(self._again)
         self._error = ErrorPanel(theme)
-        self._skeleton = Skeleton(theme, 6)
+        self._skeleton = Skeleton(theme, 6, is_card=True)
         self._content = QWidget()
         self._content.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         box = Column(theme, self._content, gap=16)

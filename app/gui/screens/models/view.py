@@ -32,7 +32,7 @@ class ModelsScreen(Page):
         self.head.addWidget(Button(theme, "Add a file", icon="file-plus", action=self._ask_file))
         self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder))
         self._error, self._trouble = ErrorPanel(theme), ErrorPanel(theme)
-        self._skeleton = Skeleton(theme)
+        self._skeleton = Skeleton(theme, is_card=True)
         self._list = RowList(theme, "Models on this machine")
         self._nothing_fits = Label(theme, "No model fits these words.", color="ink-2")
         self._empty = Empty(

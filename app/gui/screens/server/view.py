@@ -98,7 +98,7 @@ class ServerScreen(Page):
 
     def _running_section(self) -> QWidget:
         section = Section(self.theme, "Running models")
-        self._skeleton = Skeleton(self.theme, 1)
+        self._skeleton = Skeleton(self.theme, 1, is_card=True)
         self._list = RowList(self.theme, "Running models")
         self._idle = Surface(self.theme)
         row = Row(self.theme, "No model is loaded", "The first request for one loads it, and so does a chat.")

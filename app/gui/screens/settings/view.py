@@ -24,7 +24,7 @@ class SettingsScreen(Page):
         super().__init__(theme, "Settings")
         self.model = SettingsModel(api, shell)
         self._error = ErrorPanel(theme)
-        self._skeleton = Skeleton(theme, 8)
+        self._skeleton = Skeleton(theme, 8, is_card=True)
         self._restart = self._restart_hint(restart)
         self._lists: dict[str, RowList] = {}
         for widget in (self._restart, self._error, self._skeleton):
