@@ -142,9 +142,11 @@ class GatewayApi(QObject):
                 _deliver(decoder, data, on_event)
 
         def finished() -> None:
+            reply.deleteLater()
+            if call.is_cancelled:
+                return
             read()
             call.finish()
-            reply.deleteLater()
             if not call.is_cancelled:
                 on_end(_error(reply))
 

@@ -47,9 +47,7 @@ class Field(QLineEdit):
             pixmap = self.theme.pixmap(self._icon, "ink-3", size=_ICON, ratio=self.devicePixelRatioF())
             painter.drawPixmap(left, (self.height() - side) // 2, pixmap)
         painter.setPen(self.theme.color("ink-2"))
-        align = (
-            Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        )  # Qt mirrors it where people read from the right
+        align = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
         painter.drawText(self.rect().adjusted(gap, 0, -gap, 0), align, self._unit)
 
     def set_wrong(self, is_wrong: bool) -> None:  # noqa: FBT001 -- a setter of one flag

@@ -79,9 +79,11 @@ class ElidedLabel(Label):
         painter = QPainter(self)
         text = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
         self.setToolTip(self.text() if text != self.text() else "")
-        align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-        if reads_from_right(self.text()):
-            align = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute
+        is_rtl = reads_from_right(self.text())
+        stands_right = is_rtl or self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        side = Qt.AlignmentFlag.AlignRight if stands_right else Qt.AlignmentFlag.AlignLeft
+        align = side | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter
+        painter.setLayoutDirection(Qt.LayoutDirection.RightToLeft if is_rtl else Qt.LayoutDirection.LeftToRight)
         painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
         painter.drawText(self.rect(), align | Qt.TextFlag.TextSingleLine, text)
 
