@@ -44,7 +44,7 @@ clean:  ## remove everything that is made here
 	rm -rf .venv .uv build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/ready: pyproject.toml uv.lock $(filter .uv/bin/uv,$(UV))
-	@$(UV) sync --frozen --quiet
+	@$(UV) sync --frozen --quiet --compile-bytecode
 	@touch $@
 
 .uv/bin/uv:

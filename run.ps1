@@ -13,7 +13,7 @@ if (-not (Test-Path $uv)) {
     & .uv\Scripts\python.exe -m pip install --quiet --disable-pip-version-check uv
     if ($LASTEXITCODE) { exit $LASTEXITCODE }
 }
-& $uv sync --frozen --quiet
+& $uv sync --frozen --quiet --compile-bytecode
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
 function Invoke-Step([string[]]$Command) {

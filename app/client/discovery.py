@@ -18,6 +18,8 @@ from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import GatewayGone, RoundhouseError
 
 _POLL_S = 0.02
+_STARTED: list["subprocess.Popen[bytes]"] = []
+"""Gateways this program started. They outlive it on purpose, which Popen would otherwise warn about."""
 _LAST_LINES = 5
 
 
@@ -53,7 +55,7 @@ def spawn_gateway(paths: Paths) -> "subprocess.Popen[bytes]":
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     with start_log(paths).open("wb") as log:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             command("app.gateway"),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -62,6 +64,8 @@ def spawn_gateway(paths: Paths) -> "subprocess.Popen[bytes]":
             start_new_session=sys.platform != "win32",
             creationflags=flags,
         )
+    _STARTED.append(child)
+    return child
 
 
 def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:

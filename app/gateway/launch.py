@@ -13,6 +13,7 @@ from app.core.errors import BadRequest, EngineFailed
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.recent import Found
 from app.gateway.services import Services
+from app.hardware.cpu import engine_threads
 from app.supervisor.policy import LoadRequest, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
 
@@ -79,7 +80,7 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
     return LaunchOptions(
         context=min(wanted, model.trained_context or wanted),
         slots=asked.slots or services.settings.integer("models.slots"),
-        threads=asked.threads,
+        threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
         kv_type=asked.kv_type,
         task="chat" if model.chats else "embed",

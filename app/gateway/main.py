@@ -20,6 +20,7 @@ from aiohttp import web
 from app import __version__
 from app.config.paths import Paths, default_paths, guide_gguf
 from app.config.store import Settings
+from app.core.api import EXIT_ALREADY_RUNNING
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
 from app.gateway.app import build_app
@@ -42,7 +43,6 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_ALREADY_RUNNING = 3
 
 GRACE_S = 5.0
 """How long answers in progress may go on after we are asked to end."""

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -34,6 +35,21 @@ def read_cpu(root: Path = Path("/")) -> Cpu:
     if sys.platform == "win32":
         return _read_windows()
     return read_linux(root, affinity=len(os.sched_getaffinity(0)))
+
+
+@cache
+def engine_threads() -> int | None:
+    """Return how many threads an engine should compute with here: fast cores, as far as we may use them.
+
+    Slow cores and second threads of a core make matrix products wait for the slowest; a control group's quota is
+    invisible to an engine, which then starts more threads than may run.
+    """
+    cpu = read_cpu()
+    cores = cpu.performance_cores.value or cpu.physical_cores.value
+    usable = cpu.usable_cores.value
+    if cores is None or usable is None:
+        return None
+    return max(1, min(cores, int(usable)))
 
 
 def read_linux(root: Path, *, affinity: int) -> Cpu:

@@ -13,10 +13,10 @@ import pytest
 
 from app.client.discovery import read_port_file
 from app.config.programs import child_environment, command
-from app.core.api import Status
+from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel
-from app.gateway.main import EXIT_ALREADY_RUNNING, EXIT_FAILED, EXIT_USAGE, main
+from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main
 from tests.gateway.admin.real_gateway import running
 
 PATIENCE_S = 20.0

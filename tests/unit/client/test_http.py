@@ -96,7 +96,7 @@ def test_names_with_slashes_and_colons_are_one_segment() -> None:
     assert segment("hf.co/a/b:Q4") == "hf.co%2Fa%2Fb%3AQ4"
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n"), min_size=1)))
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1)))
 def test_event_data_is_what_was_sent(texts: list[str]) -> None:
     lines = [line for text in texts for line in (f"data: {text}\n".encode(), b"\n")]
     assert [data.decode() for data in event_data(iter(lines))] == texts

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.core.machine import Confidence
 from app.hardware import cpu, memory
 from app.hardware.cgroups import cpu_quota, memory_limit
-from app.hardware.facts import cpu_list, unknown
+from app.hardware.facts import cpu_list, measured, unknown
 from app.hardware.system import read_system
 
 GIB = 1 << 30
@@ -155,3 +156,17 @@ def test_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: di
 @pytest.mark.parametrize(("text", "members"), [("0-3,8", {0, 1, 2, 3, 8}), ("", set()), ("x,2", {2}), ("5", {5})])
 def test_cpu_list(text: str, members: set[int]) -> None:
     assert cpu_list(text) == members
+
+
+@pytest.mark.parametrize(
+    ("performance", "physical", "usable", "threads"),
+    [(None, 8, 16.0, 8), (6, 14, 20.0, 6), (None, 8, 1.5, 1), (None, 8, 0.4, 1), (None, None, 4.0, None)],
+)
+def test_engine_threads_are_fast_cores_within_the_quota(
+    monkeypatch: pytest.MonkeyPatch, performance: int | None, physical: int | None, usable: float, threads: int | None
+) -> None:
+    found = cpu.read_linux(Path("/nowhere"), affinity=1)
+    facts = {"performance_cores": performance, "physical_cores": physical, "usable_cores": usable}
+    chosen = {name: measured(value, "test") for name, value in facts.items() if value is not None}
+    monkeypatch.setattr(cpu, "read_cpu", lambda: msgspec.structs.replace(found, **chosen))
+    assert cpu.engine_threads.__wrapped__() == threads
