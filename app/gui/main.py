@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     QTimer.singleShot(0, link.open)
     code = application.exec()
     if not window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
-        _end_gateway(link, api)
+        end_gateway(link, api)
     link.close()
     return code
 
@@ -51,7 +51,7 @@ def prepared(argv: list[str]) -> QApplication:
     return application
 
 
-def _end_gateway(link: GatewayLink, api: GatewayApi) -> None:
+def end_gateway(link: GatewayLink, api: GatewayApi) -> None:
     """Ask the gateway that this window started to shut down; one that was there before is not ours to end."""
     if not link.started_here or link.state is not LinkState.LINKED:
         return

@@ -20,8 +20,8 @@ from app.gui.theme.theme import Theme
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the offscreen platform say what it cannot do: it has no window manager to tell sizes to."""
-    config.addinivalue_line("qt_log_ignore", "This plugin does not support propagateSizeHints")
+    """Let the offscreen platform say what it cannot do: it has no window manager and no keyboard to grab."""
+    config.addinivalue_line("qt_log_ignore", "This plugin does not support")
 
 
 class QuietShell(Shell):

@@ -21,6 +21,7 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, LogLine, Notice
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
+from app.gui.main import end_gateway
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import Finder, GatewayLink, LinkState
 from app.gui.net.sse import SseParser
@@ -369,3 +370,19 @@ def test_looking_never_blocks(world: World, qtbot: QtBot) -> None:
     world.link.open()
     qtbot.waitUntil(lambda: len(ticks) > 3)
     assert world.link.state is LinkState.STARTING
+
+
+@pytest.mark.parametrize(("was_started_here", "asked"), [(True, [None]), (False, [])])
+def test_closing_ends_only_the_gateway_that_was_started_here(
+    world: World,
+    was_started_here: bool,  # noqa: FBT001 -- a parameter of a test
+    asked: list[None],
+) -> None:
+    world.api.replies["POST /shutdown"] = None
+    world.serve()
+    world.link.open()
+    world.api.flush()
+    world.link.started_here = was_started_here
+    QTimer.singleShot(0, world.api.flush)
+    end_gateway(world.link, world.api)
+    assert world.api.asked("POST", "/shutdown") == asked

@@ -15,6 +15,7 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import CopyField
 from app.gui.widgets.flow import Beside, Flow
 from app.gui.widgets.layout import Line
+from app.gui.widgets.menus import Choice, Menu
 from app.gui.widgets.panels import ErrorPanel, Fold
 from app.gui.widgets.press import Button
 from app.gui.widgets.rows import RowList
@@ -173,3 +174,17 @@ def test_qt_calls_do_not_lose_references(theme: Theme, qtbot: QtBot) -> None:
     after = [sys.getrefcount(value) for value in (None, True, False)]
     lost = [old - new for old, new in zip(before, after, strict=True)]
     assert max(lost) < 1000, "one in twenty calls would already show"
+
+
+def test_a_choice_is_made_from_its_menu(theme: Theme, qtbot: QtBot) -> None:
+    choice = Choice(theme, "Appearance", [("system", "System"), ("dark", "Dark")])
+    qtbot.addWidget(choice)
+    choice.show()
+    choice.click()
+    menu = choice.findChild(Menu)
+    assert isinstance(menu, Menu)
+    assert [action.text() for action in menu.actions()] == ["System", "Dark"]
+    with qtbot.waitSignal(choice.chosen) as chosen:
+        menu.actions()[1].trigger()
+    assert chosen.args == ["dark"]
+    assert choice.accessibleName() == "Appearance: Dark"
