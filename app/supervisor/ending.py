@@ -256,6 +256,7 @@ class Ending(ABC):
                 self._effects.append(m.Abandon(run=self.run))
                 self._ended(m.Ended(run=self.run, failure=UNKILLABLE), now)
             case Timer.RETRY:
+                self.restarts[-1] = now  # a machine that slept comes to it long after it was due
                 self._enter()
 
     def _give_up(self, verdict: Failure, now: float) -> None:

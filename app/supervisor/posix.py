@@ -68,7 +68,8 @@ if sys.platform != "win32":
     def _wait_unreaped(popen: "subprocess.Popen[bytes]") -> None:
         """Wait so that the pid stays taken: while it is, its group cannot be anybody else's."""
         if hasattr(os, "waitid"):  # macOS has it from Python 3.13
-            os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # somebody else took it: the exit code is lost, the end is not
+                os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
         else:
             popen.wait()
 

@@ -126,6 +126,7 @@ async def test_a_key_that_an_engine_blurts_out_is_nowhere(
 ) -> None:
     adapter.behaviours["m"] = Behaviour(says_key=True)
     async with supervisor.lease(ask()) as lease:
+        await recorder.until(recorder.lines)
         written = [path.read_text() for root in (folders.logs, folders.records) for path in root.iterdir()]
         assert len(written) == 2
         assert "api_key=***" in written[0]

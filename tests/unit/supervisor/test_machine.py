@@ -209,6 +209,12 @@ def test_it_gives_up_after_three_restarts_in_ten_minutes() -> None:
     assert driver.state() is S.STARTING
 
 
+def test_a_restart_counts_from_when_it_happened_not_from_when_it_was_due() -> None:
+    driver = fail(FailureKind.CRASHED)
+    driver.pass_time(RESTART_WINDOW_S + 100.0)
+    assert driver.machine.restarts == [driver.now]
+
+
 def test_an_explicit_load_counts_restarts_afresh() -> None:
     driver = fail(FailureKind.CRASHED)
     for wait_s in (1.0, 2.0, 4.0):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 
 import msgspec
 import psutil
@@ -16,7 +17,7 @@ from app.supervisor.readiness import Endpoint
 from engines.api import FailureKind, SoftStop, Stop
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
-from tests.unit.supervisor.conftest import Ask, Recorder, launched_here
+from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder, launched_here
 
 S = EngineState
 posix = pytest.mark.skipif(sys.platform == "win32", reason="process groups and signals")
@@ -167,7 +168,9 @@ async def test_an_engine_that_survives_being_killed_is_given_up_and_remembered(
         assert (await supervisor.unload("m")).state is S.STOPPED
     assert len(list(supervisor._means.folders.records.glob("*.json"))) == 1
     process.kill()
-    process.wait(10.0)
+    for thread in threading.enumerate():
+        if thread.name == "engine-server":
+            thread.join(WAIT_S)
     supervisor._means.records._own.clear()
     assert supervisor._means.records.reap() == [], "it is gone by itself"
     for left in supervisor._means.folders.scratch.iterdir():
@@ -181,9 +184,16 @@ async def test_a_client_that_goes_away_cancels_the_fake_engines_work(
     async with supervisor.lease(ask()) as lease:
         endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name="m")
         with pytest.raises(TimeoutError):
-            await endpoint.request("POST", "/v1/completions", body=b"{}", timeout_s=0.2)
-        stats = json.loads((await endpoint.request("GET", "/fake/stats")).body)
-        assert (stats["begun"], stats["finished"], stats["cancelled"]) == (1, 0, 1)
+            await endpoint.request("POST", "/v1/completions", body=b"{}", timeout_s=1.0)
+        async with asyncio.timeout(WAIT_S):
+            while (await stats_of(endpoint))["cancelled"] != 1:
+                pass
+        assert (await stats_of(endpoint))["finished"] == 0
+
+
+async def stats_of(endpoint: Endpoint) -> dict[str, int]:
+    stats: dict[str, int] = json.loads((await endpoint.request("GET", "/fake/stats", timeout_s=WAIT_S)).body)
+    return stats
 
 
 async def test_a_stall_while_stopping_is_a_stop(
