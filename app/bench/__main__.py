@@ -11,6 +11,10 @@ MEASUREMENTS = (
     Measurement("proxy", "app.bench.proxy_cost:measure"),
     Measurement("ttft", "app.bench.ttft_cost:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
+    Measurement("window", "app.bench.window:measure_start"),
+    Measurement("chat", "app.bench.window:measure_chat"),
+    Measurement("help", "app.bench.guide:measure_help"),
+    Measurement("guide", "app.bench.guide:measure"),
 )
 """Add a line to have something measured by `make bench`."""
 

@@ -4,6 +4,7 @@ On the way out it ends the gateway that it started, unless the settings say to k
 """
 
 import sys
+from dataclasses import dataclass
 from types import NoneType
 
 from PySide6.QtCore import QEventLoop, QTimer
@@ -20,9 +21,32 @@ _FAREWELL_MS = 1500
 """How long closing the window may wait for the gateway to take notice."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """The parts of a window that has been shown."""
+
+    application: QApplication
+    api: GatewayApi
+    window: Window
+    link: GatewayLink
+
+    def run(self) -> int:
+        """Run until the window is closed. Returns the exit status."""
+        code = self.application.exec()
+        if not self.window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
+            end_gateway(self.link, self.api)
+        self.link.close()
+        return code
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed. Returns the exit status."""
-    application = prepared(sys.argv if argv is None else argv)
+    return opened(sys.argv if argv is None else argv).run()
+
+
+def opened(argv: list[str]) -> Program:
+    """Show the window; the gateway is looked for when the event loop first turns."""
+    application = prepared(argv)
     paths = default_paths()
     api = GatewayApi(application)
     window = Window(Theme(application), api, paths.config / "window.json")
@@ -34,11 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     window.restart_asked.connect(link.restart)
     window.show()
     QTimer.singleShot(0, link.open)
-    code = application.exec()
-    if not window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
-        end_gateway(link, api)
-    link.close()
-    return code
+    return Program(application=application, api=api, window=window, link=link)
 
 
 def prepared(argv: list[str]) -> QApplication:

@@ -1,0 +1,58 @@
+"""The window's figures: start, memory, stalls while an answer streams, opening a long conversation.
+
+Measured by programs of the window itself, which run without a display and paint for real.
+"""
+
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.bench.figures import Figure, at_most
+from app.bench.programs import free_port
+from app.config.programs import child_environment, command
+
+RUNS = 5
+START_S = 1.0
+RESIDENT_MB = 160.0
+_MB = 1e6
+_PATIENCE_S = 600.0
+
+
+def measure_start(runs: int = RUNS) -> Sequence[Figure]:
+    """Return the median time to an interactive window and the memory of the last run. The gateway starts with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            "ROUNDHOUSE_HOME": str(Path(folder) / "home"),
+            "ROUNDHOUSE_GATEWAY_PORT": str(free_port()),
+            "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+        noted = [_run("app.gui.startup_bench", str(time.time()), environment=environment) for _ in range(runs + 1)]
+    counted = noted[1:]  # the first run compiles
+    return [
+        at_most("window start to interactive", statistics.median(n["interactive_s"] for n in counted), START_S, "s"),
+        at_most("window resident memory", counted[-1]["resident_bytes"] / _MB, RESIDENT_MB, "MB"),
+    ]
+
+
+def measure_chat() -> Sequence[Figure]:
+    """Return what the chat page costs while an answer of 20,000 tokens streams, and to open 5,000 messages."""
+    rows = _run("app.gui.screens.chat.bench", "--json")
+    return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
+
+
+def _run(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 -- any JSON
+    done = subprocess.run(
+        command(module, *arguments),
+        env=child_environment({"QT_QPA_PLATFORM": "offscreen", **(environment or {})}),
+        stdout=subprocess.PIPE,
+        timeout=_PATIENCE_S,
+        check=False,  # 1 says that a figure is too large, which the table will say too
+        text=True,
+    )
+    return json.loads(done.stdout)
