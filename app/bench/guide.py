@@ -1,4 +1,4 @@
-"""Does the Guide know its answers (by the training's own examination), and how soon is the command line there?"""
+"""Whether the Guide knows its answers, by the training's own examination, and how soon the command line is there."""
 
 import json
 import statistics
