@@ -12,6 +12,7 @@ from PySide6.QtCore import (
     QRectF,
     QSize,
     Qt,
+    QTimer,
     Signal,
 )
 from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QPainter
@@ -93,7 +94,7 @@ class ListingModel(QAbstractListModel):
         item = self.rows[index.row()]
         if role != Qt.ItemDataRole.EditRole or isinstance(item, str):
             return False
-        self.renamed.emit(item.id, str(value))
+        QTimer.singleShot(0, self, lambda: self.renamed.emit(item.id, str(value)))  # not while the editor commits
         return True
 
 
@@ -198,6 +199,7 @@ class Listing(QListView):
     def __init__(self, theme: Theme, conversations: Conversations) -> None:
         super().__init__()
         self._theme, self._conversations = theme, conversations
+        self._chosen, self._today = "", date.min
         self._rows = ListingModel()
         self._rows.renamed.connect(conversations.rename)
         self.setModel(self._rows)
@@ -217,12 +219,16 @@ class Listing(QListView):
         theme.changed.connect(self.scheduleDelayedItemsLayout)
 
     def show_groups(self, chosen: str, today: date) -> None:
-        """Show the conversations, the open one marked."""
+        """Show the conversations, the open one marked; while a title is typed, afterwards."""
+        self._chosen, self._today = chosen, today
+        self._show()
+
+    def _show(self) -> None:
         if self.state() is QAbstractItemView.State.EditingState:
             return
         place = self.verticalScrollBar().value()
-        self._rows.show(self._conversations.groups(today))
-        index = self._rows.row_of(chosen)
+        self._rows.show(self._conversations.groups(self._today))
+        index = self._rows.row_of(self._chosen)
         if index.isValid():
             self.setCurrentIndex(index)
         else:
@@ -239,7 +245,8 @@ class Listing(QListView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Delete with Delete, open with Return."""
-        item = self._item(self.currentIndex())
+        is_typing = self.state() is QAbstractItemView.State.EditingState
+        item = None if is_typing else self._item(self.currentIndex())
         if event.key() == Qt.Key.Key_Delete and item is not None:
             self.delete_asked.emit(item.id)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and item is not None:
@@ -261,9 +268,9 @@ class Listing(QListView):
         menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name
-        """Give the keyboard back to the list."""
+        """Show what was held back while the reader typed."""
         super().closeEditor(editor, hint)
-        self.setFocus()
+        QTimer.singleShot(0, self, self._show)
 
     def _open(self, index: QModelIndex) -> None:
         item = self._item(index)

@@ -101,10 +101,12 @@ def chat() -> Chat:
     return conversation(messages)
 
 
-def conversation(messages: list[Message], *, title: str = "Rust borrow checker and temporaries") -> Chat:
+def conversation(
+    messages: list[Message], *, title: str = "Rust borrow checker and temporaries", name: str = "c1"
+) -> Chat:
     """Return a chat made of these messages, the reader at the last."""
     return Chat(
-        id="c1",
+        id=name,
         title=title,
         model=MODEL,
         system_prompt="",
@@ -118,15 +120,12 @@ def conversation(messages: list[Message], *, title: str = "Rust borrow checker a
 
 def failed_chat() -> Chat:
     """Return a conversation whose answer failed."""
-    error = (
-        "The engine ended while it was reading the weights.\nggml_backend_cuda_buffer_type_alloc_buffer: out of memory"
-    )
-    return conversation(
-        [
-            question(1, "Summarise this paper in five sentences.", None),
-            answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
-        ]
-    )
+    error = "The engine ended while it was reading the weights.\nggml_backend_cuda_buffer_type_alloc: out of memory"
+    messages = [
+        question(1, "Summarise this paper in five sentences.", None),
+        answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
+    ]
+    return conversation(messages, title="Fit maths for a 24 GB card", name="c2")
 
 
 def summaries() -> list[ChatSummary]:

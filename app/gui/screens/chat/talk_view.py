@@ -1,5 +1,6 @@
 """The open conversation: the transcript or the empty page, what went wrong, the options, and the composer below."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ class TalkView(QWidget):
         self._system = SystemPanel(theme, lambda: self._show_panel(self._system, is_open=False))
         self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
         self._error = ErrorPanel(theme)
+        self._engine_error = ErrorPanel(theme)
         self._offer = _Offer(theme)
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
@@ -74,7 +76,7 @@ class TalkView(QWidget):
         box.addWidget(self._stack, 1)
         inner = QWidget()
         column = Column(theme, inner, margins=(0, 4, 0, 16), gap=8)
-        for widget in (self._error, self._offer, self._system, self._sampling, self.composer):
+        for widget in (self._error, self._engine_error, self._offer, self._system, self._sampling, self.composer):
             column.addWidget(widget)
         self._system.hide()
         self._sampling.hide()
@@ -91,7 +93,7 @@ class TalkView(QWidget):
         talk.changed.connect(self._show)
         talk.grew.connect(self.transcript.pull)
         talk.refused.connect(self._refuse)
-        self._model.models_changed.connect(self._show_empty)
+        self._model.models_changed.connect(self._show_engine)
         self._system.chosen.connect(talk.set_system_prompt)
         self._sampling.chosen.connect(talk.set_sampling)
         self.composer.sent.connect(self._send)
@@ -117,9 +119,20 @@ class TalkView(QWidget):
         self._system.show_prompt(talk.system_prompt)
         self._sampling.show_sampling(talk.sampling)
         self._mark_tools()
-        self._show_empty()
+        self._show_engine()
         if talk.error is not None:
             self._error.say(talk.error, "Try again", talk.read)
+
+    def _show_engine(self) -> None:
+        """Say why the model is not running, unless an answer in the transcript says so already."""
+        failure = self._model.chip(time.monotonic()).failure
+        turns = self.transcript.document.turns
+        is_said = bool(turns) and turns[-1].view.trouble is not None
+        if failure is not None and not is_said and not self._model.talk.is_busy:
+            self._engine_error.say(failure, "Load again", self._model.load)
+        else:
+            self._engine_error.hide()
+        self._show_empty()
 
     def _show_empty(self) -> None:
         model, info = self._model, self._model.info

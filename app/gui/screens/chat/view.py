@@ -57,6 +57,7 @@ class ChatScreen(QWidget):
         model, shell = self.model, self._shell
         model.talk.opened.connect(self._show_all)
         model.talk.changed.connect(self._show_head)
+        model.talk.created.connect(self._show_list)
         model.models_changed.connect(self._show_head)
         model.conversations.changed.connect(self._show_list)
         model.said.connect(shell.toast)

@@ -1,0 +1,140 @@
+"""The list of chats: by day, searched, page by page, renamed, deleted and brought back."""
+
+from datetime import date, datetime
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.chats import ChatPatch, ChatSummary
+from app.core.errors import ErrorBody
+from app.core.events import ChatChanged
+from app.gui.demo.api import DemoApi
+from app.gui.demo.data import NOON
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.conversations import PAGE, Conversations, grouped
+from app.gui.screens.chat.listing import from_match, parts, plain
+from app.gui.shell.contract import Shell
+
+TODAY = datetime.fromtimestamp(NOON).astimezone().date()
+
+
+def summary(number: int, *, at: datetime | None = None) -> ChatSummary:
+    when = at.timestamp() if at else NOON - number
+    return ChatSummary(id=f"c{number}", title=f"Chat {number}", created_at=when, updated_at=when)
+
+
+@pytest.fixture
+def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> Conversations:
+    api.replies |= sample.replies()
+    made = Conversations(api, shell)
+    api.flush()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("at", "title"),
+    [
+        ((2026, 3, 10, 0, 1), "Today"),
+        ((2026, 3, 9, 23, 59), "Yesterday"),
+        ((2026, 3, 3, 12, 0), "Previous 7 days"),
+        ((2026, 3, 2, 12, 0), "March"),
+        ((2026, 1, 31, 12, 0), "January"),
+        ((2025, 12, 31, 12, 0), "December 2025"),
+    ],
+)
+def test_chats_stand_below_their_day(at: tuple[int, int, int, int, int], title: str) -> None:
+    here = datetime(*at).astimezone()
+    groups = grouped([summary(1, at=here)], date(2026, 3, 10))
+    assert [group.title for group in groups] == [title]
+
+
+def test_the_list_is_read_and_grouped(known: Conversations) -> None:
+    assert known.is_known
+    assert [chat.id for group in known.groups(TODAY) for chat in group.chats] == [f"c{n}" for n in range(1, 10)]
+
+
+def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(
+    qtbot: QtBot, known: Conversations, api: DemoApi
+) -> None:
+    api.replies["GET /chats"] = sample.found()
+    for text in ("b", "bo", "borrow & co"):
+        known.look_for(text)
+    with qtbot.waitSignal(known._wait.timeout):
+        pass
+    api.flush()
+    queries = [path for _, path, _ in api.calls if path.startswith("/chats")]
+    assert queries[1:] == [f"/chats?limit={PAGE}&query=borrow%20%26%20co"]
+    assert [group.title for group in known.groups(TODAY)] == ["Found"]
+
+
+def test_the_next_page_begins_after_the_last_chat(known: Conversations, api: DemoApi) -> None:
+    first, second = [summary(n) for n in range(PAGE)], [summary(n) for n in range(PAGE - 1, PAGE + 5)]
+    api.replies["GET /chats"] = first
+    known.read()
+    api.flush()
+    assert known.has_more
+    api.replies["GET /chats"] = second
+    known.read_more()
+    known.read_more()
+    api.flush()
+    pages = [path for _, path, _ in api.calls if "before=" in path]
+    assert pages == [f"/chats?limit={PAGE}&query=&before={first[-1].updated_at!r}"]
+    assert [chat.id for chat in known.items] == [f"c{n}" for n in range(PAGE + 5)]
+    assert not known.has_more
+
+
+def test_a_new_title_shows_at_once(known: Conversations, api: DemoApi) -> None:
+    known.rename("c1", "  Lifetimes ")
+    found = known.find("c1")
+    assert found is not None
+    assert found.title == "Lifetimes"
+    api.flush()
+    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")]
+
+
+@pytest.mark.parametrize("title", ["", "   ", "Rust borrow checker and temporaries"])
+def test_no_title_and_the_same_title_change_nothing(known: Conversations, api: DemoApi, title: str) -> None:
+    known.rename("c1", title)
+    api.flush()
+    assert api.asked("PATCH", "/chats/c1") == []
+
+
+def test_a_deleted_chat_can_be_brought_back(known: Conversations, api: DemoApi) -> None:
+    said: list[tuple[str, object]] = []
+    known.said.connect(lambda sentence, undo: said.append((sentence, undo)))
+    known.delete("c1")
+    assert known.find("c1") is None
+    api.flush()
+    sentence, undo = said[0]
+    assert sentence == "“Rust borrow checker and temporaries” was deleted."
+    assert callable(undo)
+    undo()
+    api.flush()
+    assert api.asked("POST", "/chats/c1/restore") == [None]
+    assert known.find("c1") is not None
+
+
+def test_a_chat_that_cannot_be_deleted_stays(known: Conversations, api: DemoApi) -> None:
+    failed: list[object] = []
+    known.failed.connect(failed.append)
+    api.replies["DELETE /chats/c1"] = ErrorBody(code="storage", sentence="The disk is full.")
+    known.delete("c1")
+    api.flush()
+    assert len(failed) == 1
+    assert known.find("c1") is not None
+
+
+def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: Conversations, api: DemoApi, shell: Shell) -> None:
+    before = len(api.calls)
+    for _ in range(5):
+        shell.happened.emit(ChatChanged(chat="c1"))
+    with qtbot.waitSignal(known._wait.timeout):
+        pass
+    assert len(api.calls) == before + 1
+
+
+def test_matches_are_found_in_a_snippet() -> None:
+    snippet = "tokens\n\u0002borrow\u0003 it, a \u0002borrow\u0003"
+    assert plain(snippet) == "tokens\nborrow it, a borrow"
+    assert parts(from_match(snippet)) == [("tokens ", False), ("borrow", True), (" it, a ", False), ("borrow", True)]
+    assert from_match("x" * 100 + "\u0002hit\u0003").startswith("…xxx")

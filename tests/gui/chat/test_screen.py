@@ -1,0 +1,358 @@
+"""The page as a person uses it: keys, buttons, drafts, what is said when something fails."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn, Sampling, Turn
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.picker import ModelLine
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.shell.contract import Command, Page, Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button
+
+
+class Quiet(Protocol):
+    """The shell of these tests: it keeps what it was asked."""
+
+    said: list[str]
+    undos: list[Callable[[], object] | None]
+    pages: list[Page]
+
+    def commands(self) -> list[Command]: ...
+
+
+FOLLOW = "/chats/c1/answers/a9?offset=0"
+ENTER, SHIFT, CONTROL = Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
+
+
+def turn_for(body: object) -> Turn:
+    assert isinstance(body, NewTurn)
+    question = sample.replaced(sample.question(9, body.content or "", body.parent))
+    return Turn(question=question, answer=sample.answer(9, "", timings=None, status="generating"))
+
+
+@pytest.fixture
+def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen:
+    api.replies |= sample.replies()
+    api.replies |= {
+        "POST /chats": sample.conversation([], title=""),
+        "POST /chats/c1/turns": turn_for,
+        "POST /chats/c1/answers/a9/stop": sample.answer(9, "Hel", status="stopped"),
+    }
+    screen = ChatScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.resize(1100, 720)
+    with qtbot.waitActive(screen):
+        screen.show()
+        screen.activateWindow()
+    api.flush()
+    return screen
+
+
+@pytest.fixture
+def opened(screen: ChatScreen, api: DemoApi) -> ChatScreen:
+    screen.model.open("c1")
+    api.flush()
+    return screen
+
+
+def type_(screen: ChatScreen, text: str) -> None:
+    QTest.keyClicks(screen.talk.composer.field, text)
+
+
+def key(screen: ChatScreen, code: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(screen.talk.composer.field, code, modifier)
+
+
+def panels(screen: ChatScreen) -> list[ErrorPanel]:
+    return [panel for panel in screen.findChildren(ErrorPanel) if panel.isVisible()]
+
+
+def button(parent: QWidget, words: str) -> Button:
+    return next(one for one in parent.findChildren(Button) if one.text() == words and one.isVisible())
+
+
+def test_return_sends_and_shift_return_begins_a_line(opened: ChatScreen, api: DemoApi) -> None:
+    type_(opened, "One")
+    key(opened, ENTER, SHIFT)
+    type_(opened, "two")
+    key(opened, ENTER)
+    api.flush()
+    assert api.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="One\ntwo")]
+    assert opened.talk.composer.text == ""
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_nothing_is_not_sent(opened: ChatScreen, api: DemoApi, text: str) -> None:
+    opened.talk.composer.set_text(text)
+    key(opened, ENTER)
+    assert api.asked("POST", "/chats/c1/turns") == []
+
+
+def test_typing_goes_on_while_an_answer_is_written_and_escape_stops_it(opened: ChatScreen, api: DemoApi) -> None:
+    type_(opened, "Hello")
+    key(opened, ENTER)
+    api.flush()
+    api.tell(FOLLOW, AnswerDelta(content="Hel", offset=0))
+    type_(opened, "next")
+    key(opened, ENTER)
+    assert opened.talk.composer.text == "next"
+    assert opened.talk.composer._button.accessibleName() == "Stop the answer"
+    key(opened, Qt.Key.Key_Escape)
+    api.flush()
+    assert len(api.asked("POST", "/chats/c1/answers/a9/stop")) == 1
+    api.tell(FOLLOW, AnswerDone(message=sample.answer(9, "Hel", status="stopped")))
+    assert opened.talk.composer._button.accessibleName() == "Send"
+
+
+def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: DemoApi) -> None:
+    screen.model.new_chat("guide")
+    screen._choose_model("guide")
+    type_(screen, "Hello")
+    key(screen, ENTER)
+    api.flush()
+    assert api.asked("POST", "/chats") == [NewChat(model="guide")]
+    assert screen.pane.listing.currentIndex().data() == "Rust borrow checker and temporaries"
+
+
+def test_a_draft_waits_in_its_chat(opened: ChatScreen, api: DemoApi) -> None:
+    type_(opened, "half a thought")
+    opened.model.open("c2")
+    api.flush()
+    assert opened.talk.composer.text == ""
+    opened.model.open("c1")
+    api.flush()
+    assert opened.talk.composer.text == "half a thought"
+
+
+def test_editing_puts_the_question_into_the_composer_and_escape_takes_it_out(opened: ChatScreen) -> None:
+    type_(opened, "draft")
+    opened.talk.transcript.acted.emit("edit", "q1", "")
+    assert opened.talk.composer.text.startswith("Why does the borrow checker")
+    key(opened, Qt.Key.Key_Escape)
+    assert opened.talk.composer.text == "draft"
+    assert opened.model.talk.editing is None
+
+
+def test_a_refused_question_is_put_back_with_the_reason_and_a_button(opened: ChatScreen, api: DemoApi) -> None:
+    api.replies["POST /chats/c1/turns"] = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.")
+    type_(opened, "Hello")
+    key(opened, ENTER)
+    api.flush()
+    assert opened.talk.composer.text == "Hello"
+    (panel,) = panels(opened)
+    assert panel.accessibleName() == "Problem: The disk is full."
+    api.replies["POST /chats/c1/turns"] = turn_for
+    button(panel, "Try again").click()
+    api.flush()
+    assert panels(opened) == []
+    assert opened.talk.composer.text == ""
+    assert opened.model.talk.is_busy
+
+
+def test_a_model_that_failed_says_so_above_the_composer_and_can_be_loaded_again(
+    screen: ChatScreen, api: DemoApi, shell: Shell
+) -> None:
+    shell.happened.emit(EngineChanged(status=data.FAILED))
+    screen.model.new_chat(data.FAILED.model)
+    (panel,) = panels(screen)
+    button(panel, "Load again").click()
+    api.flush()
+    assert [body for verb, path, body in api.calls if (verb, path) == ("POST", "/load")]
+    assert data.FAILED.failure is not None
+    assert data.FAILED.failure.sentence in panel.accessibleName()
+
+
+def test_the_composer_grows_to_forty_per_cent_of_the_page(qtbot: QtBot, screen: ChatScreen) -> None:
+    composer = screen.talk.composer
+    low = composer.height()
+    composer.set_text("a\nb\nc\nd")
+    qtbot.waitUntil(lambda: composer.height() > low)
+    middle = composer.height()
+    composer.set_text("line\n" * 200)
+    qtbot.waitUntil(lambda: composer.height() > middle)
+    assert composer.height() <= screen.talk.height() * 0.4 + 60
+
+
+def test_the_search_is_a_key_away(screen: ChatScreen) -> None:
+    QTest.keyClick(screen, Qt.Key.Key_F, CONTROL)
+    assert screen.pane.search.hasFocus()
+    QTest.keyClicks(screen.pane.search, "borrow")
+    assert screen.model.conversations.query == "borrow"
+    QTest.keyClick(screen.pane.search, Qt.Key.Key_Escape)
+    assert screen.model.conversations.query == ""
+
+
+def test_f2_renames_the_open_chat(qtbot: QtBot, opened: ChatScreen, api: DemoApi) -> None:
+    QTest.keyClick(opened, Qt.Key.Key_F2)
+    editor = QApplication.focusWidget()
+    assert editor is not None
+    assert editor.accessibleName() == "Title of the chat"
+    QTest.keyClick(editor, Qt.Key.Key_A, CONTROL)
+    QTest.keyClicks(editor, "Lifetimes")
+    QTest.keyClick(editor, ENTER)
+    qtbot.waitUntil(lambda: api.asked("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")])
+    assert opened.model.talk.id == "c1"
+
+
+def test_delete_in_the_list_can_be_undone(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    opened.pane.listing.setFocus()
+    QTest.keyClick(opened.pane.listing, Qt.Key.Key_Delete)
+    api.flush()
+    assert opened.model.talk.is_new
+    assert shell.said == ["“Rust borrow checker and temporaries” was deleted."]
+    assert shell.undos[0] is not None
+    shell.undos[0]()
+    api.flush()
+    assert api.asked("POST", "/chats/c1/restore") == [None]
+
+
+def test_a_chat_is_opened_with_the_keys(screen: ChatScreen, api: DemoApi) -> None:
+    screen.pane.listing.setFocus()
+    listing = screen.pane.listing
+    listing.setCurrentIndex(listing._rows.row_of("c1"))
+    QApplication.processEvents()
+    QTest.keyClick(listing, Qt.Key.Key_Down)
+    assert listing.currentIndex().row() == 2
+    QTest.keyClick(listing, ENTER)
+    api.flush()
+    assert screen.model.talk.id == "c2"
+
+
+def test_the_picker_shows_every_model_and_escape_leaves_it(screen: ChatScreen) -> None:
+    screen.header.chip.click()
+    lines = [line for line in screen.picker.findChildren(ModelLine) if line.isVisible()]
+    assert [line.info.name for line in lines] == [info.name for info in screen.model.choices()]
+    said = {line.info.name: line.accessibleName() for line in lines}
+    assert said["gpt-oss-20b-mxfp4"] == "gpt-oss 20B, MXFP4 · 11.3 GiB · Reading weights 63 %"
+    assert said["guide"] == "Guide, tiny help model, built in · 11.0 MiB"
+    assert not next(line for line in lines if line.info.problem).isEnabled()
+    QTest.keyClick(lines[0], Qt.Key.Key_Escape)
+    assert not screen.picker.isVisible()
+
+
+def test_a_model_is_chosen_with_the_keys(screen: ChatScreen) -> None:
+    screen.header.chip.click()
+    focused = QApplication.focusWidget()
+    assert isinstance(focused, ModelLine)
+    QTest.keyClick(focused, ENTER)
+    assert screen.model.talk.model == focused.info.name
+    assert not screen.picker.isVisible()
+
+
+def test_pressing_elsewhere_closes_the_picker(screen: ChatScreen) -> None:
+    screen.header.chip.click()
+    QTest.mouseClick(screen.talk, Qt.MouseButton.LeftButton, pos=QPoint(600, 300))
+    assert not screen.picker.isVisible()
+
+
+def test_a_suggestion_asks_the_guide(screen: ChatScreen, api: DemoApi) -> None:
+    screen.talk.empty.asked.emit("What do Q4 and Q8 mean?")
+    api.flush()
+    assert api.asked("POST", "/chats") == [NewChat(model="guide")]
+    assert api.asked("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="What do Q4 and Q8 mean?")]
+
+
+def test_without_a_model_the_page_leads_to_the_models(screen: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    api.replies["GET /models"] = []
+    screen.model.library.read()
+    api.flush()
+    button(screen.talk.empty, "Add a model").click()
+    assert shell.pages == [Page.MODELS]
+
+
+def drop(screen: ChatScreen, file: Path) -> None:
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(file))])
+    event = QDropEvent(
+        QPointF(5, 5), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    screen.dropEvent(event)
+
+
+def test_a_dropped_model_is_offered_and_run(screen: ChatScreen, api: DemoApi, tmp_path: Path) -> None:
+    api.replies["POST /models"] = data.MODELS[1]
+    drop(screen, tmp_path / "notes.txt")
+    assert not screen.talk._offer.isVisible()
+    drop(screen, tmp_path / "new.GGUF")
+    assert api.asked("POST", "/models") == []
+    button(screen.talk._offer, "Run it").click()
+    api.flush()
+    assert len(api.asked("POST", "/models")) == 1
+    assert screen.model.talk.model == data.MODELS[1].name
+
+
+def test_the_system_prompt_is_kept_with_the_chat(opened: ChatScreen, api: DemoApi) -> None:
+    opened.talk._system_tool.click()
+    QTest.keyClicks(opened.talk._system.field, "Be brief.")
+    opened.talk._system_tool.click()
+    api.flush()
+    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
+    assert opened.talk._system_tool.isChecked()
+
+
+def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: DemoApi) -> None:
+    opened.talk._sampling_tool.click()
+    fields = opened.talk._sampling._fields
+    fields["temperature"].setText("hot")
+    fields["temperature"].editingFinished.emit()
+    assert fields["temperature"].property("wrong") is True
+    fields["temperature"].setText("0,4")
+    fields["top_k"].setText("40")
+    fields["temperature"].editingFinished.emit()
+    api.flush()
+    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(sampling=Sampling(temperature=0.4, top_k=40))]
+
+
+def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
+    titles = [command.title for command in shell.commands()]
+    assert titles == ["Rename this chat", "Copy this chat", "Delete this chat", "Search chats"]
+
+
+def test_a_chat_asked_for_elsewhere_begins_here(screen: ChatScreen, shell: Shell) -> None:
+    shell.chat_asked.emit("guide")
+    assert screen.model.model == "guide"
+    assert screen.model.talk.is_new
+
+
+def test_the_list_names_no_chat_when_a_search_finds_none(screen: ChatScreen, api: DemoApi) -> None:
+    api.replies["GET /chats"] = []
+    screen.model.conversations.query = "nothing"
+    screen.model.conversations.read()
+    api.flush()
+    assert screen.pane._nothing.text() == "No chat has these words."
+    assert screen.pane._nothing.isVisible()
+
+
+def test_no_plain_qt_button_is_on_the_page(screen: ChatScreen) -> None:
+    assert screen.findChildren(QPushButton) == []
+
+
+def test_a_larger_theme_reaches_everything(opened: ChatScreen, theme: Theme) -> None:
+    before = opened.talk.transcript.document.height
+    theme.set_percent(200)
+    QApplication.processEvents()
+    assert opened.talk.transcript.document.height > 1.5 * before
+    assert opened.talk.composer.field.font().pixelSize() == 30
+
+
+def test_a_title_that_arrives_later_shows_in_the_list(opened: ChatScreen, api: DemoApi) -> None:
+    api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in sample.summaries()[:1]]
+    opened.model.conversations.read()
+    api.flush()
+    assert opened.pane.listing.currentIndex().data() == "A better title"

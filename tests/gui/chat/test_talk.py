@@ -1,0 +1,273 @@
+"""The open chat against a gateway that is not there: asking, following, breaking off, versions."""
+
+from collections.abc import Callable
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.chats import (
+    AnswerDelta,
+    AnswerDone,
+    AnswerProgress,
+    ChatPatch,
+    Message,
+    MessageStatus,
+    NewChat,
+    NewTurn,
+    Sampling,
+    Turn,
+)
+from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.errors import ErrorBody
+from app.gui.demo.api import DemoApi
+from app.gui.net.api import GONE
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.talk import Talk, guessed_thought
+from app.gui.screens.chat.turns import Remedy
+from app.gui.shell.contract import Shell
+
+FOLLOW = "/chats/c1/answers/a9?offset="
+REFUSED = ErrorBody(code="storage", sentence="The disk is full.")
+ASKED = sample.question(9, "And now?", "a2")
+ANSWER = sample.answer(9, "", timings=None, status=MessageStatus.GENERATING)
+
+
+def turn_for(body: object) -> Turn:
+    assert isinstance(body, NewTurn)
+    question = None if body.content is None else sample.replaced(ASKED, content=body.content, parent=body.parent)
+    parent = question.id if question else body.parent
+    return Turn(question=question, answer=sample.replaced(ANSWER, parent=parent))
+
+
+@pytest.fixture
+def gateway(api: DemoApi) -> DemoApi:
+    api.replies |= sample.replies()
+    api.replies |= {
+        "POST /chats": sample.conversation([], title=""),
+        "POST /chats/c1/turns": turn_for,
+        "POST /chats/c1/answers/a9/stop": ANSWER,
+    }
+    return api
+
+
+@pytest.fixture
+def talk(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Talk:
+    return Talk(gateway, shell, lambda _name: None)
+
+
+@pytest.fixture
+def opened(talk: Talk, gateway: DemoApi) -> Talk:
+    talk.open("c1")
+    gateway.flush()
+    return talk
+
+
+@pytest.fixture
+def asked(opened: Talk, gateway: DemoApi) -> Talk:
+    opened.send("And now?")
+    gateway.flush()
+    return opened
+
+
+def texts(talk: Talk) -> list[str]:
+    return [turn.message.content for turn in talk.turns()]
+
+
+def heard(talk: Talk) -> str:
+    live = talk.turns()[-1].live
+    return "" if live is None else "".join(live.content)
+
+
+def test_a_chat_is_read_and_shown_to_its_head(opened: Talk) -> None:
+    assert [turn.message.id for turn in opened.turns()] == ["q1", "a1", "q2", "a2"]
+    assert [(turn.branch, turn.branches) for turn in opened.turns()] == [(1, 1), (1, 1), (1, 1), (2, 2)]
+
+
+def test_a_chat_that_cannot_be_read_says_why(talk: Talk, gateway: DemoApi) -> None:
+    gateway.replies["GET /chats/c1"] = REFUSED
+    talk.open("c1")
+    gateway.flush()
+    assert talk.error == REFUSED
+    assert not talk.is_loading
+
+
+def test_a_question_shows_at_once_and_then_as_stored(opened: Talk, gateway: DemoApi) -> None:
+    opened.send("And now?")
+    assert texts(opened)[-2:] == ["And now?", ""]
+    assert opened.is_busy
+    gateway.flush()
+    assert [turn.message.id for turn in opened.turns()][-2:] == ["q9", "a9"]
+    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="And now?")]
+
+
+def test_the_first_question_makes_the_chat(talk: Talk, gateway: DemoApi) -> None:
+    made: list[object] = []
+    talk.created.connect(made.append)
+    talk.start("guide")
+    talk.set_system_prompt("Be brief.")
+    talk.set_sampling(Sampling(temperature=0.2))
+    assert gateway.asked("PATCH", "/chats/") == []
+    talk.send("Hello")
+    gateway.flush()
+    wanted = NewChat(model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.2))
+    assert gateway.asked("POST", "/chats") == [wanted]
+    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="Hello")]
+    assert talk.id == "c1"
+    assert len(made) == 1
+
+
+def test_text_arrives_and_the_stored_message_takes_its_place(asked: Talk, gateway: DemoApi) -> None:
+    gateway.tell(f"{FOLLOW}0", AnswerProgress(stage="Reading weights", fraction=0.5))
+    progress = asked.turns()[-1].live
+    assert progress is not None
+    assert progress.progress is not None
+    assert progress.progress.words == "Reading weights 50 %"
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Hel", offset=0))
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="lo", offset=3))
+    assert heard(asked) == "Hello"
+    gateway.tell(f"{FOLLOW}0", AnswerDone(message=sample.answer(9, "Hello")))
+    assert texts(asked)[-1] == "Hello"
+    assert not asked.is_busy
+
+
+def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, asked: Talk, gateway: DemoApi) -> None:
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Hello, wor", offset=0))
+    gateway.streams[f"{FOLLOW}0"][1](GONE)
+    assert asked.is_busy
+    qtbot.waitUntil(lambda: f"{FOLLOW}10" in gateway.streams)
+    gateway.tell(f"{FOLLOW}10", AnswerDelta(content="world", offset=7))
+    assert heard(asked) == "Hello, world"
+
+
+def test_thoughts_are_told_again_to_who_lost_the_stream_before_the_first_word(
+    qtbot: QtBot, asked: Talk, gateway: DemoApi
+) -> None:
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Let me", offset=0))
+    end, listen = gateway.streams[f"{FOLLOW}0"][1], gateway.streams[f"{FOLLOW}0"]
+    end(None)
+    qtbot.waitUntil(lambda: gateway.streams[f"{FOLLOW}0"] is not listen)
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Let me think", offset=0))
+    live = asked.turns()[-1].live
+    assert live is not None
+    assert "".join(live.reasoning) == "Let me think"
+
+
+def test_an_answer_that_cannot_be_followed_says_why(asked: Talk, gateway: DemoApi) -> None:
+    gateway.streams[f"{FOLLOW}0"][1](ErrorBody(code="not_found", sentence="There is no such message."))
+    trouble = asked.turns()[-1].trouble
+    assert trouble is not None
+    assert trouble.sentence == "There is no such message."
+    assert not asked.is_busy
+
+
+def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Talk) -> None:
+    now = [100.0]
+    asked.answering._clock = lambda: now[0]
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Hm", offset=0))
+    now[0] = 106.0
+    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Yes", offset=0))
+    gateway.tell(f"{FOLLOW}0", AnswerDone(message=sample.answer(9, "Yes", reasoning="Hm")))
+    assert asked.turns()[-1].thought_s == 6.0
+
+
+def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> None:
+    message = sample.answer(1, "x" * 100, reasoning="y" * 300, timings=sample.timings(400))
+    assert guessed_thought(message) == pytest.approx(0.75 * 400 / 38.2)
+    assert guessed_thought(sample.answer(1, "x")) is None
+
+
+def test_a_refused_question_comes_back(opened: Talk, gateway: DemoApi) -> None:
+    back: list[tuple[object, str]] = []
+    opened.refused.connect(lambda error, text: back.append((error, text)))
+    gateway.replies["POST /chats/c1/turns"] = REFUSED
+    opened.send("And now?")
+    gateway.flush()
+    assert back == [(REFUSED, "And now?")]
+    assert len(opened.turns()) == 4
+    assert not opened.is_busy
+
+
+def test_editing_asks_beside_the_question(opened: Talk, gateway: DemoApi) -> None:
+    assert opened.edit("q2") == sample.ARABIC
+    opened.send("In English?")
+    assert texts(opened)[2:] == ["In English?", ""]
+    gateway.flush()
+    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a1", content="In English?")]
+    assert [(turn.branch, turn.branches) for turn in opened.turns()][2] == (2, 2)
+    assert opened.editing is None
+
+
+def test_answering_again_adds_a_version(opened: Talk, gateway: DemoApi) -> None:
+    opened.regenerate("a2")
+    gateway.flush()
+    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="q2")]
+    assert (opened.turns()[-1].branch, opened.turns()[-1].branches) == (3, 3)
+
+
+def test_moving_to_another_version_is_kept(opened: Talk, gateway: DemoApi) -> None:
+    opened.step("a2", -1)
+    assert opened.turns()[-1].message.id == "a2b"
+    gateway.flush()
+    assert gateway.asked("PATCH", "/chats/c1") == [ChatPatch(head="a2b")]
+
+
+def test_nothing_moves_while_an_answer_is_written(asked: Talk, gateway: DemoApi) -> None:
+    asked.step("a2", -1)
+    asked.regenerate("a2")
+    gateway.flush()
+    assert gateway.asked("PATCH", "/chats/c1") == []
+    assert len(gateway.asked("POST", "/chats/c1/turns")) == 1
+
+
+def test_stop_asks_the_gateway_and_waits_for_it(asked: Talk, gateway: DemoApi) -> None:
+    asked.stop()
+    gateway.flush()
+    assert len(gateway.asked("POST", "/chats/c1/answers/a9/stop")) == 1
+    assert asked.is_busy
+    stopped = sample.answer(9, "Hel", status=MessageStatus.STOPPED)
+    gateway.tell(f"{FOLLOW}0", AnswerDone(message=stopped))
+    assert not asked.is_busy
+
+
+def test_an_answer_goes_on_while_another_chat_is_open(asked: Talk, gateway: DemoApi) -> None:
+    half = sample.replaced(ANSWER, content="Half", parent="q9")
+    gateway.replies["GET /chats/c1"] = sample.conversation([*sample.chat().messages, ASKED, half])
+    asked.start("")
+    assert asked.turns() == []
+    asked.open("c1")
+    gateway.flush()
+    gateway.tell(f"{FOLLOW}4", AnswerDelta(content=" way", offset=4))
+    assert heard(asked) == "Half way"
+
+
+def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
+    qtbot: QtBot, gateway: DemoApi, shell: Shell
+) -> None:
+    report = FailureReport(code="oom", sentence="No room.", hint="Use less context.", log_tail=["a", "b"])
+    failed = EngineStatus(model=sample.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
+    trouble = shown_trouble(gateway, shell, lambda _name: failed)
+    assert trouble == ("Use less context.", (Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL))
+    assert shown_trouble(gateway, shell, lambda _name: None)[1] == (Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
+
+
+def shown_trouble(
+    gateway: DemoApi, shell: Shell, engine: Callable[[str], EngineStatus | None]
+) -> tuple[str, tuple[Remedy, ...]]:
+    talk = Talk(gateway, shell, engine)
+    talk.open("c2")
+    gateway.flush()
+    found = talk.turns()[-1].trouble
+    assert found is not None
+    assert found.sentence == "The engine ended while it was reading the weights."
+    assert "out of memory" in found.cause
+    return found.hint, found.remedies
+
+
+def test_an_answer_the_gateway_died_over_can_be_asked_for_again(talk: Talk, gateway: DemoApi) -> None:
+    cut: Message = sample.answer(1, "Half", status=MessageStatus.INTERRUPTED)
+    gateway.replies["GET /chats/c1"] = sample.conversation([sample.question(1, "?", None), cut])
+    talk.open("c1")
+    gateway.flush()
+    trouble = talk.turns()[-1].trouble
+    assert trouble is not None
+    assert trouble.remedies == (Remedy.TRY_AGAIN,)

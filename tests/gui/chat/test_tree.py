@@ -1,0 +1,42 @@
+"""Versions of messages and the path through them."""
+
+from app.core.chats import Message
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.tree import Tree
+
+
+def tree() -> Tree:
+    return Tree.of(sample.chat())
+
+
+def ids(messages: list[Message]) -> list[str]:
+    return [message.id for message in messages]
+
+
+def test_the_path_leads_to_the_head() -> None:
+    assert ids(tree().path()) == ["q1", "a1", "q2", "a2"]
+
+
+def test_versions_and_moving_between_them() -> None:
+    known = tree()
+    assert known.versions("a2") == ["a2b", "a2"]
+    assert known.beside("a2", -1) == "a2b"
+    assert known.beside("a2", 1) is None
+
+
+def test_moving_to_another_question_lands_at_the_end_of_its_newest_path() -> None:
+    known = tree()
+    known.put(sample.replaced(sample.question(9, "other", None), id="q1b"))
+    assert known.beside("q1b", -1) == "a2"
+
+
+def test_a_newer_state_replaces_a_message() -> None:
+    known = tree()
+    known.put(sample.answer(2, "new"))
+    assert known.path()[-1].content == "new"
+    assert known.versions("a2") == ["a2b", "a2"]
+
+
+def test_without_a_head_the_newest_message_is_it() -> None:
+    chat = sample.chat()
+    assert ids(Tree(chat.messages, chat.messages[-1].id).path())[-1] == "a2"

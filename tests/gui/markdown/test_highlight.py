@@ -1,0 +1,36 @@
+"""Colours of code read in runs."""
+
+from app.gui.markdown.highlight import Ink, highlight
+
+
+def words(language: str, text: str, carry: str = "") -> dict[str, Ink]:
+    runs, _ = highlight(language, text, carry)
+    wide = text.encode("utf-16-le")
+    return {wide[run.start * 2 : (run.start + run.length) * 2].decode("utf-16-le"): run.ink for run in runs}
+
+
+def test_a_language_is_coloured() -> None:
+    found = words("python", "def area(r):  # of a circle\n    return 3.14 * r\n")
+    assert found["def"] is Ink.KEYWORD
+    assert found["# of a circle"] is Ink.COMMENT
+    assert found["3.14"] is Ink.NUMBER
+
+
+def test_an_unknown_language_is_plain() -> None:
+    assert highlight("klingon", "def x") == ((), "")
+
+
+def test_positions_count_utf16_units() -> None:
+    assert words("python", '"🚂"; return')["return"] is Ink.KEYWORD
+
+
+def test_a_string_over_two_runs_stays_a_string() -> None:
+    _, carry = highlight("python", 'def f():\n    """One\n\n    two\n')
+    assert carry
+    found = words("python", 'three\n"""\n    return 1\n', carry)
+    assert found["return"] is Ink.KEYWORD
+    assert next(ink for text, ink in found.items() if "three" in text) is Ink.STRING
+
+
+def test_closed_code_carries_nothing() -> None:
+    assert highlight("rust", "fn main() {\n}\n")[1] == ""
