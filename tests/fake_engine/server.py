@@ -21,7 +21,10 @@ from tests.fake_engine.wire import Reply, Request, serve
 
 EXIT_BY_ITSELF = 3
 EXIT_PORT_TAKEN = 1
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN);"
+    "print(flush=True); time.sleep(600)"
+)
 
 
 def log(text: str) -> None:
@@ -240,6 +243,13 @@ async def main(port: int, model: str, behaviour: Behaviour, key: str) -> None:
     server.close()
 
 
+def start_stubborn_child() -> None:
+    """Start a process that will not end, and return when it is deaf."""
+    child = subprocess.Popen([sys.executable, "-c", STUBBORN], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    if child.stdout is not None:
+        child.stdout.readline()
+
+
 def run() -> None:
     """Read the orders and follow them."""
     behaviour = Behaviour.from_json(os.environ.pop(VARIABLE))
@@ -249,7 +259,7 @@ def run() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if behaviour.child:
-        subprocess.Popen([sys.executable, "-c", STUBBORN], stdin=subprocess.DEVNULL)
+        start_stubborn_child()
     misbehave_at_start(behaviour, key, port)
     if behaviour.is_silent:
         while True:

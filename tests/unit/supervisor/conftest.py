@@ -92,18 +92,20 @@ async def supervisor(adapter: FakeAdapter, folders: Folders, recorder: Recorder)
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_running() -> Iterator[None]:
-    """No process that a supervisor of this test run started may survive its test."""
+def nothing_left_running(tmp_path: Path) -> Iterator[None]:
+    """No process that a supervisor of this test started may survive it."""
     yield
-    assert launched_here() == []
+    assert launched_below(tmp_path) == []
 
 
-def launched_here() -> list[psutil.Process]:
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if TOKEN_VARIABLE in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+def launched_below(folder: Path) -> list[psutil.Process]:
+    """The live processes, wherever init may have put them, that were launched for supervisors with folders there."""
+    return [process for process in psutil.process_iter() if _was_launched_below(process, folder)]
+
+
+def _was_launched_below(process: psutil.Process, folder: Path) -> bool:
+    try:
+        is_alive = process.status() != psutil.STATUS_ZOMBIE
+        return is_alive and TOKEN_VARIABLE in process.environ() and process.cwd().startswith(str(folder))
+    except psutil.Error:
+        return False

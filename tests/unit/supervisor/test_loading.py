@@ -15,7 +15,7 @@ from app.supervisor.readiness import Endpoint, Reply
 from engines.api import Failure, FailureKind, Readiness, ReadyWhen
 from tests.fake_engine.adapter import FakeAdapter, completion_readiness
 from tests.fake_engine.behaviour import Behaviour
-from tests.unit.supervisor.conftest import Ask, Recorder, launched_here
+from tests.unit.supervisor.conftest import Ask, Recorder, launched_below
 
 S = EngineState
 
@@ -111,14 +111,14 @@ async def test_a_model_that_must_be_listed_first(supervisor: Supervisor, ask: As
 
 
 async def test_an_engine_that_never_says_anything_is_given_up(
-    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path
 ) -> None:
     adapter.behaviours["m"] = Behaviour(is_silent=True, refuses_to_end=True)
     supervisor.policy = Policy(stall_s=1.5)
     with pytest.raises(EngineFailed) as caught:
         await supervisor.ensure_ready(ask())
     assert caught.value.code == FailureKind.STALLED
-    assert launched_here() == []
+    assert launched_below(tmp_path) == []
     assert (supervisor.statuses()[0].state, supervisor.statuses()[0].restarts) == (S.FAILED, 0)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import threading
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -17,7 +18,7 @@ from app.supervisor.readiness import Endpoint
 from engines.api import FailureKind, SoftStop, Stop
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
-from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder, launched_here
+from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder, launched_below
 
 S = EngineState
 posix = pytest.mark.skipif(sys.platform == "win32", reason="process groups and signals")
@@ -54,12 +55,14 @@ async def test_an_engine_that_refuses_to_end_is_killed(supervisor: Supervisor, a
 
 
 @posix
-async def test_what_an_engine_started_dies_with_it(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
+async def test_what_an_engine_started_dies_with_it(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path
+) -> None:
     adapter.behaviours["m"] = Behaviour(child=True)
     await supervisor.ensure_ready(ask())
-    assert len(launched_here()) == 2
+    assert len(launched_below(tmp_path)) == 2
     await supervisor.unload("m")
-    assert launched_here() == []
+    assert launched_below(tmp_path) == []
 
 
 async def test_unloading_waits_for_leases(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
@@ -154,13 +157,13 @@ async def test_an_unused_engine_is_unloaded_and_one_that_works_is_not(
 
 
 async def test_an_engine_that_survives_being_killed_is_given_up_and_remembered(
-    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter.stop = Stop(grace_s=0.1)
     adapter.behaviours["m"] = Behaviour(refuses_to_end=True)
     monkeypatch.setattr(ending, "KILL_S", 0.1)
     await supervisor.ensure_ready(ask())
-    (process,) = launched_here()
+    (process,) = launched_below(tmp_path)
     run = supervisor._owners["m"]._run
     assert run is not None
     with monkeypatch.context() as immortal:
