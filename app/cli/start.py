@@ -4,8 +4,10 @@ Headless, it shows the machine and the engine chosen, loads the Guide, streams a
 serving until Ctrl-C. When its output is not a terminal it stops cleanly after the answer.
 """
 
+import ctypes
 import sys
 import threading
+from collections.abc import Mapping
 
 import click
 
@@ -26,19 +28,37 @@ from app.core.machine import Machine
 QUESTION = "What is Roundhouse?"
 
 
-def has_display() -> bool:
-    """Say whether a window can be opened here."""
-    if sys.platform in {"win32", "darwin"}:
-        return True
-    environment = child_environment()
-    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+_XCB_CURSOR = "libxcb-cursor.so.0"
+"""Qt needs it under X11 since 6.5 and aborts without; many systems do not have it from the start."""
+
+
+def no_window_because(environment: Mapping[str, str], *, platform: str = sys.platform) -> str:
+    """Return why no window can be opened here, in a sentence; empty if one can."""
+    if platform in {"win32", "darwin"} or environment.get("WAYLAND_DISPLAY"):
+        return ""
+    if not environment.get("DISPLAY"):
+        return "There is no display, so Roundhouse runs in this terminal."
+    if environment.get("QT_QPA_PLATFORM", "xcb") == "xcb" and not _loads(_XCB_CURSOR):
+        return (
+            "The window needs a system library (Debian, Ubuntu: apt install libxcb-cursor0), so this is the terminal."
+        )
+    return ""
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def start() -> int:
     """Become the window, or do its job in the terminal and return the exit code."""
-    if has_display():
+    because = no_window_because(child_environment())
+    if not because:
         become("app.gui")
-    talk("There is no display, so Roundhouse runs in this terminal. `roundhouse --help` lists its commands.\n")
+    talk(f"{because} `roundhouse --help` lists its commands.\n")
     try:
         return _headless()
     except RoundhouseError as error:
