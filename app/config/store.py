@@ -44,6 +44,11 @@ class Settings:
                 return source[row.name]
         return row.default
 
+    def is_chosen(self, name: str) -> bool:
+        """Tell whether somebody chose a value, rather than the default counting."""
+        row = find(name)
+        return row.name in self._from_environment or row.name in self._from_file
+
     def integer(self, name: str) -> int:
         """Return a setting of kind INT."""
         value = self.get(name)

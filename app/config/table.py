@@ -153,7 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="engine.stall_seconds",
         title="Give up loading after",
-        help="An engine that shows no sign of life for this long while loading is stopped.",
+        help="An engine that shows no sign of life for this long while loading is stopped. Some engines take longer.",
         kind=Kind.INT,
         default=120,
         minimum=5,

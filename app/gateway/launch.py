@@ -89,8 +89,10 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
 
 def policy_from(settings: Settings) -> Policy:
     """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
+    # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
+    is_chosen = settings.is_chosen("engine.stall_seconds")
     return Policy(
-        stall_s=settings.integer("engine.stall_seconds"),
+        stall_s=settings.integer("engine.stall_seconds") if is_chosen else None,
         drain_s=settings.integer("engine.drain_seconds"),
         max_loaded=settings.integer("models.max_loaded"),
         idle_s=settings.integer("models.idle_minutes") * 60.0,

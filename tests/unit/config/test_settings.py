@@ -32,6 +32,7 @@ def test_environment_beats_file_beats_default(file: Path) -> None:
     assert Settings(file, {}).get("gateway.port") == 9000
     settings = Settings(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
     assert settings.get("gateway.port") == 9001
+    assert [settings.is_chosen(name) for name in ("gateway.port", "gateway.host")] == [True, False]
     sources = {row.name: row.source for row in settings.describe()}
     assert (sources["gateway.port"], sources["gateway.host"]) == ("environment", "default")
 
