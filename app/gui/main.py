@@ -12,6 +12,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.config.paths import RESOURCES, default_paths
+from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, finder
 from app.gui.shell.window import Window
@@ -32,7 +33,9 @@ class Program:
 
     def run(self) -> int:
         """Run until the window is closed. Returns the exit status."""
+        interrupts = Interrupts(self.window.close)
         code = self.application.exec()
+        interrupts.close()
         if not self.window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
             end_gateway(self.link, self.api)
         self.link.close()
