@@ -21,6 +21,8 @@ LONG_CODE = 24
 LONG_TABLE = 24
 """Rows of a table in one piece, its header and delimiter included."""
 _CODE_INDENT = 4
+_UNSEEN = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], "�") | {13: None}
+"""Control characters have no shape: a random model's noise would send Qt through every font there is."""
 _ENDS = (". ", "? ", "! ", "。", "; ", ", ", " ")
 
 
@@ -43,7 +45,7 @@ class Cutter:
 
     def feed(self, text: str) -> list[Piece]:
         """Take the next characters; return the pieces they completed."""
-        *complete, self._partial = (self._partial + text.replace("\r", "")).split("\n")
+        *complete, self._partial = (self._partial + text.translate(_UNSEEN)).split("\n")
         for line in complete:
             self._take_whole(line)
         while len(self._partial) > LONG_TEXT * 2:

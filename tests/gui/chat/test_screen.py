@@ -306,6 +306,16 @@ def test_the_system_prompt_is_kept_with_the_chat(opened: ChatScreen, api: DemoAp
     assert opened.talk._system_tool.isChecked()
 
 
+def test_a_prompt_being_typed_stays_with_its_chat(opened: ChatScreen, api: DemoApi, shell: Shell) -> None:
+    opened.talk._system_tool.click()
+    QTest.keyClicks(opened.talk._system.field, "Be brief.")
+    shell.chat_asked.emit("")
+    api.flush()
+    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
+    assert opened.model.talk.system_prompt == ""
+    assert opened.talk._system.field.toPlainText() == ""
+
+
 def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: DemoApi) -> None:
     opened.talk._sampling_tool.click()
     fields = opened.talk._sampling._fields

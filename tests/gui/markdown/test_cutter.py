@@ -188,3 +188,7 @@ def test_a_long_table_repeats_its_header_in_every_piece() -> None:
     assert all(piece.source.startswith("| a | b |\n|---|---|") for piece in pieces)
     assert sum(piece.source.count("\n") - 1 for piece in pieces) == 200
     assert max(piece.source.count("\n") for piece in pieces) < LONG_TABLE
+
+
+def test_control_characters_get_a_shape_and_carriage_returns_go() -> None:
+    assert told("a\x00b\x1bc\r\nd\te") == [("text", 0, "", "a\ufffdb\ufffdc\nd   e")]

@@ -38,6 +38,8 @@ RATIO_LIMIT = 1.5
 OPEN_LIMIT_MS = 300.0
 _SIZE = (1200, 780)
 _PERCENT = 100
+_LONGEST_MS = 60.0
+"""Four frames once in an answer are not seen; more would be a fault."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +56,16 @@ class Heartbeat:
 
     def __init__(self) -> None:
         self.gaps_ms: list[float] = []
-        self._last = 0.0
+        self.own_ms: list[float] = []
+        """As much of each gap as this process computed; the rest is the machine's doing."""
+        self._last = self._spent = 0.0
         self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
         self._timer.setInterval(1)
         self._timer.timeout.connect(self._beat)
 
     def start(self) -> None:
         """Begin."""
-        self._last = time.perf_counter()
+        self._last, self._spent = time.perf_counter(), time.thread_time()
         self._timer.start()
 
     def stop(self) -> None:
@@ -69,9 +73,10 @@ class Heartbeat:
         self._timer.stop()
 
     def _beat(self) -> None:
-        now = time.perf_counter()
+        now, spent = time.perf_counter(), time.thread_time()
         self.gaps_ms.append((now - self._last) * 1000)
-        self._last = now
+        self.own_ms.append((spent - self._spent) * 1000)
+        self._last, self._spent = now, spent
 
 
 class Feed:
@@ -144,10 +149,10 @@ def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
     _settle(api)
     ended_ms = (time.perf_counter() - began) * 1000
     screen.deleteLater()
-    gaps = sorted(beat.gaps_ms)
     return [
-        Measured(name="event loop stall, p99", value=gaps[int(len(gaps) * 0.99)], limit=STALL_LIMIT_MS, unit="ms"),
-        Measured(name="event loop stall, longest", value=gaps[-1], limit=60.0, unit="ms"),
+        Measured(name="event loop stall, p99", value=_p99(beat.gaps_ms), limit=STALL_LIMIT_MS, unit="ms"),
+        Measured(name="event loop stall, longest", value=max(beat.gaps_ms), limit=_LONGEST_MS, unit="ms"),
+        Measured(name="of it computed here, longest", value=max(beat.own_ms), limit=_LONGEST_MS, unit="ms"),
         Measured(name="cost of a token, last tenth / first", value=_ratio(feed.marks), limit=RATIO_LIMIT, unit=""),
         Measured(name="processor used while streaming", value=_share(feed.marks), limit=100.0, unit="%"),
         Measured(name="the end of the answer", value=ended_ms, limit=100.0, unit="ms"),
@@ -212,6 +217,10 @@ def _settle(api: DemoApi) -> None:
     for _ in range(5):
         api.flush()
         QApplication.processEvents()
+
+
+def _p99(values: list[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)]
 
 
 def _ratio(marks: list[tuple[int, float]]) -> float:

@@ -124,7 +124,9 @@ class ContextMeter(QWidget):
         side, pen = px(_RING), px(2.5)
         words = QRectF(self.rect())
         if self._meter.fraction is not None:
-            ring = QRectF(px(2), (self.height() - side) / 2, side, side).adjusted(pen / 2, pen / 2, -pen / 2, -pen / 2)
+            is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+            left = self.width() - side - px(2) if is_mirrored else px(2)
+            ring = QRectF(left, (self.height() - side) / 2, side, side).adjusted(pen / 2, pen / 2, -pen / 2, -pen / 2)
             painter.setPen(QPen(theme.color("line"), pen))
             painter.drawEllipse(ring)
             full = self._meter.fraction > 0.9  # noqa: PLR2004 -- little is left of the context from here on
@@ -132,10 +134,11 @@ class ContextMeter(QWidget):
             arc.setCapStyle(Qt.PenCapStyle.RoundCap)
             painter.setPen(arc)
             painter.drawArc(ring, 90 * 16, -round(360 * 16 * self._meter.fraction))
-            words.adjust(side + px(8), 0, 0, 0)
+            words = QRectF(0 if is_mirrored else side + px(8), 0, self.width() - side - px(8), self.height())
         painter.setPen(theme.color("ink-2"))
         painter.setFont(theme.font("meta"))
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeading, self._meter.words)
+        painter.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignHCenter, self._meter.words)
 
 
 class Header(QWidget):

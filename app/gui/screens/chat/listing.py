@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemDelegate,
     QAbstractItemView,
@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 from app.core.chats import ChatSummary
 from app.gui.screens.chat.conversations import Conversations, Group
 from app.gui.theme.theme import Theme
-from app.gui.theme.tokens import Radius
+from app.gui.theme.tokens import FOCUS_RING, Radius
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.text import reads_from_right
 
@@ -144,35 +144,33 @@ class ListingDelegate(QStyledItemDelegate):
         px = self._theme.px
         painter.setFont(self._theme.font("meta", 500))
         painter.setPen(self._theme.color("ink-3"))
-        inner = area.adjusted(px(_INSET + _PAD), 0, -px(_INSET), -px(6))
+        inner = area.adjusted(px(_INSET + _PAD), 0, -px(_INSET + _PAD), -px(6))
         painter.drawText(inner, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, words)
 
     def _paint_chat(self, painter: QPainter, area: QRect, item: ChatSummary, state: QStyle.StateFlag) -> None:
-        px, theme = self._theme.px, self._theme
+        px = self._theme.px
         pill = QRectF(area).adjusted(px(_INSET), 1, -px(_INSET), -1)
+        self._paint_pill(painter, pill, state)
         is_chosen = bool(state & QStyle.StateFlag.State_Selected)
+        painter.setFont(self._theme.font("body", 500 if is_chosen else 400))
+        painter.setPen(self._theme.color("ink"))
+        words = pill.adjusted(px(_PAD), 0, -px(_PAD), 0).toRect()
+        if not item.snippet:
+            paint_title(painter, words, title_of(item))
+            return
+        paint_title(painter, QRect(words.left(), words.top() + px(6), words.width(), px(20)), title_of(item))
+        self._paint_snippet(painter, QRect(words.left(), words.top() + px(26), words.width(), px(20)), item.snippet)
+
+    def _paint_pill(self, painter: QPainter, pill: QRectF, state: QStyle.StateFlag) -> None:
+        radius, is_chosen = self._theme.px(Radius.CONTROL), bool(state & QStyle.StateFlag.State_Selected)
         painter.setPen(Qt.PenStyle.NoPen)
         if is_chosen or state & QStyle.StateFlag.State_MouseOver:
-            painter.setBrush(theme.color("accent-soft" if is_chosen else "hover"))
-            painter.drawRoundedRect(pill, px(Radius.CONTROL), px(Radius.CONTROL))
+            painter.setBrush(self._theme.color("accent-soft" if is_chosen else "hover"))
+            painter.drawRoundedRect(pill, radius, radius)
         if state & QStyle.StateFlag.State_HasFocus and is_chosen:
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(theme.color("accent"))
-            painter.drawRoundedRect(pill.adjusted(0.5, 0.5, -0.5, -0.5), px(Radius.CONTROL), px(Radius.CONTROL))
-        painter.setFont(theme.font("body", 500 if is_chosen else 400))
-        painter.setPen(theme.color("ink"))
-        words = pill.adjusted(px(_PAD), 0, -px(_PAD), 0).toRect()
-        title = QRect(
-            words.left(),
-            words.top() + (px(6) if item.snippet else 0),
-            words.width(),
-            px(20) if item.snippet else words.height(),
-        )
-        text = painter.fontMetrics().elidedText(title_of(item), Qt.TextElideMode.ElideRight, title.width())
-        side = Qt.AlignmentFlag.AlignRight if reads_from_right(text) else Qt.AlignmentFlag.AlignLeft
-        painter.drawText(title, side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute, text)
-        if item.snippet:
-            self._paint_snippet(painter, QRect(words.left(), words.top() + px(26), words.width(), px(20)), item.snippet)
+            painter.setPen(QPen(self._theme.color("accent"), FOCUS_RING))
+            painter.drawRoundedRect(pill.adjusted(1, 1, -1, -1), radius, radius)
 
     def _paint_snippet(self, painter: QPainter, area: QRect, snippet: str) -> None:
         """Draw the found text from a little before the first match on, matches strong."""
@@ -285,6 +283,17 @@ class Listing(QListView):
         bar = self.verticalScrollBar()
         if bar.maximum() - value < self._theme.px(_ROW * _NEAR_END):
             self._conversations.read_more()
+
+
+def paint_title(painter: QPainter, area: QRect, title: str) -> None:
+    """Draw a title on one line, in its own direction."""
+    is_mirrored = painter.layoutDirection() == Qt.LayoutDirection.RightToLeft
+    is_from_right = reads_from_right(title)
+    side = Qt.AlignmentFlag.AlignRight if is_from_right or is_mirrored else Qt.AlignmentFlag.AlignLeft
+    own = Qt.LayoutDirection.RightToLeft if is_from_right else Qt.LayoutDirection.LeftToRight
+    text = painter.fontMetrics().elidedText(title, Qt.TextElideMode.ElideRight, area.width())
+    painter.setLayoutDirection(own)
+    painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute, text)
 
 
 def title_of(chat: ChatSummary) -> str:

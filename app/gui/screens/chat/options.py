@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QTextOption
+from PySide6.QtGui import QFocusEvent, QTextOption
 from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.core.chats import Sampling
@@ -127,6 +127,17 @@ class SamplingPanel(Surface):
         self._grid.setContentsMargins(0, 0, self.theme.px(8), 0)
 
 
+class PromptField(QPlainTextEdit):
+    """Several lines of text; `left` when the keyboard goes elsewhere."""
+
+    left = Signal()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
+        """Tell that the reader is done."""
+        super().focusOutEvent(event)
+        self.left.emit()
+
+
 class SystemPanel(Surface):
     """The system prompt of the chat."""
 
@@ -137,8 +148,9 @@ class SystemPanel(Surface):
         self.setAccessibleName("System prompt")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
-        box.addLayout(_head(theme, "System prompt", "Said to the model before the conversation.", self._close(close)))
-        self.field = QPlainTextEdit()
+        box.addLayout(_head(theme, "System prompt", "Said to the model before the conversation.", close))
+        self.field = PromptField()
+        self.field.left.connect(self.keep)
         self.field.setAccessibleName("System prompt")
         self.field.setProperty("field", True)  # noqa: FBT003 -- Qt's property
         self.field.setTabChangesFocus(True)
@@ -158,13 +170,6 @@ class SystemPanel(Surface):
     def keep(self) -> None:
         """Say what is typed."""
         self.chosen.emit(self.field.toPlainText().strip())
-
-    def _close(self, close: Callable[[], object]) -> Callable[[], object]:
-        def keep_and_close() -> None:
-            self.keep()
-            close()
-
-        return keep_and_close
 
     def _restyle(self) -> None:
         self.field.setFont(self.theme.font("body"))

@@ -153,8 +153,6 @@ class TalkView(QWidget):
         self._show_panel(panel, is_open=panel.isHidden())
 
     def _show_panel(self, panel: QWidget, *, is_open: bool) -> None:
-        if panel is self._system and not is_open:
-            self._system.keep()
         for one in (self._system, self._sampling):
             one.setVisible(is_open and one is panel)
         self._mark_tools()
@@ -169,7 +167,6 @@ class TalkView(QWidget):
 
     def _send(self, text: str) -> None:
         self._error.hide()
-        self._system.keep()
         self._is_at_start = True
         self._model.send(text)
 

@@ -113,12 +113,12 @@ class ChatScreen(QWidget):
             self._fill_picker()
 
     def _new(self, model: str = "") -> None:
+        self.talk.composer.field.setFocus()  # first: what is typed elsewhere belongs to the chat that is left
         self.model.new_chat(model)
-        self.talk.composer.field.setFocus()
 
     def _open(self, chat: str) -> None:
+        self.talk.composer.field.setFocus()  # first, as above
         self.model.open(chat)
-        self.talk.composer.field.setFocus()
 
     def _rename(self) -> None:
         listed = self.pane.listing.currentIndex()

@@ -168,6 +168,7 @@ class Transcript(QAbstractScrollArea):
         """Paint the visible turns on the ground."""
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # a text's own direction decides, not the window's
         area = event.rect()
         painter.fillRect(area, self.document.look.color("ground"))
         painter.translate(self._x, -self.offset)

@@ -11,7 +11,7 @@ from app.gui.screens.chat.turns import Progress, Remedy, Trouble
 from app.gui.theme.tokens import Radius
 
 _FOLD_HEIGHT = 28
-_FOOT_HEIGHT = 30
+_FOOT_HEIGHT = 28
 _ICON = 26
 _PAD = 16
 _BAR = 4

@@ -21,7 +21,7 @@ from app.gui.screens.chat.words import quiet_line, thought
 from app.gui.theme.tokens import Radius
 
 GAP = 28
-_ANSWER_GAP = 6
+_ANSWER_GAP = 0
 _PAD_X, _PAD_Y = 16, 10
 _SHARE = 0.8
 """A question takes at most this share of the column."""
@@ -94,15 +94,18 @@ class Turn:
             return True
         thoughts, text = live.reasoning[self._read[0] :], live.content[self._read[1] :]
         self._read = (len(live.reasoning), len(live.content))
+        is_other = bool(self._notes) or live.progress is not None or not (self._thoughts.length or not thoughts)
+        start = self._head_count() + self._body.frozen
         if thoughts:
+            start = 1 + self._thoughts.frozen if self._is_open else start
             self._thoughts.feed("".join(thoughts))
         if text:
-            start = self._head_count() + self._body.frozen
             self._body.feed("".join(text))
-            if not thoughts and not self._notes and start > self._head_count():
-                self._recompose_from(start)
-                return True
-        self._compose()
+        if is_other:
+            self._compose()
+        else:
+            self._set_fold()
+            self._recompose_from(start)
         return True
 
     def build(self) -> None:
