@@ -15,7 +15,7 @@ from app.gui.screens.chat.conversations import PAGE, Conversations, grouped
 from app.gui.screens.chat.listing import from_match, parts, plain
 from app.gui.shell.contract import Shell
 
-TODAY = datetime.fromtimestamp(NOON).astimezone().date()
+TODAY = datetime.now().astimezone().date()
 
 
 def summary(number: int, *, at: datetime | None = None) -> ChatSummary:

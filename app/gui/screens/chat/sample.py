@@ -1,5 +1,7 @@
 """A conversation that shows everything the page can draw; for screenshots and tests."""
 
+from datetime import datetime
+
 from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
 from app.gui.demo.data import NOON, READY
 
@@ -129,7 +131,8 @@ def failed_chat() -> Chat:
 
 
 def summaries() -> list[ChatSummary]:
-    """Return a list of conversations over some weeks."""
+    """Return a list of conversations over some weeks, counted from today's noon so that "Today" is never empty."""
+    noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp()
     titles = [
         (0.1, "Rust borrow checker and temporaries"),
         (0.3, "Fit maths for a 24 GB card"),
@@ -142,7 +145,7 @@ def summaries() -> list[ChatSummary]:
         (1200.0, "Trip to Bergen"),
     ]
     return [
-        ChatSummary(id=f"c{n}", title=title, created_at=NOON, updated_at=NOON - hours * _HOUR, message_count=4)
+        ChatSummary(id=f"c{n}", title=title, created_at=noon, updated_at=noon - hours * _HOUR, message_count=4)
         for n, (hours, title) in enumerate(titles, 1)
     ]
 

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.core.api import GUIDE
+from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.screens.chat.composer import Composer
@@ -93,6 +94,7 @@ class TalkView(QWidget):
         talk.changed.connect(self._show)
         talk.grew.connect(self.transcript.pull)
         talk.refused.connect(self._refuse)
+        talk.answering.ended.connect(self._announce)
         self._model.models_changed.connect(self._show_engine)
         self._system.chosen.connect(talk.set_system_prompt)
         self._sampling.chosen.connect(talk.set_sampling)
@@ -158,6 +160,11 @@ class TalkView(QWidget):
         self._mark_tools()
         field = self._system.field if is_open and panel is self._system else self.composer.field
         field.setFocus()
+
+    def _announce(self, message: Message) -> None:
+        """Tell a screen reader that the answer is there."""
+        words = "The answer failed" if message.status is MessageStatus.FAILED else "The answer is complete"
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.transcript, words))
 
     def _warm_next(self) -> None:
         """Read one language's rules while nobody waits: some take longer than a frame the first time."""
