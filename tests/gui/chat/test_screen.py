@@ -198,6 +198,27 @@ def test_the_search_is_a_key_away(screen: ChatScreen) -> None:
     assert screen.model.conversations.query == ""
 
 
+def test_the_list_makes_room_in_a_narrow_window_and_comes_when_asked_for(screen: ChatScreen, theme: Theme) -> None:
+    theme.set_percent(200)
+    screen.resize(960, 640)
+    QApplication.processEvents()
+    assert not screen.pane.isVisible()
+    assert screen.width() == 960
+    QTest.keyClick(screen, Qt.Key.Key_F, CONTROL)
+    assert screen.pane.isVisible()
+    screen.header.fold.click()
+    assert not screen.pane.isVisible()
+
+
+def test_no_panel_outgrows_the_smallest_window_at_twice_the_size(screen: ChatScreen, theme: Theme) -> None:
+    theme.set_percent(200)
+    for tool in (screen.talk._sampling_tool, screen.talk._system_tool):
+        tool.click()
+        screen.resize(968, 640)
+        QApplication.processEvents()
+        assert (screen.width(), screen.height()) == (968, 640)
+
+
 def test_f2_renames_the_open_chat(qtbot: QtBot, opened: ChatScreen, api: DemoApi) -> None:
     QTest.keyClick(opened, Qt.Key.Key_F2)
     editor = QApplication.focusWidget()

@@ -144,9 +144,13 @@ class ContextMeter(QWidget):
 class Header(QWidget):
     """The line above the conversation."""
 
-    def __init__(self, theme: Theme, pick: Callable[[], object], more: Callable[[], object]) -> None:
+    def __init__(
+        self, theme: Theme, *, pick: Callable[[], object], more: Callable[[], object], fold: Callable[[], object]
+    ) -> None:
         super().__init__()
         line = Line(theme, self, margins=(12, 8, 12, 8), gap=8)
+        self.fold = IconButton(theme, "panel-left", "Show or hide the list of chats", action=fold)
+        line.addWidget(self.fold)
         self.chip = ModelChip(theme, pick)
         self.meter = ContextMeter(theme)
         self.more = IconButton(theme, "ellipsis", "More about this chat", action=more)

@@ -4,19 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFocusEvent, QTextOption
+from PySide6.QtGui import QFocusEvent, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.core.chats import Sampling
 from app.gui.theme.theme import Theme
-from app.gui.theme.tokens import Radius
+from app.gui.theme.tokens import UNBOUNDED, Radius
 from app.gui.widgets.fields import Field
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.layout import Column, Line, Scroller, Surface
 from app.gui.widgets.press import Button, IconButton, Look
 from app.gui.widgets.text import Label
 
 Number = float | int
 _COLUMNS = 4
+_CELL = 150
+_LEAST = 64
 _SEED_LIMIT = 2**32 - 1
 _TOKENS_LIMIT = 10**6
 
@@ -70,15 +72,26 @@ class SamplingPanel(Surface):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
         box.addLayout(_head(theme, "Sampling", "Empty fields leave the model's own value.", close))
-        self._grid = QGridLayout()
+        sheet = QWidget()
+        self._grid = QGridLayout(sheet)
         self._fields: dict[str, Field] = {}
-        for place, choice in enumerate(CHOICES):
-            self._grid.addWidget(self._cell(choice), place // _COLUMNS, place % _COLUMNS)
-        reset = Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset)
-        self._grid.addWidget(reset, 1, _COLUMNS - 1, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft)
-        box.addLayout(self._grid)
+        self._cells = [self._cell(choice) for choice in CHOICES]
+        self._cells.append(Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset))
+        self._columns, self._limit = 0, UNBOUNDED
+        self._scroller = Scroller(sheet, "Sampling choices")
+        box.addWidget(self._scroller)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def limit_height(self, height: int) -> None:
+        """Scroll what is higher than this."""
+        self._limit = height
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
+        """Put as many fields beside each other as there is room for."""
+        super().resizeEvent(event)
+        self._fit()
 
     def show_sampling(self, sampling: Sampling) -> None:
         """Show what is chosen."""
@@ -124,7 +137,20 @@ class SamplingPanel(Surface):
     def _restyle(self) -> None:
         self._grid.setHorizontalSpacing(self.theme.px(12))
         self._grid.setVerticalSpacing(self.theme.px(12))
-        self._grid.setContentsMargins(0, 0, self.theme.px(8), 0)
+        self._grid.setContentsMargins(2, 2, self.theme.px(8), 2)
+        self._columns = 0
+        self._fit()
+
+    def _fit(self) -> None:
+        columns = min(_COLUMNS, max(1, (self.width() - self.theme.px(40)) // self.theme.px(_CELL)))
+        if columns != self._columns:
+            for column in range(_COLUMNS):
+                self._grid.setColumnStretch(column, 1 if column < columns else 0)
+            for place, cell in enumerate(self._cells):
+                self._grid.addWidget(cell, place // columns, place % columns, Qt.AlignmentFlag.AlignBottom)
+            self._columns = columns
+        wanted = self._grid.sizeHint().height()
+        self._scroller.setFixedHeight(min(wanted, max(self.theme.px(_LEAST), self._limit)))
 
 
 class PromptField(QPlainTextEdit):

@@ -66,7 +66,9 @@ class TalkView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
         """Let the composer grow with the page."""
         super().resizeEvent(event)
-        self.composer.limit_height(max(self._theme.px(48), round(self.height() * _SHARE) - self._theme.px(_FOOT)))
+        share = round(self.height() * _SHARE) - self._theme.px(_FOOT)
+        self.composer.limit_height(max(self._theme.px(48), share))
+        self._sampling.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme

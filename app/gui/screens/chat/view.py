@@ -29,6 +29,9 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Column, SplitView
 from app.gui.widgets.menus import Menu
 
+_NARROW = 600
+"""Unscaled pixels; a list and a column beside it need more."""
+
 
 class ChatScreen(QWidget):
     """The page. `model` holds its state."""
@@ -38,7 +41,7 @@ class ChatScreen(QWidget):
         self._theme, self._shell = theme, shell
         self.model = ChatModel(api, shell)
         self.pane = Pane(theme, self.model.conversations)
-        self.header = Header(theme, self._pick, self._more)
+        self.header = Header(theme, pick=self._pick, more=self._more, fold=self._fold)
         self.talk = TalkView(theme, self.model)
         right = QWidget()
         column = Column(theme, right, gap=0)
@@ -48,7 +51,9 @@ class ChatScreen(QWidget):
         split.setSizes([theme.px(WIDTH), 10 * theme.px(WIDTH)])
         Column(theme, self, gap=0).addWidget(split)
         self.picker = Picker(theme, self, lambda: shell.show_page(Page.MODELS))
+        self._is_narrow = False
         self.setAcceptDrops(True)
+        theme.changed.connect(self._fit)
         self.setFocusProxy(self.talk.composer.field)
         self._connect()
         self._show_all()
@@ -71,7 +76,7 @@ class ChatScreen(QWidget):
         self.talk.empty.models_asked.connect(lambda: shell.show_page(Page.MODELS))
         shell.chat_asked.connect(self._new)
         shell.add_commands(self._commands)
-        for keys, action in (("Ctrl+F", self.pane.focus_search), ("F2", self._rename)):
+        for keys, action in (("Ctrl+F", self._search), ("F2", self._rename)):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(action)
@@ -84,6 +89,7 @@ class ChatScreen(QWidget):
         """Close what was placed for another size."""
         super().resizeEvent(event)
         self.picker.close_()
+        self._fit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 -- Qt's name
         """Welcome one model file."""
@@ -112,6 +118,20 @@ class ChatScreen(QWidget):
         if self.picker.isVisible():
             self._fill_picker()
 
+    def _fit(self) -> None:
+        """Put the list away where it would leave no room to read; the reader can still ask for it."""
+        is_narrow = self.width() < self._theme.px(_NARROW)
+        if is_narrow != self._is_narrow:
+            self._is_narrow = is_narrow
+            self.pane.setVisible(not is_narrow)
+
+    def _search(self) -> None:
+        self.pane.show()
+        self.pane.focus_search()
+
+    def _fold(self) -> None:
+        self.pane.setVisible(self.pane.isHidden())
+
     def _new(self, model: str = "") -> None:
         self.talk.composer.field.setFocus()  # first: what is typed elsewhere belongs to the chat that is left
         self.model.new_chat(model)
@@ -122,6 +142,7 @@ class ChatScreen(QWidget):
 
     def _rename(self) -> None:
         listed = self.pane.listing.currentIndex()
+        self.pane.show()
         if self.model.talk.id:
             self.pane.listing.rename(self.model.talk.id)
         elif listed.isValid():
@@ -153,7 +174,7 @@ class ChatScreen(QWidget):
 
     def _commands(self) -> list[Command]:
         talk = self.model.talk
-        found = [Command("Search chats", self.pane.focus_search, "search", "Ctrl+F")]
+        found = [Command("Search chats", self._search, "search", "Ctrl+F")]
         if talk.is_new:
             return found
         return [
