@@ -49,7 +49,7 @@ class Pane(QWidget):
         self.search.textChanged.connect(conversations.look_for)
         self.listing = Listing(theme, conversations)
         self.search.left.connect(self.listing.setFocus)
-        self._skeleton = Skeleton(theme, rows=3)
+        self._skeleton = Skeleton(theme, rows=2)
         self._nothing = Paragraph(theme, _NOTHING, color="ink-2")
         self._error = ErrorPanel(theme)
         top = Line(theme, margins=(12, 0, 12, 4), gap=0)

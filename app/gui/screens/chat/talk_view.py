@@ -76,6 +76,7 @@ class TalkView(QWidget):
         self._stack.addWidget(self.transcript)
         self._empty_page = Scroller(self.empty, "New chat")
         self._stack.addWidget(self._empty_page)
+        self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
         box.addWidget(self._stack, 1)
         inner = QWidget()
         column = Column(theme, inner, margins=(0, 4, 0, 16), gap=8)
