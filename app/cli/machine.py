@@ -44,8 +44,8 @@ def choice_lines(choice: EngineChoice) -> Iterator[str]:
     """Yield the engine chosen, the facts behind it, and what would be better if it could run."""
     yield click.style(choice.sentence, bold=True)
     for reason in choice.reasons:
-        value = f" ({reason.value})" if reason.value else ""
-        yield f"  - {reason.text}{value}"
+        source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
+        yield f"  - {reason.text}{source}"
     if choice.wanted:
         yield f"  {choice.wanted_why}"
 
