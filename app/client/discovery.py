@@ -18,8 +18,15 @@ from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import GatewayGone, RoundhouseError
 
 _POLL_S = 0.02
-_STARTED: list["subprocess.Popen[bytes]"] = []
-"""Gateways this program started. They outlive it on purpose, which Popen would otherwise warn about."""
+
+
+class Detached(subprocess.Popen[bytes]):
+    """A child that may outlive this program: forgetting it is no mistake, which Popen would warn about."""
+
+    def __del__(self) -> None:
+        """Leave it alone."""
+
+
 _LAST_LINES = 5
 
 
@@ -48,14 +55,14 @@ def start_log(paths: Paths) -> Path:
     return paths.logs / "gateway-start.log"
 
 
-def spawn_gateway(paths: Paths) -> "subprocess.Popen[bytes]":
+def spawn_gateway(paths: Paths) -> Detached:
     """Start a gateway of its own session, so that it outlives this program; do not wait for it."""
     paths.create()
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     with start_log(paths).open("wb") as log:
-        child = subprocess.Popen(
+        return Detached(
             command("app.gateway"),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -64,8 +71,6 @@ def spawn_gateway(paths: Paths) -> "subprocess.Popen[bytes]":
             start_new_session=sys.platform != "win32",
             creationflags=flags,
         )
-    _STARTED.append(child)
-    return child
 
 
 def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:
@@ -83,7 +88,7 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:
     raise GatewayGone("Roundhouse's service did not start.", hint=last_words(paths) or "See the log folder.")
 
 
-def _has_failed(child: "subprocess.Popen[bytes]") -> bool:
+def _has_failed(child: Detached) -> bool:
     """Say whether a started gateway gave up. One that lost the race to another has not: the other will answer."""
     return child.poll() not in {None, EXIT_ALREADY_RUNNING}
 
