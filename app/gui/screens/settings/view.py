@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.config.paths import default_paths
 from app.gui.net.api import GatewayApi
 from app.gui.screens.settings.controls import SettingRow
 from app.gui.screens.settings.model import SettingsModel
+from app.gui.screens.settings.places import Places
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Line, Surface
@@ -30,6 +32,7 @@ class SettingsScreen(Page):
         for widget in (self._restart, self._error, self._skeleton):
             self.body.addWidget(widget)
         self._end = self.body.count()
+        self.body.addWidget(Places(theme, default_paths()))
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
         self._show()
