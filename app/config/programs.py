@@ -11,8 +11,11 @@ from typing import NoReturn
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Return the argv that runs `module` (e.g. "app.gateway") with this interpreter."""
-    return [sys.executable, "-m", module, *arguments]
+    """Return the argv that runs `module` (e.g. "app.gateway") with this interpreter.
+
+    `-P` keeps the folder we are started in off the import path: people's projects often have a folder called `app`.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
