@@ -48,4 +48,4 @@ clean:  ## remove everything that is made here
 	@touch $@
 
 .uv/bin/uv:
-	@sh packaging/get_uv.sh .uv
+	@$$(command -v python3 || command -v python) packaging/get_uv.py .uv

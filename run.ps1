@@ -6,11 +6,10 @@ Set-Location $PSScriptRoot
 $env:UV_PYTHON_DOWNLOADS = "never"
 
 $found = Get-Command uv -ErrorAction SilentlyContinue
-$uv = if ($found) { $found.Source } else { ".uv\Scripts\uv.exe" }
+$uv = if ($found) { $found.Source } else { ".uv\bin\uv.exe" }
 if (-not (Test-Path $uv)) {
     $python = if (Get-Command py -ErrorAction SilentlyContinue) { "py" } else { "python" }
-    & $python -m venv .uv
-    & .uv\Scripts\python.exe -m pip install --quiet --disable-pip-version-check uv
+    & $python packaging\get_uv.py .uv
     if ($LASTEXITCODE) { exit $LASTEXITCODE }
 }
 & $uv sync --frozen --quiet --compile-bytecode
