@@ -7,17 +7,17 @@ import click
 
 from app.cli.gateway import connected, running
 from app.cli.output import json_option, show, talk
-from app.client.discovery import running_gateway
+from app.client.discovery import has_ended, running_gateway
 from app.client.http import Client
 from app.config.paths import default_paths
 from app.config.programs import become
 from app.core import words
-from app.core.api import Status
+from app.core.api import PortFile, Status
 from app.core.errors import Unavailable
 
 _POLL_S = 0.05
 _DOWN_WITHIN_S = 45.0
-"""Longer than the longest usual drain, so that a running answer may finish."""
+"""Longer than answers in progress are let go on, and than engines are asked to end before they are killed."""
 
 
 @click.command()
@@ -46,12 +46,11 @@ def status(*, as_json: bool) -> None:
 @click.command()
 @json_option
 def down(*, as_json: bool) -> None:
-    """Stop the service and its engines; answers in progress may finish."""
-    paths = default_paths()
-    found = running_gateway(paths)
+    """Stop the service and its engines; answers in progress have a few seconds to finish."""
+    found = running_gateway(default_paths())
     if found is not None:
         Client(found).post("/shutdown", None, object)
-        _wait_until_gone()
+        _wait_until_gone(found)
     show("stopped", found is not None, as_json=as_json, text=_stopped)
 
 
@@ -59,12 +58,11 @@ def _stopped(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value s
     yield "Roundhouse's service has stopped." if was_running else "Roundhouse's service was not running."
 
 
-def _wait_until_gone() -> None:
-    paths = default_paths()
+def _wait_until_gone(gateway: PortFile) -> None:
     deadline = time.monotonic() + _DOWN_WITHIN_S
-    while running_gateway(paths) is not None:
+    while not has_ended(gateway):
         if time.monotonic() > deadline:
-            raise Unavailable("The service is still finishing answers.", hint="`roundhouse ps` shows them.")
+            raise Unavailable(f"The service is still ending (process {gateway.pid}).", hint="Look again in a moment.")
         time.sleep(_POLL_S)
 
 

@@ -15,9 +15,11 @@ from app.client.http import Client
 from app.config.paths import Paths
 from app.config.programs import child_environment, command
 from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
-from app.core.errors import GatewayGone, RoundhouseError
+from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
 
 _POLL_S = 0.02
+_SAME_MOMENT_S = 2.0
+"""Creation times come from the boot time, which moves when the clock is set."""
 
 
 class Detached(subprocess.Popen[bytes]):
@@ -50,6 +52,18 @@ def running_gateway(paths: Paths, *, timeout_s: float = 2.0) -> PortFile | None:
     return found if status.pid == found.pid else None
 
 
+def has_ended(found: PortFile) -> bool:
+    """Say whether the process of a gateway is gone, not only its port file: it goes on while answers may finish."""
+    import psutil  # noqa: PLC0415 -- most commands never ask
+
+    try:
+        process = psutil.Process(found.pid)
+        is_another = abs(process.create_time() - found.created_at) > _SAME_MOMENT_S
+        return is_another or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def start_log(paths: Paths) -> Path:
     """Return the file that holds what a gateway said before its own log was open."""
     return paths.logs / "gateway-start.log"
@@ -73,12 +87,22 @@ def spawn_gateway(paths: Paths) -> Detached:
         )
 
 
-def ensure_gateway(paths: Paths, *, timeout_s: float = 15.0) -> PortFile:
-    """Return the running gateway, starting one if needed. Raises GatewayGone with its last words if it won't start."""
+def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0) -> PortFile:
+    """Return the running gateway, starting one if needed; it first waits for one that is ending.
+
+    Raises GatewayGone with its last words if it won't start, EnvironmentFault if nothing can be written.
+    """
     found = running_gateway(paths)
     if found is not None:
         return found
-    child = spawn_gateway(paths)
+    try:
+        child = spawn_gateway(paths)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"Roundhouse's service cannot be started: {error}.",
+            hint="Check who owns that folder, and whether the disk is full or read-only.",
+            code="home_unwritable",
+        ) from error
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not _has_failed(child):
         found = running_gateway(paths)

@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -101,7 +101,12 @@ async def startup(setup: Setup) -> Running:
     """Listen, then build everything, then tell clients where we are."""
     endpoint = bind(setup.settings.text("gateway.host"), setup.settings.integer("gateway.port"))
     stopped = asyncio.Event()
-    services = await _services(setup, endpoint, stopped)
+
+    def stop() -> None:
+        setup.instance.withdraw()  # first: whoever sees us end must not find us still announced
+        stopped.set()
+
+    services = await _services(setup, endpoint, stop)
     runner = await opened(services, endpoint)
     created_at = psutil.Process().create_time()
     setup.instance.announce(url=endpoint.url, created_at=created_at, version=__version__)
@@ -132,7 +137,7 @@ async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
 
 async def main_loop(running: Running) -> None:
     """Wait until somebody wants us to stop."""
-    _on_signals(running.stopped)
+    _on_signals(running.services.stop)
     await running.stopped.wait()
     log.info("Stopping")
 
@@ -144,7 +149,7 @@ async def shutdown(running: Running) -> None:
     await running.runner.cleanup()
 
 
-async def _services(setup: Setup, endpoint: Endpoint, stopped: asyncio.Event) -> Services:
+async def _services(setup: Setup, endpoint: Endpoint, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
     return Services(
@@ -160,7 +165,7 @@ async def _services(setup: Setup, endpoint: Endpoint, stopped: asyncio.Event) ->
         machine=MachineReader(),
         http=engine_session(limits.connect_s),
         identity=Identity(url=endpoint.url, token=setup.instance.token, started_at=time.time(), notice=endpoint.notice),
-        stop=stopped.set,
+        stop=stop,
         limits=limits,
     )
 
@@ -200,14 +205,14 @@ def leave_start_up_out_of_collections() -> None:
     gc.freeze()
 
 
-def _on_signals(stopped: asyncio.Event) -> None:
+def _on_signals(stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     if sys.platform == "win32":  # no loop.add_signal_handler there; a process group of its own is sent SIGBREAK
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
-            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stopped.set))
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
     else:
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+            loop.add_signal_handler(number, stop)
 
 
 def _created_paths() -> Paths:

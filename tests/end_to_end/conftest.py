@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.client.discovery import ensure_gateway, running_gateway
+from app.client.discovery import ensure_gateway, has_ended, running_gateway
 from app.client.http import Client
 from app.config.paths import Paths, default_paths
 from app.config.programs import command
@@ -33,7 +33,7 @@ def stop(paths: Paths) -> None:
     if found is not None:
         with suppress(GatewayGone):
             Client(found).post("/shutdown", None, object)
-        wait_until(lambda: not paths.port_file.exists())
+        wait_until(lambda: has_ended(found))
 
 
 def wait_until(condition: Callable[[], bool], *, within_s: float = STOP_WITHIN_S) -> None:

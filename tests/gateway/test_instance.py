@@ -2,6 +2,8 @@ import os
 import socket
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 
 import msgspec
 import pytest
@@ -26,12 +28,12 @@ def test_the_port_file_is_private_and_goes_with_the_gateway(paths: Paths) -> Non
         if sys.platform != "win32":
             assert stat.S_IMODE(paths.port_file.stat().st_mode) == 0o600
     assert not paths.port_file.exists()
-    assert list(paths.state.glob("*.new")) == []
+    assert {file.name for file in paths.state.iterdir()} == {paths.lock_file.name, paths.engine_records.name}
 
 
 def test_a_second_gateway_is_told_where_the_first_one_is(paths: Paths) -> None:
     with Instance(paths) as first:
-        with pytest.raises(AlreadyRunning, match="just starting"), Instance(paths):
+        with pytest.raises(AlreadyRunning, match="just starting"), Instance(paths, patience_s=0.05):
             pass
         first.announce(url="http://127.0.0.1:4321", created_at=1.5, version="1")
         with pytest.raises(AlreadyRunning, match=r"http://127\.0\.0\.1:4321"), Instance(paths):
@@ -47,6 +49,25 @@ def test_what_a_killed_gateway_left_behind_is_no_obstacle(paths: Paths) -> None:
     with Instance(paths) as instance:
         instance.announce(url="http://127.0.0.1:2", created_at=1.5, version="1")
         assert announced(paths).url == "http://127.0.0.1:2"
+
+
+def test_one_that_is_ending_is_waited_for(paths: Paths) -> None:
+    with ThreadPoolExecutor(1) as another, ExitStack() as running:
+        first = running.enter_context(Instance(paths))
+        first.announce(url="http://127.0.0.1:1", created_at=1.5, version="1")
+        first.withdraw()
+        assert not paths.port_file.exists()
+        waiting = another.submit(Instance(paths).__enter__)
+        assert not wait([waiting], timeout=0.1).done
+        running.close()
+        second = waiting.result(5)
+        second.__exit__(None, None, None)
+
+
+def test_a_lock_that_cannot_be_had_is_said_plainly(paths: Paths) -> None:
+    paths.lock_file.mkdir()
+    with pytest.raises(EnvironmentFault, match=r"gateway\.lock cannot be written"), Instance(paths):
+        pass
 
 
 def port_of(endpoint: Endpoint) -> int:

@@ -1,12 +1,17 @@
 """The gateway as a program: one per user, any port, ends when told, leaves nothing behind when killed."""
 
+import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -16,8 +21,9 @@ from app.config.programs import child_environment, command
 from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel
+from app.core.settings import SettingInfo
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main
-from tests.gateway.admin.real_gateway import running
+from tests.gateway.admin.real_gateway import RealGateway, running
 
 PATIENCE_S = 20.0
 
@@ -76,6 +82,34 @@ def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, 
         assert second.port_file.token != first.port_file.token
         assert gone(engine)
         assert second.client.get("/running", list[EngineStatus]) == []
+
+
+@contextmanager
+def answering(gateway: RealGateway) -> Iterator[None]:
+    """Have an answer written that takes a while to be let finish."""
+    gateway.client.patch("/settings", {"engine.drain_seconds": 1}, list[SettingInfo])
+    where = urlsplit(gateway.port_file.url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE_S)
+    body = {"model": "slow", "stream": True, "messages": [{"role": "user", "content": "Go on"}]}
+    with closing(connection):
+        connection.request("POST", "/v1/chat/completions", json.dumps(body))
+        assert connection.getresponse().read(1)
+        yield
+
+
+def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway, answering(gateway):
+        gateway.client.post("/shutdown", None, object)
+        assert not gateway.paths.port_file.exists()
+        assert gateway.process.poll() is None
+
+
+def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway, answering(gateway):
+        environment = child_environment({"ROUNDHOUSE_HOME": str(tmp_path)})
+        down = command("app.cli", "down")
+        assert subprocess.run(down, env=environment, timeout=PATIENCE_S, check=False).returncode == 0
+        assert gateway.process.poll() == 0
 
 
 def test_starting_imports_nothing_heavy() -> None:

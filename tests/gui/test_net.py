@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
-from app.core.api import PortFile, Status
+from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, LogLine, Notice
@@ -280,6 +280,16 @@ def test_a_gateway_that_ends_while_starting_is_said_with_its_last_words(world: W
     world.look()
     assert world.link.state is LinkState.LOST
     assert world.lost[0].detail == "last words"
+
+
+def test_losing_the_race_to_another_start_is_no_failure(world: World) -> None:
+    world.link.open()
+    world.children[0].code = EXIT_ALREADY_RUNNING
+    world.look()
+    assert world.lost == []
+    world.serve()
+    world.look()
+    assert world.link.state is LinkState.LINKED
 
 
 def test_a_lost_gateway_that_comes_back_is_found(world: World) -> None:

@@ -19,7 +19,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.discovery import last_words, read_port_file, spawn_gateway
 from app.config.paths import Paths
-from app.core.api import PortFile, Status
+from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import ErrorBody
 from app.core.events import Event
 from app.gui.net.api import Call, GatewayApi
@@ -185,7 +185,7 @@ class GatewayLink(QObject):
     def _watch_start(self) -> None:
         if self._child is None:
             self._begin_start()
-        elif self._child.poll() is not None:
+        elif self._child.poll() not in {None, EXIT_ALREADY_RUNNING}:  # one that lost the race leaves a winner
             self._give_up(self._died())
         elif time.monotonic() - self._starts[-1] > _START_LIMIT_S:
             self._give_up(msgspec.structs.replace(SLOW, detail=self._find.last_words()))

@@ -4,12 +4,13 @@ import sys
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from app.client import discovery
 from app.config.paths import Paths, default_paths
 from app.core.api import PortFile
-from app.core.errors import GatewayGone
+from app.core.errors import EnvironmentFault, GatewayGone
 
 
 @pytest.fixture
@@ -43,3 +44,17 @@ def test_losing_the_race_is_no_failure(paths: Paths, monkeypatch: pytest.MonkeyP
     answers = iter([None, None, None, winner])
     monkeypatch.setattr(discovery, "running_gateway", lambda _paths: next(answers))
     assert discovery.ensure_gateway(paths) == winner
+
+
+def test_a_home_that_cannot_be_written_is_said_plainly(paths: Paths) -> None:
+    paths.logs.rmdir()
+    paths.logs.write_bytes(b"")
+    with pytest.raises(EnvironmentFault, match="cannot be started"):
+        discovery.ensure_gateway(paths)
+
+
+def test_a_process_id_that_somebody_else_has_now_is_no_gateway() -> None:
+    this = psutil.Process()
+    here = PortFile(pid=this.pid, created_at=this.create_time(), url="", token="", version="")
+    assert not discovery.has_ended(here)
+    assert discovery.has_ended(msgspec.structs.replace(here, created_at=here.created_at - 60))
