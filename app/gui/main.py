@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
-from app.gui.net.link import GatewayLink, LinkState, finder
+from app.gui.net.link import GatewayLink, finder
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 
@@ -76,9 +76,10 @@ def prepared(argv: list[str]) -> QApplication:
 
 def end_gateway(link: GatewayLink, api: GatewayApi) -> None:
     """Ask the gateway that this window started to shut down; one that was there before is not ours to end."""
-    if not link.started_here or link.state is not LinkState.LINKED:
-        return
     link.close()
+    link.abandon()
+    if not link.started_here:
+        return
     loop = QEventLoop()
     QTimer.singleShot(_FAREWELL_MS, loop.quit)
     api.post("/shutdown", None, kind=NoneType, then=lambda _: loop.quit(), failed=lambda _: loop.quit())

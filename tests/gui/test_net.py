@@ -196,9 +196,13 @@ class Child:
 
     def __init__(self) -> None:
         self.code: int | None = None
+        self.was_told_to_end = False
 
     def poll(self) -> int | None:
         return self.code
+
+    def terminate(self) -> None:
+        self.was_told_to_end = True
 
 
 class World:
@@ -382,17 +386,53 @@ def test_looking_never_blocks(world: World, qtbot: QtBot) -> None:
     assert world.link.state is LinkState.STARTING
 
 
-@pytest.mark.parametrize(("was_started_here", "asked"), [(True, [None]), (False, [])])
-def test_closing_ends_only_the_gateway_that_was_started_here(
-    world: World,
-    was_started_here: bool,  # noqa: FBT001 -- a parameter of a test
-    asked: list[None],
-) -> None:
+def test_closing_ends_the_gateway_that_was_started_here_and_starts_no_other(world: World) -> None:
     world.api.replies["POST /shutdown"] = None
+    world.link.open()
+    world.serve()
+    world.look()
+    QTimer.singleShot(0, world.api.flush)
+    end_gateway(world.link, world.api)
+    assert world.api.asked("POST", "/shutdown") == [None]
+    world.port_file = None
+    world.api.streams["/events"][1](None)
+    assert len(world.children) == 1
+    assert world.lost == []
+
+
+def test_closing_leaves_a_gateway_alone_that_was_there_before(world: World) -> None:
     world.serve()
     world.link.open()
     world.api.flush()
-    world.link.started_here = was_started_here
-    QTimer.singleShot(0, world.api.flush)
     end_gateway(world.link, world.api)
-    assert world.api.asked("POST", "/shutdown") == asked
+    assert world.api.asked("POST", "/shutdown") == []
+
+
+def test_closing_leaves_a_gateway_alone_that_took_the_place_of_ours(world: World) -> None:
+    world.link.open()
+    world.serve(pid=1)
+    world.look()
+    world.serve(pid=2)
+    world.stream_ends()
+    assert world.link.state is LinkState.LINKED
+    end_gateway(world.link, world.api)
+    assert world.api.asked("POST", "/shutdown") == []
+
+
+def test_closing_before_the_first_answer_leaves_no_gateway_behind(world: World) -> None:
+    world.link.open()
+    end_gateway(world.link, world.api)
+    assert world.children[0].was_told_to_end
+    world.api.flush()
+    assert world.connected == []
+
+
+def test_a_start_that_lost_the_race_waits_for_the_winner_and_leaves_it_alone(world: World) -> None:
+    world.link.open()
+    world.children[0].code = EXIT_ALREADY_RUNNING
+    world.look()
+    assert world.lost == []
+    world.serve()
+    world.look()
+    assert world.link.state is LinkState.LINKED
+    assert not world.link.started_here

@@ -55,10 +55,12 @@ class DemoApi(GatewayApi):
         return call
 
     def stream(self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]) -> Call:
-        """Remember who listens; `tell` speaks to them."""
+        """Remember who listens; `tell` speaks to them until they cancel."""
         del types
-        self.streams[path] = (on_event, on_end)
-        return Call()
+        call = Call()
+        told, ended = (_unless_cancelled(call, callback) for callback in (on_event, on_end))
+        self.streams[path] = (told, ended)
+        return call
 
     def tell(self, path: str, event: object) -> None:
         """Send an event down a stream."""
@@ -77,3 +79,7 @@ class DemoApi(GatewayApi):
         key = f"{method} {path}"
         value = self.replies.get(key, self.replies.get(key.partition("?")[0], UNKNOWN))
         return value(body) if callable(value) else value
+
+
+def _unless_cancelled(call: Call, callback: Callable[..., object]) -> Callable[..., object]:
+    return lambda value: None if call.is_cancelled else callback(value)

@@ -45,6 +45,9 @@ class Child(Protocol):
     def poll(self) -> int | None:
         """Return the exit code once it has ended."""
 
+    def terminate(self) -> None:
+        """Ask it to end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finder:
@@ -86,7 +89,6 @@ class GatewayLink(QObject):
     def __init__(self, api: GatewayApi, find: Finder, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.state = LinkState.SEARCHING
-        self.started_here = False
         self._api = api
         self._find = find
         self._child: Child | None = None
@@ -94,9 +96,17 @@ class GatewayLink(QObject):
         self._events: Call | None = None
         self._asked_at = 0.0
         self._leaving: int | None = None
+        self._ours: int | None = None
+        """The process that answered after a start from here."""
         self._starts: list[float] = []
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._look)
+
+    @property
+    def started_here(self) -> bool:
+        """Whether the gateway that answers now is the one this window started."""
+        found = self._api.gateway
+        return self.state is LinkState.LINKED and found is not None and found.pid == self._ours
 
     def open(self) -> None:
         """Begin; returns at once."""
@@ -122,6 +132,14 @@ class GatewayLink(QObject):
         """Stop looking and listening; the gateway is left alone."""
         self._timer.stop()
         self._drop_events()
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def abandon(self) -> None:
+        """End a gateway that was started from here and has not answered yet: nobody else knows of it."""
+        if self.state is LinkState.STARTING and self._child is not None and self._child.poll() is None:
+            self._child.terminate()
 
     def _search(self) -> None:
         self.state = LinkState.SEARCHING
@@ -150,6 +168,8 @@ class GatewayLink(QObject):
             return
         self._asking = None
         self._timer.stop()
+        if self.state is LinkState.STARTING and self._child is not None and self._child.poll() is None:
+            self._ours = status.pid
         self.state = LinkState.LINKED
         self._events = self._api.stream("/events", Event, self.happened.emit, self._ended)
         self.connected.emit(status)
@@ -179,8 +199,6 @@ class GatewayLink(QObject):
             self._give_up(
                 ErrorBody(code="gateway_start", sentence="Roundhouse's service cannot be started.", detail=str(error))
             )
-            return
-        self.started_here = True
 
     def _watch_start(self) -> None:
         if self._child is None:

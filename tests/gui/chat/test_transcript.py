@@ -11,9 +11,11 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import MessageStatus
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.transcript import lines as text_lines
-from app.gui.screens.chat.transcript.area import Transcript, open_link
+from app.gui.screens.chat.transcript.area import Transcript
 from app.gui.screens.chat.transcript.box import Spot, Verb
+from app.gui.screens.chat.transcript.note_boxes import FootBox
 from app.gui.screens.chat.transcript.pointer import word_around
+from app.gui.screens.chat.transcript.stage import open_link
 from app.gui.screens.chat.turns import Live, Remedy, Trouble, TurnView
 from app.gui.theme.theme import Theme
 
@@ -58,7 +60,7 @@ def spots(area: Transcript, turn: int) -> dict[Verb, Spot]:
 
 
 def on_screen(area: Transcript, turn: int, spot: Spot) -> QPoint:
-    x = spot.area.center().x() + area._x
+    x = spot.area.center().x() + area.column_left
     return QPointF(x, spot.area.center().y() + area.document.top(turn) - area.offset).toPoint()
 
 
@@ -89,10 +91,10 @@ def test_a_reader_who_scrolled_up_is_left_alone(area: Transcript) -> None:
     before = area.offset
     write(area, live, WORDS * 30)
     assert area.offset == before
-    assert area._to_end.isVisible()
-    area._to_end.click()
+    assert area.to_end.isVisible()
+    area.to_end.click()
     assert area.offset == area.verticalScrollBar().maximum()
-    assert not area._to_end.isVisible()
+    assert not area.to_end.isVisible()
 
 
 def test_coming_back_to_the_end_follows_again(area: Transcript) -> None:
@@ -195,11 +197,11 @@ def test_dragging_selects_and_a_double_click_takes_the_word(area: Transcript) ->
     area.show_turns([TurnView(message=sample.answer(1, "alpha beta gamma"))])
     corner = area.document.turns[0].corner(0)
     y = round(corner.y()) + 10
-    QTest.mousePress(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area._x, y))
-    QTest.mouseMove(area.viewport(), QPoint(area._x + 400, y))
-    QTest.mouseRelease(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area._x + 400, y))
+    QTest.mousePress(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area.column_left, y))
+    QTest.mouseMove(area.viewport(), QPoint(area.column_left + 400, y))
+    QTest.mouseRelease(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area.column_left + 400, y))
     assert area.document.selected_text() == "alpha beta gamma"
-    QTest.mouseDClick(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area._x + 60, y))
+    QTest.mouseDClick(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area.column_left + 60, y))
     assert area.document.selected_text() == "beta"
 
 
@@ -337,3 +339,28 @@ def test_wide_signs_are_selected_whole(area: Transcript) -> None:
     area.show_turns([TurnView(message=sample.answer(1, "𝄞🚂 end"))])
     area.document.select((0, 0, 2), (0, 0, 8))
     assert area.document.selected_text() == "🚂 end"
+
+
+def test_the_ring_of_the_chosen_message_leaves_its_text_alone(area: Transcript) -> None:
+    area.show_turns(conversation(2), at_end=True)
+    QTest.keyClick(area, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert area.current == 3
+    turn = area.document.turns[3]
+    assert area.ring(3).top() < area.document.top(3) + turn.corner(turn.body_box).y()
+    QTest.keyClick(area, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert area.current == 2
+    assert area.ring(2).top() > area.document.top(2), "the gap above a question belongs to nobody"
+
+
+@pytest.mark.parametrize("width", [900, 300])
+def test_the_quiet_line_and_the_versions_never_share_a_place(area: Transcript, width: int) -> None:
+    area.resize(width, 600)
+    answer = TurnView(message=sample.answer(1, "Short."), branch=2, branches=12)
+    area.show_turns([answer], at_end=True)
+    foot = area.document.turns[0].boxes[-1]
+    assert isinstance(foot, FootBox)
+    room = area.document.look.meta.metrics.horizontalAdvance(foot.words)
+    line = area.document.look.px(26)
+    is_beside = min(spot.area.left() for spot in foot.spots()) >= room
+    is_below = min(spot.area.top() for spot in foot.spots()) >= line
+    assert (is_beside, is_below) == ((True, False) if width == 900 else (False, True))

@@ -5,16 +5,13 @@ lists all of them. What is chosen is told to screen readers as the description o
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QContextMenuEvent, QKeyEvent, QKeySequence
 
 from app.gui.screens.chat.transcript.box import Spot, Verb
+from app.gui.screens.chat.transcript.stage import Stage
 from app.gui.widgets.menus import Menu
-
-if TYPE_CHECKING:
-    from app.gui.screens.chat.transcript.area import Transcript
 
 _TOLD = 2000
 """Characters of a message told to a screen reader at once."""
@@ -34,7 +31,7 @@ _ICONS = {
 class Keys:
     """What the keys have chosen in one transcript."""
 
-    def __init__(self, area: "Transcript") -> None:
+    def __init__(self, area: Stage) -> None:
         self.spot: Spot | None = None
         self._area = area
 

@@ -192,27 +192,29 @@ class FootBox(Box):
         self._branch_area = QRectF()
 
     def guess(self, look: Look, width: float) -> float:
-        """Return its height, which is always the same."""
-        del width
-        return look.px(_FOOT_HEIGHT)
+        """Return the height of one line, or of two where the words leave no room for what can be pressed."""
+        return look.px(_FOOT_HEIGHT) * (1 if self._fits(look, width) else 2)
 
     def lay_out(self, look: Look, width: float) -> None:
-        """Place branches and actions at the right, the words at the left."""
-        self.height, self.natural = look.px(_FOOT_HEIGHT), 0.0
+        """Place the words at the left; the versions at the right, where they stay, and the actions before them."""
+        self.height, self.natural = self.guess(look, width), 0.0
         side = look.px(_ICON)
-        top, x = (self.height - side) / 2, width
+        top, x = self.height - (look.px(_FOOT_HEIGHT) + side) / 2, width
         self._spots = []
+        if self.branches > 1:
+            x = self._place_branches(look, x, top, side) - look.px(8)
+        actions = []
         for verb, name, _icon in reversed(self._actions):
             x -= side
-            self._spots.insert(0, Spot(QRectF(x, top, side, side), verb, name))
-        if self.branches > 1:
-            self._place_branches(look, x - look.px(8), top, side)
+            actions.append(Spot(QRectF(x, top, side, side), verb, name))
+        self._spots = [*actions[::-1], *self._spots]
 
     def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
         """Draw the words always, the actions when asked for."""
         painter.setFont(look.meta.font)
         painter.setPen(look.color("ink-3"))
-        painter.drawText(QRectF(0, 0, self._width, self.height), _MIDDLE, self.words)
+        words = look.meta.metrics.elidedText(self.words, Qt.TextElideMode.ElideRight, int(self._width))
+        painter.drawText(QRectF(0, 0, self._width, look.px(_FOOT_HEIGHT)), _MIDDLE, words)
         icons = {verb: icon for verb, _name, icon in self._actions}
         icons |= {Verb.PREVIOUS_BRANCH: "chevron-left", Verb.NEXT_BRANCH: "chevron-right"}
         for spot in self._spots:
@@ -225,13 +227,28 @@ class FootBox(Box):
             painter.drawText(self._branch_area, Qt.AlignmentFlag.AlignCenter, f"{self.branch}/{self.branches}")
 
     def spots(self) -> list[Spot]:
-        """Return branches and actions."""
+        """Return actions and branches."""
         return self._spots
 
-    def _place_branches(self, look: Look, right: float, top: float, side: float) -> None:
-        words = look.meta.metrics.horizontalAdvance(f"{self.branches}/{self.branches}") + look.px(4)
+    def _fits(self, look: Look, width: float) -> bool:
+        """Whether words, actions and versions stand beside each other."""
+        if not self.words:
+            return True
+        side = look.px(_ICON)
+        wanted = look.meta.metrics.horizontalAdvance(self.words) + side * len(self._actions)
+        if self.branches > 1:
+            wanted += self._branch_room(look) + 2 * side + look.px(8)
+        return wanted + look.px(8) <= width
+
+    def _branch_room(self, look: Look) -> float:
+        return look.meta.metrics.horizontalAdvance(f"{self.branches}/{self.branches}") + look.px(4)
+
+    def _place_branches(self, look: Look, right: float, top: float, side: float) -> float:
+        """Place both arrows with the count between them; return where they begin."""
+        words = self._branch_room(look)
         left = right - words - 2 * side
         before = Spot(QRectF(left, top, side, side), Verb.PREVIOUS_BRANCH, "Previous version")
         after = Spot(QRectF(right - side, top, side, side), Verb.NEXT_BRANCH, "Next version")
         self._branch_area = QRectF(left + side, top, words, side)
-        self._spots = [before, after, *self._spots]
+        self._spots = [before, after]
+        return left

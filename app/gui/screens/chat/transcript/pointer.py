@@ -1,16 +1,12 @@
 """The mouse in the transcript: what it is over, selecting with it, pressing spots, scrolling code sideways."""
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QEvent, QPointF, Qt, QTextBoundaryFinder, QTimer
 from PySide6.QtGui import QHelpEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip
 
 from app.gui.screens.chat.transcript.box import Spot, wide_cut, wide_length
-
-if TYPE_CHECKING:
-    from app.gui.screens.chat.transcript.area import Transcript
-    from app.gui.screens.chat.transcript.document import Place
+from app.gui.screens.chat.transcript.document import Place
+from app.gui.screens.chat.transcript.stage import Stage
 
 _SCROLL_MS = 30
 _THIRD_CLICK_MS = 400
@@ -19,7 +15,7 @@ _THIRD_CLICK_MS = 400
 class Pointer:
     """State of the mouse over one transcript."""
 
-    def __init__(self, area: "Transcript") -> None:
+    def __init__(self, area: Stage) -> None:
         self.turn: int | None = None
         self.spot: Spot | None = None
         self._area = area
@@ -134,7 +130,7 @@ class Pointer:
         bar.setValue(bar.value() + round(by / 2))
         self._extend()
 
-    def _select_box(self, place: "Place") -> None:
+    def _select_box(self, place: Place) -> None:
         text = self._area.document.turns[place[0]].boxes[place[1]].text
         self._area.document.select((*place[:2], 0), (*place[:2], wide_length(text)))
         self._area.viewport().update()

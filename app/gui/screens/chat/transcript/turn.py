@@ -67,6 +67,11 @@ class Turn:
         return self.stack.total if self.is_built else self._guess()
 
     @property
+    def gap(self) -> float:
+        """The space above the turn: the actions of a question already keep its answer apart."""
+        return self.look.px(GAP if self.is_question else _ANSWER_GAP)
+
+    @property
     def body_box(self) -> int:
         """The index of the first box of the text."""
         return self._head_count()
@@ -283,16 +288,12 @@ class Turn:
         px = self.look.px
         pad = px(_PAD_Y) if self.is_question else 0
         if index == 0:
-            return self._gap() + pad
+            return self.gap + pad
         is_below = self.boxes[index] is self._foot or self.boxes[index] in self._notes
         gap = self.boxes[index].gap
         if index == self._head_count() and not is_below:
             gap = 16 if self._is_open else 8
         return px(gap) + (pad if is_below else 0)
-
-    def _gap(self) -> float:
-        """Return the space above the turn: the actions of a question already keep its answer apart."""
-        return self.look.px(GAP if self.is_question else _ANSWER_GAP)
 
     def _is_text(self, index: int) -> bool:
         return self.boxes[index] is not self._foot and self.boxes[index] not in self._notes
@@ -318,7 +319,7 @@ class Turn:
 
     def _paint_bubble(self, painter: QPainter) -> None:
         width = self._bubble_width()
-        top = self._gap()
+        top = self.gap
         foot = len(self.boxes) - 1 - len(self._notes)
         bottom = self.stack.top(foot) + self.look.px(_PAD_Y)
         painter.setPen(Qt.PenStyle.NoPen)

@@ -1,0 +1,123 @@
+"""What scrolls: a document, how far it is scrolled, and what pressing a spot in it does.
+
+The mouse and the keys steer this; the widget around them draws it.
+"""
+
+from PySide6.QtCore import QPointF, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QAbstractScrollArea
+
+from app.gui.screens.chat.buttons import RoundButton
+from app.gui.screens.chat.transcript.box import Spot, Verb
+from app.gui.screens.chat.transcript.document import Document
+from app.gui.screens.chat.transcript.look import Look
+from app.gui.theme.theme import Theme
+
+_MARGIN = 300
+"""Unscaled pixels laid out above and below the view."""
+_ROUNDS = 12
+
+
+class Stage(QAbstractScrollArea):
+    """A document in a scroll area. What cannot be done here is asked for with `acted`: verb, message, value."""
+
+    acted = Signal(str, str, str)
+    copied = Signal(str)
+    """Text for the clipboard."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.theme = theme
+        self.document = Document(Look(theme))
+        self.sticks = True
+        """Whether the view follows the end."""
+        self.current: int | None = None
+        """The turn chosen with the keys."""
+        self.column_left = 0
+        self.is_arranging = False
+        self.to_end = RoundButton(theme, "arrow-down", "Jump to the latest message", action=self.jump_to_end)
+        self.to_end.setParent(self)
+        self.to_end.hide()
+
+    @property
+    def offset(self) -> int:
+        """How far the view is scrolled."""
+        return self.verticalScrollBar().value()
+
+    def jump_to_end(self) -> None:
+        """Go to the end and stay there."""
+        self.sticks = True
+        self.arrange()
+
+    def scroll_to(self, y: float) -> None:
+        """Scroll so that a place is at the top of the view."""
+        self.sticks = False
+        self.arrange(y)
+
+    def arrange(self, y: float | None = None) -> None:
+        """Lay out what is visible and set the scroll bar; `y` is the place to show at the top."""
+        document, view = self.document, self.viewport().height()
+        anchor = document.anchor(self.offset if y is None else y)
+        margin = self.theme.px(_MARGIN)
+        for _ in range(_ROUNDS):
+            lowest = max(0.0, document.height - view)
+            top = lowest if self.sticks else min(max(0.0, document.place_of(anchor)), lowest)
+            if not document.lay(top - margin, top + view + margin):
+                break
+        self._set_bar(round(max(0.0, document.height - view)), round(top))
+        self.to_end.setVisible(not self.sticks and document.height > view)
+        self.viewport().update()
+
+    def act(self, turn: int, spot: Spot) -> None:
+        """Do what a spot says."""
+        one = self.document.turns[turn]
+        if spot.verb is Verb.OPEN_LINK:
+            open_link(spot.value)
+        elif spot.verb is Verb.COPY_CODE:
+            self.copied.emit(one.code(spot.value))
+        elif spot.verb in {Verb.WRAP_CODE, Verb.FOLD, Verb.SHOW_CAUSE}:
+            self._change(turn, spot)
+        else:
+            self.acted.emit(spot.verb.value, one.view.message.id, spot.value)
+
+    def copy_selection(self) -> bool:
+        """Offer the selected text for the clipboard; return whether there is any."""
+        text = self.document.selected_text()
+        if text:
+            self.copied.emit(text)
+        return bool(text)
+
+    def to_page(self, point: QPointF) -> QPointF:
+        """Return the place in the document below a point of the viewport."""
+        return QPointF(point.x() - self.column_left, point.y() + self.offset)
+
+    def _change(self, turn: int, spot: Spot) -> None:
+        one = self.document.turns[turn]
+        card = one.card(spot.value) if spot.verb is Verb.WRAP_CODE else None
+        if card is not None:
+            card.wraps, card.scrolled = not card.wraps, 0.0
+            one.release()
+        elif spot.verb is Verb.FOLD:
+            one.toggle_fold()
+        else:
+            one.toggle_cause()
+        self.document.clear_selection()
+        self.document.touch(turn)
+        self.sticks = False
+        self.arrange()
+
+    def _set_bar(self, lowest: int, value: int) -> None:
+        self.is_arranging = True
+        bar = self.verticalScrollBar()
+        bar.setPageStep(max(1, self.viewport().height() - self.theme.px(48)))
+        bar.setSingleStep(self.theme.px(48))
+        bar.setRange(0, lowest)
+        bar.setValue(value)
+        self.is_arranging = False
+
+
+def open_link(link: str) -> None:
+    """Open a web page in the browser; nothing but http and https."""
+    url = QUrl(link)
+    if url.scheme() in {"http", "https"}:
+        QDesktopServices.openUrl(url)
