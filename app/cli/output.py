@@ -1,7 +1,7 @@
 """One way out: text for people, versioned JSON for programs. stdout is data, stderr is talk.
 
 A command builds a value; `show` renders it. An error becomes a sentence and a hint on stderr, and with `--json` an
-object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong.
+object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong, 130 Ctrl-C.
 """
 
 import sys
@@ -14,6 +14,9 @@ import msgspec
 
 from app.core.api import API_VERSION
 from app.core.errors import RoundhouseError, UserError
+
+_INTERRUPTED = 130
+"""What shells make of a program that Ctrl-C ended: 128 + SIGINT."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +32,9 @@ def json_option(command: Callable[P, T]) -> Callable[P, T]:
         except RoundhouseError as error:
             report(error, as_json=bool(kwargs.get("as_json")))
             sys.exit(2 if isinstance(error, UserError) else 1)
+        except KeyboardInterrupt:
+            click.echo(err=True)  # the prompt goes on a line of its own
+            sys.exit(_INTERRUPTED)
 
     return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(guarded)
 

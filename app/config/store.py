@@ -5,7 +5,7 @@ left as it is until a setting is changed, when unknown lines and comments stay (
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 import tomlkit
@@ -140,12 +140,12 @@ class Settings:
 
     def _write(self, changes: Mapping[str, SettingValue | None]) -> None:
         try:
-            document = (
-                tomlkit.parse(self._file.read_text(encoding="utf-8")) if self._file.exists() else tomlkit.document()
-            )
+            document = self._document()
             for name, value in changes.items():
                 section, _, key = name.partition(".")
                 table = document.setdefault(section, tomlkit.table())
+                if not isinstance(table, MutableMapping):
+                    raise TOMLKitError(f"{section} is not a section")  # noqa: TRY301 -- said like its other mistakes
                 if value is None:
                     table.pop(key, None)
                 else:
@@ -154,8 +154,10 @@ class Settings:
             staged = self._file.with_suffix(".toml.new")
             staged.write_text(tomlkit.dumps(document), encoding="utf-8")
             staged.replace(self._file)
-        except (OSError, TOMLKitError) as error:
-            raise StorageFault(f"The settings could not be saved: {error}") from error
+        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+            raise StorageFault(
+                f"The settings could not be saved: {error}.", hint=f"Look at the file {self._file} and its disk."
+            ) from error
 
     def _document(self) -> tomlkit.TOMLDocument:
         try:
@@ -177,7 +179,7 @@ def parsed(row: Setting, text: str) -> object:
     if row.kind is Kind.BOOL:
         return _WORDS.get(text.strip().lower(), text)
     if row.kind is Kind.LIST:
-        return [part for part in text.split(os.pathsep) if part]
+        return [part.strip() for part in text.split(row.separator) if part.strip()]
     if row.kind in (Kind.INT, Kind.FLOAT):
         try:
             return int(text) if row.kind is Kind.INT else float(text)

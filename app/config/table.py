@@ -4,9 +4,11 @@ A default is what a person who never opens the settings should have. Names are `
 a renamed setting keeps its old name in `formerly`.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from app.core.settings import SettingValue
 
@@ -37,6 +39,8 @@ class Setting:
     unit: str = ""
     needs_restart: bool = False
     formerly: tuple[str, ...] = ()
+    separator: str = ""
+    """Between the items of a list, as it is typed in one piece."""
     check: Callable[[SettingValue], str] = lambda _value: ""
 
     @property
@@ -57,6 +61,13 @@ def _loopback_only(value: SettingValue) -> str:
     if value in LOOPBACK:
         return ""
     return "The endpoint listens on this computer only (127.0.0.1, ::1 or localhost): it has no access keys yet."
+
+
+def _whole_paths_only(value: SettingValue) -> str:
+    """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
+    folders = value if isinstance(value, list) else []
+    partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
+    return f"A model folder is given by its whole path, not as {partial[0]!r}." if partial else ""
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -96,6 +107,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="Origins such as https://example.org. Pages on this computer and editor extensions may always call it.",
         kind=Kind.LIST,
         default=[],
+        separator=",",
         needs_restart=True,
     ),
     Setting(
@@ -111,6 +123,8 @@ SETTINGS: tuple[Setting, ...] = (
         help="Folders to look through for model files, beside Roundhouse's own. Files are used where they lie.",
         kind=Kind.LIST,
         default=[],
+        separator=os.pathsep,
+        check=_whole_paths_only,
     ),
     Setting(
         name="models.context",

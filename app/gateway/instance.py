@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -51,11 +51,11 @@ class Instance:
         self.token = secrets.token_urlsafe(32)
 
     def __enter__(self) -> Self:
-        deadline = time.monotonic() + self._patience_s
-        while not self._take():
-            if self._paths.port_file.exists() or time.monotonic() > deadline:
-                raise AlreadyRunning(_who_runs(self._paths.port_file), hint="Use that one, or stop it first.")
-            time.sleep(_POLL_S)
+        with ExitStack() as unless_ours:
+            lock = unless_ours.enter_context(_opened(self._paths.lock_file))
+            self._wait_for(lock)
+            unless_ours.pop_all()
+        self._lock = lock
         self.withdraw()  # one that was killed left its port file behind
         return self
 
@@ -77,27 +77,32 @@ class Instance:
         with suppress(OSError):  # on Windows somebody may be reading it: then it goes at the end, or at the next start
             self._paths.port_file.unlink(missing_ok=True)
 
-    def _take(self) -> bool:
-        try:
-            self._paths.lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = self._paths.lock_file.open("ab")
-        except OSError as error:
-            raise _unwritable(self._paths.lock_file, error) from error
-        try:
-            _lock(lock)
-        except OSError:
-            lock.close()
-            return False
-        self._lock = lock
-        return True
+    def _wait_for(self, lock: IO[bytes]) -> None:
+        deadline = time.monotonic() + self._patience_s
+        while not _locked(lock):
+            if self._paths.port_file.exists() or time.monotonic() > deadline:
+                raise AlreadyRunning(_who_runs(self._paths.port_file), hint="Use that one, or stop it first.")
+            time.sleep(_POLL_S)
 
 
-def _lock(file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _opened(lock_file: Path) -> IO[bytes]:
+    try:
+        lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return lock_file.open("ab")
+    except OSError as error:
+        raise _unwritable(lock_file, error) from error
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        if sys.platform == "win32":
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _who_runs(port_file: Path) -> str:

@@ -5,7 +5,6 @@ like token or key is blanked before it is written. Warnings also go to stderr, a
 """
 
 import logging
-import logging.handlers
 import re
 import sys
 import traceback
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
+
+from app.supervisor.logs import LossyFile
 
 FILE_BYTES = 4 * 1024 * 1024
 FILES_KEPT = 3
@@ -58,9 +59,7 @@ def is_ours_to_mend(record: logging.LogRecord) -> bool:
 
 def open_journal(file: Path) -> logging.Handler:
     """Send records from INFO on to `file`, warnings to stderr too. Return the file's handler, to be closed."""
-    written = logging.handlers.RotatingFileHandler(
-        file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True
-    )
+    written = LossyFile(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
     written.setFormatter(JsonLines())
     said = logging.StreamHandler(sys.stderr)
     said.setLevel(logging.WARNING)

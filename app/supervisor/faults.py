@@ -77,6 +77,15 @@ def not_started(program: str, error: OSError) -> Failure:
     )
 
 
+def not_prepared(error: OSError) -> Failure:
+    """Name a launch whose private files or record the disk would not take."""
+    return Failure(
+        kind=FailureKind.UNKNOWN,
+        sentence=f"The engine could not be started: {error}.",
+        hint="Check that the disk is neither full nor read-only, and who owns Roundhouse's folders.",
+    )
+
+
 def as_error(report: FailureReport) -> EngineFailed:
     """Return the error a caller gets for a failure."""
     return EngineFailed(

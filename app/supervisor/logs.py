@@ -11,6 +11,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -69,9 +70,16 @@ class Redactor:
         return self._pattern.sub("***", text) if self._pattern else text
 
 
-class _File(RotatingFileHandler):
+class LossyFile(RotatingFileHandler):
+    """A log file that loses what its disk will not take: a full disk must stop neither an engine nor the gateway."""
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- overrides logging's name
-        """Lose the line: a full disk must not stop an engine from running."""
+        """Lose the line."""
+
+    def close(self) -> None:
+        """Close the file, and lose what could not be written before."""
+        with suppress(OSError):
+            super().close()
 
 
 class EngineLog:
@@ -82,7 +90,7 @@ class EngineLog:
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self._publish = publish
         self._model = model
-        self._file: _File | None = None
+        self._file: LossyFile | None = None
         self._lock = threading.Lock()
         self._second = 0
         self._said = 0
@@ -93,8 +101,11 @@ class EngineLog:
         record = logging.makeLogRecord({"msg": "\n".join(lines)})
         with self._lock:
             if self._file is None:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._file = _File(self.path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
+                with suppress(OSError):
+                    self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._file = LossyFile(
+                    self.path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True
+                )
             self._file.handle(record)
 
     def add(self, stream: str, lines: Sequence[str], at: float) -> None:

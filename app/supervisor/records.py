@@ -60,8 +60,9 @@ class Records:
         write_private(self._file(record.token), msgspec.json.encode(record))
 
     def remove(self, token: str) -> None:
-        """Forget a launch of which nothing is left."""
-        self._file(token).unlink(missing_ok=True)
+        """Forget a launch of which nothing is left. A file that cannot be removed names nobody at the next start."""
+        with contextlib.suppress(OSError):
+            self._file(token).unlink(missing_ok=True)
         self._own.discard(token)
 
     def reap(self) -> list[Record]:

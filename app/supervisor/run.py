@@ -21,7 +21,15 @@ import psutil
 from app.supervisor import messages as m
 from app.supervisor.child import Child, Heard, Ways
 from app.supervisor.facts import Facts
-from app.supervisor.faults import CALLED_OFF, MISTAKE, Unstartable, bad_options, no_such_engine, not_started
+from app.supervisor.faults import (
+    CALLED_OFF,
+    MISTAKE,
+    Unstartable,
+    bad_options,
+    no_such_engine,
+    not_prepared,
+    not_started,
+)
 from app.supervisor.logs import EngineLog, Redactor
 from app.supervisor.policy import Folders
 from app.supervisor.ports import HOST, Ports
@@ -112,6 +120,8 @@ class Run:
             await self._sweep()
         except Unstartable as error:
             failure = error.failure
+        except OSError as error:
+            failure = not_prepared(error)
         except Exception:
             logging.getLogger(__name__).exception("A run of %s ended by a mistake of ours", self._request.source.name)
             failure = MISTAKE

@@ -17,11 +17,13 @@ import psutil
 import pytest
 
 from app.client.discovery import read_port_file
+from app.config.paths import Paths
 from app.config.programs import child_environment, command
 from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel
 from app.core.settings import SettingInfo
+from app.gateway.instance import Instance
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main
 from tests.gateway.admin.real_gateway import RealGateway, running
 
@@ -117,6 +119,23 @@ def test_starting_imports_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"pydantic", "jsonschema", "xllamacpp", "pynvml", "app.hardware.probe", "engines.llama_cpp.launch"}
     assert not heavy & set(loaded)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C reaches a console there, not a process")
+def test_ctrl_c_while_starting_ends_without_a_traceback(tmp_path: Path) -> None:
+    paths = Paths(config=tmp_path, data=tmp_path, state=tmp_path / "state", logs=tmp_path)
+    with Instance(paths):  # the one started below waits to see what becomes of this one
+        starting = subprocess.Popen(
+            command("app.gateway"), env=child_environment({"ROUNDHOUSE_HOME": str(tmp_path)}), stderr=subprocess.PIPE
+        )
+        seen = psutil.Process(starting.pid)
+        deadline = time.monotonic() + PATIENCE_S
+        while str(paths.lock_file) not in {file.path for file in seen.open_files()} and time.monotonic() < deadline:
+            time.sleep(0.02)
+        starting.send_signal(signal.SIGINT)
+        _, said = starting.communicate(timeout=PATIENCE_S)
+    assert starting.returncode == -signal.SIGINT
+    assert said == b""
 
 
 def test_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,16 @@ def test_exit_codes_tell_whose_fault_it_was(error: Exception, code: int) -> None
     assert CliRunner().invoke(fails).exit_code == code
 
 
+def test_ctrl_c_ends_as_shells_expect() -> None:
+    @click.command()
+    @output.json_option
+    def waits(*, as_json: bool) -> None:
+        raise KeyboardInterrupt
+
+    done = CliRunner().invoke(waits)
+    assert (done.exit_code, "Aborted" in done.output) == (130, False)
+
+
 def test_reset_with_a_value_is_refused_before_anything_starts(home: Path) -> None:
     done = CliRunner().invoke(main.roundhouse, ["settings", "gateway.port", "1", "--reset"])
     assert done.exit_code == 2

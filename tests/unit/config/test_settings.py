@@ -107,6 +107,15 @@ def test_a_broken_file_is_reported_and_left_alone(file: Path, text: str) -> None
     assert settings.problems or "gateway = 3" in text
 
 
+@pytest.mark.parametrize("content", [b"[gateway]\nhost = '\xff'\n", b"gateway = 3\n", b"[[gateway]]\nport = 1\n"])
+def test_a_change_that_a_broken_file_does_not_take_is_said_and_breaks_nothing_more(file: Path, content: bytes) -> None:
+    file.parent.mkdir()
+    file.write_bytes(content)
+    with pytest.raises(StorageFault, match="could not be saved"):
+        Settings(file, {}).change({"gateway.port": 9000})
+    assert file.read_bytes() == content
+
+
 def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -129,8 +138,20 @@ def test_typed_text_becomes_the_rows_type(name: str, text: str, value: object) -
     assert parsed(BY_NAME[name], text) == value
 
 
-def test_lists_split_at_the_path_separator() -> None:
+def test_folders_are_listed_as_in_path_and_web_addresses_with_commas() -> None:
     import os  # noqa: PLC0415 -- for its separator only
 
-    row = next(row for row in SETTINGS if row.kind is Kind.LIST)
-    assert parsed(row, os.pathsep.join(["a", "b"])) == ["a", "b"]
+    folders = [os.sep + "a", os.sep + "b c"]
+    assert parsed(BY_NAME["models.folders"], os.pathsep.join(folders)) == folders
+    origins = ["https://a.example", "http://b.example:8080"]
+    assert parsed(BY_NAME["gateway.allowed_origins"], ", ".join(origins)) == origins
+
+
+def test_every_list_says_how_it_is_written() -> None:
+    assert all(row.separator for row in SETTINGS if row.kind is Kind.LIST)
+
+
+def test_a_folder_that_depends_on_where_one_stands_is_refused() -> None:
+    with pytest.raises(BadRequest, match="whole path"):
+        validated(BY_NAME["models.folders"], ["models"])
+    assert validated(BY_NAME["models.folders"], ["~/models", str(Path.cwd())])

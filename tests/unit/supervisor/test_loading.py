@@ -218,6 +218,17 @@ async def test_what_cannot_start_says_why(supervisor: Supervisor, ask: Ask, adap
     assert {status.state for status in supervisor.statuses()} == {S.FAILED}
 
 
+async def test_a_disk_that_takes_nothing_is_said_and_not_called_our_mistake(
+    supervisor: Supervisor, ask: Ask, folders: Folders
+) -> None:
+    folders.records.write_bytes(b"")  # where its folder should be
+    with pytest.raises(EngineFailed, match="could not be started") as refused:
+        await supervisor.ensure_ready(ask())
+    assert "disk" in refused.value.hint
+    folders.records.unlink()
+    assert (await supervisor.ensure_ready(ask())).state is S.READY
+
+
 async def test_an_adapter_that_breaks_does_not_break_the_supervisor(
     supervisor: Supervisor,
     ask: Ask,

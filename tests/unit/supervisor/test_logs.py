@@ -109,6 +109,21 @@ def test_a_full_disk_stops_nobody(log: EngineLog, monkeypatch: pytest.MonkeyPatc
     log.close()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_a_disk_that_stays_full_does_not_keep_a_log_open(log: EngineLog) -> None:
+    log.path.parent.mkdir(parents=True, exist_ok=True)
+    log.path.symlink_to("/dev/full")
+    log.file(["one"])
+    log.close()
+
+
+def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    log = EngineLog("m", tmp_path / "file" / "logs", recorder.publish)
+    log.file(["one"])
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("one", "other"), [("a/b", "a_b"), ("Model", "model"), ("x" * 80, "x" * 81), ("é", "è"), ("..", "__")]
 )
