@@ -12,6 +12,7 @@ from app.cli.output import json_option, show, table, write_json
 from app.client.http import Client, segment
 from app.core import words
 from app.core.engines import EngineStatus
+from app.core.errors import BadRequest
 from app.core.events import Event, LogLine
 from app.core.models import LoadOptions, UnloadModel
 
@@ -58,6 +59,8 @@ def unload(model: str, *, force: bool, as_json: bool) -> None:
 @json_option
 def logs(model: str, *, tail: int, follow: bool, as_json: bool) -> None:
     """Show what MODEL's engine wrote; without MODEL, what every engine wrote."""
+    if follow and as_json:
+        raise BadRequest("--follow writes text: leave out --json.")
     client = running()
     lines = client.get(f"/logs?model={segment(model)}&tail={tail}", list[LogLine])
     if as_json:

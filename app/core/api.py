@@ -14,7 +14,7 @@ port file as `Authorization: Bearer`:
     GET    /running                            list[EngineStatus]
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus
-    GET    /logs?model=&tail=                  list[LogLine]; live lines come with /events?logs=1
+    GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /chats?query=&limit=&before=        list[ChatSummary]
     POST   /chats                NewChat       Chat
     GET    /chats/{id}                         Chat

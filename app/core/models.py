@@ -45,7 +45,10 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class LoadModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask for a model to be made ready. With `wait` false the answer comes at once; follow it on the events stream."""
+    """Ask for a model to be made ready. With `wait` false the answer comes at once; follow it on the events stream.
+
+    A model that runs is started again for options that are named and differ; without any it is left as it is.
+    """
 
     model: str
     options: LoadOptions = LoadOptions()

@@ -96,8 +96,8 @@ class Machine(Ending):
             return False
         if ask.request.source != self.request.source:
             return False
-        same = ask.request.options == self.request.options and ask.fingerprint == self._fingerprint
-        return same or not ask.explicit
+        same = ask.any_options or ask.request.options == self.request.options
+        return (same and ask.fingerprint == self._fingerprint) or not ask.explicit
 
     def _begin(self, ask: m.Ask) -> None:
         self.request, self._fingerprint = ask.request, ask.fingerprint

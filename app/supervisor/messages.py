@@ -16,12 +16,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants the model ready.
 
     `explicit`: a person or program said "load it", so exactly these options count and an earlier failure does not.
+    `any_options`: they named no options, so what runs or is loading will do, unless the model's file changed.
     `holds`: the caller takes a lease. `fingerprint` tells whether the model's file changed.
     """
 
     ticket: int
     request: LoadRequest
     explicit: bool = False
+    any_options: bool = False
     holds: bool = False
     fingerprint: tuple[int, ...] = ()
 

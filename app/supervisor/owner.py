@@ -41,6 +41,9 @@ class Room(Protocol):
     def reconsider(self) -> None:
         """Somebody became idle, or busy."""
 
+    def is_queued(self, model: str) -> bool:
+        """Tell whether a model waits for another to make room."""
+
 
 class Answer(NamedTuple):
     """What a caller hears: the run it holds, if it asked to, and how things stood at that moment."""
@@ -96,10 +99,14 @@ class Owner:
             run=run.number,
         )
 
-    async def ensure_ready(self, request: LoadRequest) -> EngineStatus:
-        """Wait until it is ready with exactly these options. Raises EngineFailed or Unavailable."""
+    async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
+        """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
         seen = await asyncio.to_thread(_fingerprint, request.source.path)
-        said = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, explicit=True, fingerprint=seen))
+        said = await self._ask(
+            lambda ticket: m.Ask(
+                ticket=ticket, request=request, explicit=True, any_options=any_options, fingerprint=seen
+            )
+        )
         return said.status
 
     async def stop(self, how: m.How) -> EngineStatus:
@@ -259,7 +266,8 @@ class Owner:
 
     def status(self) -> EngineStatus:
         """Return what everybody may know."""
-        return status_of(self.model, self.machine, self._facts, now=self._loop.time())
+        is_queued = self._room.is_queued(self.model)
+        return status_of(self.model, self.machine, self._facts, now=self._loop.time(), is_queued=is_queued)
 
     def _report(self, failure: Failure) -> FailureReport:
         return report_of(failure, self._facts)

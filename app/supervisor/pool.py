@@ -99,12 +99,13 @@ class Supervisor:
         finally:
             owner.send(m.Release(run=lease.run))
 
-    async def ensure_ready(self, request: LoadRequest) -> EngineStatus:
+    async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.
 
-        Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off.
+        With `any_options` the request's are only for a load that has to begin. Raises EngineFailed when it cannot be
+        made ready, Unavailable when the load is called off.
         """
-        return await self._owner(request).ensure_ready(request)
+        return await self._owner(request).ensure_ready(request, any_options=any_options)
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
@@ -119,9 +120,10 @@ class Supervisor:
         return [status for status in found if status.state is not EngineState.STOPPED]
 
     def log(self, model: str, *, tail: int = 200) -> list[LogLine]:
-        """Return the last lines a model's engine wrote, oldest first, over all its runs."""
-        owner = self._owners.get(model)
-        return owner.log.tail(tail) if owner else []
+        """Return the last lines a model's engine wrote, or with "" every engine, oldest first, over all runs."""
+        owners = [owner for name, owner in self._owners.items() if model in {"", name}]
+        lines = sorted((line for owner in owners for line in owner.log.tail(tail)), key=lambda line: line.at)
+        return lines[-tail:] if tail > 0 else []
 
     def _owner(self, request: LoadRequest) -> Owner:
         model = request.source.name

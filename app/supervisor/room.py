@@ -49,6 +49,10 @@ class Room:
                 self._send(effect.model, m.Stop(how=m.How.YIELD if effect.drain else m.How.IF_IDLE))
         self._set_alarm()
 
+    def is_queued(self, model: str) -> bool:
+        """Tell whether a model waits for another to make room."""
+        return model in self._queue
+
     def close(self) -> None:
         """Ask nothing more of anybody."""
         if self._alarm is not None:

@@ -13,8 +13,11 @@ _WITHOUT_PROCESS = frozenset({EngineState.STOPPED, EngineState.FAILED, EngineSta
 _LOG_TAIL = 20
 
 
-def status_of(model: str, machine: Machine, facts: Facts, *, now: float) -> EngineStatus:
-    """Return the status at a monotonic time; its own times are Unix seconds, right by the clock of this moment."""
+def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queued: bool) -> EngineStatus:
+    """Return the status at a monotonic time; its own times are Unix seconds, right by the clock of this moment.
+
+    `is_queued`: another model has to make room first.
+    """
     is_there = machine.state not in _WITHOUT_PROCESS
     wall = time.time()
     due = machine.timers.get(Timer.RETRY)
@@ -25,7 +28,7 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float) -> Engi
         backend=facts.backend,
         state=machine.state,
         progress=facts.progress if machine.state in COMING_UP else None,
-        stage=_stage(machine, facts),
+        stage=_stage(machine, facts, is_queued=is_queued),
         failure=report_of(machine.failure, facts) if machine.failure else None,
         pid=facts.pid if is_there else None,
         context=facts.context,
@@ -51,7 +54,7 @@ def report_of(failure: Failure, facts: Facts) -> FailureReport:
     )
 
 
-def _stage(machine: Machine, facts: Facts) -> str:
-    if machine.awaits_room:
-        return "Waiting for another model to make room"
-    return facts.stage if machine.state in COMING_UP else ""
+def _stage(machine: Machine, facts: Facts, *, is_queued: bool) -> str:
+    if machine.state not in COMING_UP:
+        return ""
+    return "Waiting for another model to make room" if is_queued else facts.stage or "Starting"

@@ -60,6 +60,14 @@ def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
     assert json.loads(roundhouse("ps", "--json").stdout)["running"] in ([], [{**loaded, "state": "stopped"}])
 
 
+def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
+    roundhouse("load", "guide", "--context", "512")
+    assert roundhouse("run", "guide", "hello").returncode == 0
+    assert json.loads(roundhouse("ps", "--json").stdout)["running"][0]["context"] == 512
+    assert roundhouse("logs").stdout.strip()
+    assert roundhouse("logs", "no-such-model").returncode == 2
+
+
 def test_settings_show_change_reset_and_refuse(roundhouse: Roundhouse) -> None:
     assert "gateway.port" in roundhouse("settings").stdout
     changed = json.loads(roundhouse("settings", "window.scale", "120", "--json").stdout)["setting"]

@@ -20,10 +20,10 @@ _HIGHEST = 2**31 - 1  # engines keep these in a C int
 
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`model` says whose engine; `tail` how many of its last lines."""
+    """`model` says whose engine, without it every engine's; `tail` how many of the last lines."""
 
-    model: str
-    tail: Annotated[int, msgspec.Meta(ge=1, le=_MAX_TAIL)] = 200
+    model: str = ""
+    tail: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TAIL)] = 200
 
 
 async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
@@ -53,7 +53,8 @@ async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
     """POST /load: the load goes on when the client leaves."""
     wanted = call.body
     request = await load_request(call.services, wanted.model, _checked(wanted.options))
-    loading = call.background.spawn(call.services.supervisor.ensure_ready(request))
+    any_options = wanted.options == LoadOptions()
+    loading = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
     if wanted.wait:
         return await asyncio.shield(loading)
     await asyncio.sleep(0)  # lets the load begin, so that the status is the new one
@@ -64,15 +65,21 @@ async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
 
 async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
     """POST /unload."""
-    name = call.body.model
-    if _status(call, name) is None:  # not running under this very name: the library knows how it is really called
-        name = (await asyncio.to_thread(call.services.library.find, name)).name
+    name = await _real_name(call, call.body.model)
     return await call.services.supervisor.unload(name, force=call.body.force)
 
 
 async def logs(call: Call[None, LogQuery]) -> list[LogLine]:
     """GET /logs."""
-    return call.services.supervisor.log(call.query.model, tail=call.query.tail)
+    name = await _real_name(call, call.query.model) if call.query.model else ""
+    return call.services.supervisor.log(name, tail=call.query.tail)
+
+
+async def _real_name(call: Call[object, object], model: str) -> str:
+    """Return what the supervisor calls a model. Raises NotFound."""
+    if _status(call, model) is not None:
+        return model
+    return (await asyncio.to_thread(call.services.library.find, model)).name
 
 
 def _status(call: Call[object, object], model: str) -> EngineStatus | None:

@@ -28,11 +28,12 @@ from tests.gguf_files import TinyLlama
 
 SLOW_TOKENS_PER_S = 50.0
 BEHAVIOURS = {
-    "slow": Behaviour(tokens=100_000, tokens_per_s=SLOW_TOKENS_PER_S),
+    "quick": Behaviour(says=("here in a moment", "here")),
+    "slow": Behaviour(says=("here at last",), tokens=100_000, tokens_per_s=SLOW_TOKENS_PER_S),
     "heavy": Behaviour(load_s=1.5),
     "broken": Behaviour(exit_code=1, says=("corrupted or incomplete",)),
 }
-MODELS = ("quick", *BEHAVIOURS)
+MODELS = tuple(BEHAVIOURS)
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 20.0
 

@@ -9,8 +9,8 @@ from app.client.http import Client
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewChat, NewTurn, Turn
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, GatewayGone, NotFound
-from app.core.events import EngineChanged, Event
-from app.core.models import LoadModel, UnloadModel
+from app.core.events import EngineChanged, Event, LogLine
+from app.core.models import LoadModel, LoadOptions, UnloadModel
 from app.store.database import ChatStore
 from tests.gateway.admin.real_gateway import RealGateway, running
 
@@ -47,6 +47,31 @@ async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, un
     sure = max((length for at, length in seen if at < killed_at - 1.3), default=0)
     assert sure > 0
     assert len(kept.content) >= sure
+
+
+def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway:
+        for model in ("quick", "slow"):
+            gateway.client.post("/load", LoadModel(model=model), EngineStatus)
+        of_one = gateway.client.get("/logs?model=QUICK:latest", list[LogLine])
+        assert {line.model for line in of_one} == {"quick"}
+        of_all = gateway.client.get("/logs", list[LogLine])
+        assert {line.model for line in of_all} == {"quick", "slow"}
+        assert [line.at for line in of_all] == sorted(line.at for line in of_all)
+        assert gateway.client.get("/logs?tail=0", list[LogLine]) == []
+        assert gateway.client.get("/logs?tail=1", list[LogLine]) == of_all[-1:]
+        with pytest.raises(NotFound, match="nosuch"):
+            gateway.client.get("/logs?model=nosuch", list[LogLine])
+
+
+def test_a_load_that_names_no_options_takes_the_model_as_it_runs(tmp_path: Path, unused_port: int) -> None:
+    with running(tmp_path, unused_port) as gateway:
+        small = LoadModel(model="quick", options=LoadOptions(context=64))
+        first = gateway.client.post("/load", small, EngineStatus)
+        again = gateway.client.post("/load", LoadModel(model="quick"), EngineStatus)
+        assert (again.pid, again.context) == (first.pid, first.context) == (first.pid, 64)
+        other = gateway.client.post("/load", LoadModel(model="quick", options=LoadOptions(context=128)), EngineStatus)
+        assert (other.context, other.pid == first.pid) == (128, False)
 
 
 def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unused_port: int) -> None:

@@ -56,7 +56,7 @@ async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) 
         ("GET", "/chats?limit=many", None, "$.limit"),
         ("GET", "/chats?before=soon", None, "$.before"),
         ("GET", "/machine?fresh=perhaps", None, "$.fresh"),
-        ("GET", "/logs", None, "model"),
+        ("GET", "/logs?tail=-1", None, "tail"),
     ],
 )
 async def test_what_does_not_fit_is_refused_and_named(

@@ -86,6 +86,11 @@ def test_reset_with_a_value_is_refused_before_anything_starts(home: Path) -> Non
     assert not any(home.iterdir())
 
 
+def test_following_a_log_as_json_is_refused_rather_than_ignored() -> None:
+    done = CliRunner().invoke(main.roundhouse, ["logs", "-f", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["error"]["code"]) == (2, "bad_request")
+
+
 def test_a_table_is_aligned() -> None:
     lines = [click.unstyle(line) for line in output.table(("A", "LONG"), [("wide cell", "x"), ("y", "z")])]
     assert lines == ["A          LONG", "wide cell  x", "y          z"]

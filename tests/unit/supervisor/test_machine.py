@@ -37,13 +37,9 @@ class Driver:
         self.now += seconds
         return self.machine.tick(self.now)
 
-    def ask(
-        self, request: LoadRequest = REQUEST, *, explicit: bool = False, holds: bool = True, file: int = 0
-    ) -> list[m.Effect]:
+    def ask(self, request: LoadRequest = REQUEST, *, holds: bool = True, file: int = 0, **how: bool) -> list[m.Effect]:
         self.tickets += 1
-        return self.say(
-            m.Ask(ticket=self.tickets, request=request, explicit=explicit, holds=holds, fingerprint=(file,))
-        )
+        return self.say(m.Ask(ticket=self.tickets, request=request, holds=holds, fingerprint=(file,), **how))
 
     def stop(self, how: m.How = m.How.DRAIN) -> list[m.Effect]:
         self.tickets += 1
@@ -109,6 +105,13 @@ def test_an_explicit_load_with_other_options_starts_it_again() -> None:
     assert driver.state() is S.STARTING
     assert m.EnterRoom(run=2) in effects
     assert driver.machine.request == OTHER
+
+
+def test_an_explicit_load_that_names_no_options_takes_it_as_it_runs_but_not_a_changed_file() -> None:
+    driver = Driver().come_up()
+    driver.say(m.Release(run=1))
+    assert outcomes(driver.ask(OTHER, explicit=True, any_options=True, holds=False)) == {2: m.Told()}
+    assert driver.ask(OTHER, explicit=True, any_options=True, holds=False, file=1) == [m.AskToEnd(run=1)]
 
 
 def test_an_explicit_load_of_a_file_that_changed_starts_it_again() -> None:

@@ -24,6 +24,7 @@ REQUESTS = [
     LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=99)),
     LoadRequest(engine="other", source=SOURCE),
 ]
+HOW_ASKED = {name: st.booleans() for name in ("explicit", "any_options", "holds")}
 KINDS = st.sampled_from(
     [FailureKind.CRASHED, FailureKind.MODEL_CORRUPT, FailureKind.PORT_IN_USE, FailureKind.OUT_OF_MEMORY]
 )
@@ -86,11 +87,11 @@ class Laws(RuleBasedStateMachine):
         self.unanswered.add(self.tickets)
         return self.tickets
 
-    @rule(request=st.sampled_from(REQUESTS), explicit=st.booleans(), holds=st.booleans(), file=st.integers(0, 1))
-    def ask(self, request: LoadRequest, explicit: bool, holds: bool, file: int) -> None:  # noqa: FBT001 -- drawn by name
+    @rule(request=st.sampled_from(REQUESTS), how=st.fixed_dictionaries(HOW_ASKED), file=st.integers(0, 1))
+    def ask(self, request: LoadRequest, how: dict[str, bool], file: int) -> None:
         self.last_ask = (request, file)
         self.by_itself.clear()
-        self.say(m.Ask(ticket=self.ticket(), request=request, explicit=explicit, holds=holds, fingerprint=(file,)))
+        self.say(m.Ask(ticket=self.ticket(), request=request, fingerprint=(file,), **how))
 
     @rule()
     def ask_again(self) -> None:

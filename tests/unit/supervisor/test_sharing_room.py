@@ -34,6 +34,15 @@ async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor,
     assert loaded(supervisor) == ["b"]
 
 
+async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    await supervisor.ensure_ready(ask("a"))
+    stages = {status.stage for status in recorder.statuses("a")}
+    assert not [stage for stage in stages if "room" in stage]
+    assert recorder.statuses("a")[0].stage == "Starting"
+
+
 async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
