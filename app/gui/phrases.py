@@ -1,6 +1,7 @@
 """How engines and models are spoken of in the window: the words and the token colour of each state."""
 
 from app.core import words
+from app.core.api import GUIDE
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 
@@ -17,6 +18,9 @@ _STATES = {
     _S.BACKING_OFF: ("warn", "Waiting before the next try"),
 }
 
+_GUIDE = "Guide"
+TINY = "tiny help model"
+
 
 def state(status: EngineStatus) -> tuple[str, str]:
     """Return the colour and the words of an engine's state, loading with how far it has come."""
@@ -30,7 +34,8 @@ def state(status: EngineStatus) -> tuple[str, str]:
 
 def running_facts(status: EngineStatus) -> str:
     """Return the quiet line of a running model: engine, memory, context, requests."""
-    facts = [f"{status.engine} {status.version}".strip()]
+    facts = [TINY] if status.model == GUIDE else []
+    facts.append(f"{status.engine} {status.version}".strip())
     if status.backend:
         facts.append(status.backend.upper())
     if status.memory_bytes is not None:
@@ -40,6 +45,16 @@ def running_facts(status: EngineStatus) -> str:
     if status.slots is not None:
         facts.append(f"{status.in_flight} of {status.slots} answering")
     return " · ".join(facts)
+
+
+def title(model: ModelInfo) -> str:
+    """Return what a model is called here: the Guide by its short name, whatever its file says."""
+    return _GUIDE if model.is_builtin else model.title
+
+
+def label(model: ModelInfo) -> str:
+    """Return a model's title where nothing else says what it is: the Guide is always known for a tiny help model."""
+    return f"{_GUIDE} · {TINY}" if model.is_builtin else model.title
 
 
 def model_facts(model: ModelInfo) -> str:

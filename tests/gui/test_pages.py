@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, Reason
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChanged
 from app.core.machine import Confidence, Fact
@@ -16,7 +16,7 @@ from app.core.settings import SettingInfo
 from app.gui import phrases
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
-from app.gui.screens.machine.model import MachineModel, fact_rows, pools, said, source
+from app.gui.screens.machine.model import MachineModel, fact_rows, figure, pools, said, source
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
@@ -403,3 +403,16 @@ def test_unknown_figures_are_left_out() -> None:
     bare = msgspec.structs.replace(data.MODELS[1], parameters=None, trained_context=None, architecture="")
     assert phrases.model_facts(bare) == "4.7 GiB"
     assert phrases.running_facts(data.LOADING) == "llama.cpp b11549"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("The processor is AMD EPYC.", "AMD EPYC", ""),
+        ("Its widest vector instructions are AVX-512.", "avx-512", ""),
+        ("No GPU was found.", "0", ""),
+        ("Its memory is one pool.", "410 GB/s", "410 GB/s"),
+    ],
+)
+def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, shown: str) -> None:
+    assert figure(Reason(text=text, value=value, source="")) == shown

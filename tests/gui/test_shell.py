@@ -7,13 +7,16 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import EngineChanged, SettingChanged
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Command, Page
 from app.gui.shell.fuzzy import ranked, score
 from app.gui.shell.memory import WindowMemory, recall, remember
@@ -51,6 +54,10 @@ def test_letters_out_of_order_do_not(query: str, title: str) -> None:
 def test_starts_of_words_count_more_than_letters_inside() -> None:
     assert titles("set", "Reset everything", "Settings", "Also set")[0] == "Settings"
     assert titles("lg", "Unload gpt", "Load Guide", "Follow long")[0] == "Load Guide"
+
+
+def test_words_that_stand_there_as_typed_come_first() -> None:
+    assert titles("chat with one", "Chat with Noise One", "Chat with One Short")[0] == "Chat with One Short"
 
 
 def test_nothing_typed_keeps_the_order() -> None:
@@ -147,8 +154,13 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
         "Larger text",
         "Copy the endpoint's address",
         "Unload Qwen3 8B",
-        "Load Guide",
-        "Chat with Guide",
+        "Load Guide · tiny help model",
+        "Chat with Guide · tiny help model",
+        "Setting: Context",
+        "Add a model file",
+        "Look at this machine again",
+        "Restart the service",
+        "Undo",
         "Rename this chat",
         "Quit Roundhouse",
     } <= offered
@@ -222,6 +234,81 @@ def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
     QTest.keyClick(window, Qt.Key.Key_X, Qt.KeyboardModifier.AltModifier)
     QTest.keyRelease(window, Qt.Key.Key_Alt)
     assert bar.isVisible(), "Alt with another key is not Alt alone"
+
+
+def test_alt_with_a_key_that_a_control_takes_is_not_alt_alone(make_window: Make) -> None:
+    window = make_window(Page.CHAT)
+    page = window.pages.currentWidget()
+    assert isinstance(page, ChatScreen)
+    page.talk.transcript.setFocus()
+    QTest.keyPress(page.talk.transcript, Qt.Key.Key_Alt)
+    QTest.keyClick(page.talk.transcript, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    QTest.keyRelease(page.talk.transcript, Qt.Key.Key_Alt)
+    assert not window.menuBar().isVisible()
+
+
+def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
+    window, undone = make_window(Page.CHAT), []
+    window.toast.say("A chat was deleted.", lambda: undone.append(1))
+    focused = QApplication.focusWidget()
+    assert focused is not None
+    QTest.keyClick(focused, Qt.Key.Key_Z, CTRL)
+    assert undone == [1]
+    assert window.toast.isHidden()
+    QTest.keyClick(focused, Qt.Key.Key_Z, CTRL)
+    assert undone == [1]
+    assert not window.toast.isHidden(), "it says that there is nothing to undo"
+
+
+def test_ctrl_z_belongs_to_the_field_while_it_has_something_to_take_back(make_window: Make) -> None:
+    window, undone = make_window(Page.CHAT), []
+    page = window.pages.currentWidget()
+    assert isinstance(page, ChatScreen)
+    field = page.talk.composer.field
+    QTest.keyClicks(field, "typed")
+    window.toast.say("A chat was deleted.", lambda: undone.append(1))
+    QTest.keyClick(field, Qt.Key.Key_Z, CTRL)
+    assert (field.toPlainText(), undone) == ("", [])
+
+
+def test_a_toast_stands_above_the_composer(make_window: Make) -> None:
+    window = make_window(Page.CHAT)
+    page = window.pages.currentWidget()
+    assert isinstance(page, ChatScreen)
+    window.toast.say("Done.")
+    composer = page.talk.composer.mapToGlobal(QPoint(0, 0))
+    assert window.toast.mapToGlobal(QPoint(0, window.toast.height())).y() < composer.y()
+
+
+def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    run = {command.title: command.run for command in window._all_commands()}
+    run["Setting: Context"]()
+    assert window.pages.page == "settings"
+    run["Look at this machine again"]()
+    api.flush()
+    assert [path for _, path, _ in api.calls].count("/machine?fresh=1") == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelsScreen, "_ask_file", lambda _page: window.toast.say("asked"))
+        run["Add a model file"]()
+    assert window.pages.page is Page.MODELS
+    assert window.toast.accessibleName() == "asked"
+
+
+def test_what_the_palette_does_to_the_chat_shows_the_chat(make_window: Make) -> None:
+    window = make_window(Page.CHAT)
+    window.show_page(Page.MACHINE)
+    run = {command.title: command.run for command in window._all_commands()}
+    run["Sampling"]()
+    assert window.pages.page is Page.CHAT
+
+
+def test_going_to_a_setting_puts_the_keyboard_on_it(make_window: Make) -> None:
+    window = make_window(Page.SETTINGS)
+    page = window.pages.currentWidget()
+    assert isinstance(page, SettingsScreen)
+    window.shell.ask(Page.SETTINGS, "window.scale")
+    assert page.row("window.scale").control.hasFocus()
 
 
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:

@@ -1,5 +1,7 @@
 """The pages as a person meets them, in every state."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
@@ -23,7 +25,7 @@ from app.gui.widgets.code import LogView
 from app.gui.widgets.fields import Field, ListField
 from app.gui.widgets.menus import Choice
 from app.gui.widgets.press import Button, Pressable, Toggle
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel, Label
 
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
 
@@ -83,6 +85,30 @@ def test_an_unreadable_list_is_said_in_place_and_can_be_tried_again(models_page:
     models_page._error._button.click()
     api.flush()
     assert not models_page._error.isVisible()
+
+
+def test_a_file_that_is_refused_is_named_and_forgotten_when_the_next_one_works(
+    models_page: ModelsScreen, api: DemoApi, shell: Shell
+) -> None:
+    api.replies["POST /models"] = REFUSED
+    shell.files_dropped.emit([Path("/models/broken.gguf")])
+    api.flush()
+    assert models_page._trouble.accessibleName() == "Problem: broken.gguf was not added. The disk is full."
+    api.replies["POST /models"] = data.MODELS[1]
+    shell.files_dropped.emit([Path("/models/good.gguf")])
+    api.flush()
+    assert not models_page._trouble.isVisible()
+
+
+def test_the_guide_is_labelled_wherever_it_is_listed(
+    models_page: ModelsScreen, server_page: ServerScreen, api: DemoApi
+) -> None:
+    api.replies["GET /running"] = [msgspec.structs.replace(data.READY, model="guide")]
+    server_page.model.running.read()
+    api.flush()
+    assert "Built-in tiny help model" in [label.text() for label in models_page._list.rows["guide"].findChildren(Label)]
+    listed = [label.text() for label in server_page._list.rows["guide"].findChildren(ElidedLabel)]
+    assert any(text.startswith("tiny help model · ") for text in listed)
 
 
 def test_a_search_that_finds_nothing_says_so(models_page: ModelsScreen, api: DemoApi) -> None:

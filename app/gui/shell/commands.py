@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Library, Running
-from app.gui.shell.contract import Command, Page, Shell
+from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.shell.contract import Command, Page, Shell, Task
 from app.gui.shell.looks import Looks
 from app.gui.shell.rail import TITLES
 
@@ -24,14 +25,33 @@ class Deed:
     keys: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What the window itself does."""
+
+    quit: Callable[[], object]
+    palette: Callable[[], object]
+    undo: Callable[[], object]
+    restart: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the window knows of the gateway."""
+
+    running: Running
+    library: Library
+    preferences: Preferences
+
+
 class Commands:
     """Everything the window can do now."""
 
-    def __init__(self, api: GatewayApi, shell: Shell, looks: Looks, *, running: Running, library: Library) -> None:
+    def __init__(self, api: GatewayApi, shell: Shell, looks: Looks, known: Known) -> None:
         self._api, self._shell, self._looks = api, shell, looks
-        self._running, self._library = running, library
+        self._running, self._library, self._preferences = known.running, known.library, known.preferences
 
-    def deeds(self, *, quit_: Callable[[], object], open_palette: Callable[[], object]) -> list[Deed]:
+    def deeds(self, own: Own) -> list[Deed]:
         """Return what is always there, in the order of the menu."""
         shell, looks = self._shell, self._looks
         pages = [
@@ -40,10 +60,13 @@ class Commands:
         ]
         return [
             Deed("File", "New chat", shell.new_chat, "plus", "Ctrl+N"),
+            Deed("File", "Add a model file", partial(shell.ask, Page.MODELS, Task.ADD_FILE), "file-plus", "Ctrl+O"),
+            Deed("File", "Add a folder of models", partial(shell.ask, Page.MODELS, Task.ADD_FOLDER), "folder-plus"),
             Deed("File", "Settings", partial(shell.show_page, Page.SETTINGS), "settings", "Ctrl+,"),
-            Deed("File", "Quit Roundhouse", quit_, "power", "Ctrl+Q"),
+            Deed("File", "Quit Roundhouse", own.quit, "power", "Ctrl+Q"),
+            Deed("Edit", "Undo", own.undo, "undo-2", "Ctrl+Z"),
             *pages,
-            Deed("Go", "Command palette", open_palette, "command", "Ctrl+K"),
+            Deed("Go", "Command palette", own.palette, "command", "Ctrl+K"),
             Deed("View", "Larger text", partial(looks.step, SCALE_STEP), "plus", "Ctrl++"),
             Deed("View", "Smaller text", partial(looks.step, -SCALE_STEP), "chevron-down", "Ctrl+-"),
             Deed("View", "Usual size of text", looks.usual_size, "check", "Ctrl+0"),
@@ -51,6 +74,10 @@ class Commands:
             Deed("View", "Light appearance", partial(looks.choose_mode, "light"), "sun"),
             Deed("View", "Dark appearance", partial(looks.choose_mode, "dark"), "moon"),
             Deed("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
+            Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
+            Deed(
+                "Server", "Look at this machine again", partial(shell.ask, Page.MACHINE, Task.LOOK_AGAIN), "refresh-cw"
+            ),
         ]
 
     def models(self) -> list[Command]:
@@ -59,15 +86,21 @@ class Commands:
         for model in self._library.items:
             if model.problem:
                 continue
+            title = phrases.label(model)
             if model.chats:
-                found.append(
-                    Command(f"Chat with {model.title}", partial(self._shell.new_chat, model.name), "message-square")
-                )
+                found.append(Command(f"Chat with {title}", partial(self._shell.new_chat, model.name), "message-square"))
             if self._running.of(model.name) is None:
-                found.append(Command(f"Load {model.title}", partial(self._load, model.name), "play"))
+                found.append(Command(f"Load {title}", partial(self._load, model.name), "play"))
             else:
-                found.append(Command(f"Unload {model.title}", partial(self._unload, model.name), "eject"))
+                found.append(Command(f"Unload {title}", partial(self._unload, model.name), "eject"))
         return found
+
+    def settings(self) -> list[Command]:
+        """Return the way to every setting."""
+        return [
+            Command(f"Setting: {info.title}", partial(self._shell.ask, Page.SETTINGS, info.name), "settings")
+            for info in self._preferences.items
+        ]
 
     def _load(self, model: str) -> None:
         self._shell.show_page(Page.SERVER)

@@ -29,6 +29,14 @@ class Command:
     hint: str = ""
 
 
+class Task(StrEnum):
+    """What the palette and the menu may ask of a page that need not have been shown before."""
+
+    ADD_FILE = "add_file"
+    ADD_FOLDER = "add_folder"
+    LOOK_AGAIN = "look_again"
+
+
 class Shell(QObject):
     """Signals the window sends and the services it offers. The window subclasses it; tests use it as it is."""
 
@@ -42,6 +50,8 @@ class Shell(QObject):
     """Start a new chat with the model of this name; empty means the usual model."""
     files_dropped = Signal(list)
     """Model files (`Path`) that were dropped on the window; the models page lists them."""
+    task_asked = Signal(str)
+    """A `Task`, or the name of a setting to show: for the page that is shown now."""
     page_shown = Signal(str)
     """The page that is shown now."""
 
@@ -49,12 +59,19 @@ class Shell(QObject):
         super().__init__(parent)
         self.is_connected = False
         self.sources: list[Callable[[], list[Command]]] = []
+        self.feet: dict[Page, Callable[[], int]] = {}
+        """How high that is, of each page, which nothing may cover at its foot."""
 
     def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something in passing at the foot of the window, with an Undo button if there is a way back."""
 
     def show_page(self, page: Page) -> None:
         """Bring a page to the front."""
+
+    def ask(self, page: Page, task: str) -> None:
+        """Show a page and have it do something."""
+        self.show_page(page)
+        self.task_asked.emit(task)
 
     def new_chat(self, model: str = "") -> None:
         """Show the chat page and start a new chat on it."""

@@ -9,6 +9,8 @@ _RUN = 5
 _LETTER = 1
 _GAP_COST = 1
 _LONGEST_GAP = 3
+_WHOLE = 12
+"""What is typed stands in the title as it is."""
 
 
 def score(query: str, title: str) -> int | None:
@@ -16,7 +18,8 @@ def score(query: str, title: str) -> int | None:
     letters = [letter for letter in query.casefold() if not letter.isspace()]
     text = title.casefold()
     fits = [fit for fit in (_walk(letters, text, jump=True), _walk(letters, text, jump=False)) if fit is not None]
-    return max(fits) - min(len(text) // 16, 3) if fits else None
+    whole = _WHOLE if " ".join(query.casefold().split()) in text else 0
+    return max(fits) + whole - min(len(text) // 16, 3) if fits else None
 
 
 def ranked(query: str, commands: Iterable[Command]) -> list[Command]:

@@ -20,8 +20,9 @@ from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
-from app.gui.shell.commands import Commands, Deed
+from app.gui.shell.commands import Commands, Deed, Known, Own
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.shell.looks import Looks
 from app.gui.shell.memory import recall, remember
@@ -71,7 +72,7 @@ class Window(QMainWindow):
         super().__init__()
         self.theme, self._memory_file = theme, memory_file
         self._memory = recall(memory_file)
-        self._alt_alone = False
+        self._alt = AltAlone(self)
         self._entries: dict[Page, QWidget] = {}
         self.setWindowTitle("Roundhouse")
         self.setMinimumSize(*MINIMUM_WINDOW)
@@ -82,15 +83,18 @@ class Window(QMainWindow):
         self.preferences = Preferences(api, self.shell)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
-        self._commands = Commands(api, self.shell, self.looks, running=self.running, library=self.library)
-        self._deeds = self._commands.deeds(quit_=self.close, open_palette=self._open_palette)
+        known = Known(running=self.running, library=self.library, preferences=self.preferences)
+        self._commands = Commands(api, self.shell, self.looks, known)
+        self._deeds = self._commands.deeds(
+            Own(quit=self.close, palette=self._open_palette, undo=self._undo, restart=self.restart_asked.emit)
+        )
         self.rail = Rail(theme)
         self.rail.chosen.connect(lambda name: self.show_page(Page(name)))
         self.pages = Pages(theme, builders(theme, api, self.shell, restart=self.restart_asked.emit))
         self._trouble = ErrorPanel(theme)
         self._trouble_place = QWidget()
         middle = self._lay_out()
-        self.toast = Toast(theme, middle)
+        self.toast = Toast(theme, middle, self._foot)
         self.palette_view = Palette(theme, middle, self._all_commands)
         self._make_menu()
         self._focus_ring = FocusRing(theme, self)
@@ -149,20 +153,21 @@ class Window(QMainWindow):
             self.palette_view.place()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
-        """Notice Alt pressed on its own."""
-        self._alt_alone = event.key() == Qt.Key.Key_Alt
+        """Notice that Alt goes down."""
+        if event.key() == Qt.Key.Key_Alt and not event.isAutoRepeat():
+            self._alt.press()
         super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Show the menu bar, or hide it again, when Alt was pressed on its own."""
-        if event.key() == Qt.Key.Key_Alt and self._alt_alone and not self.menuBar().isNativeMenuBar():
+        if event.key() == Qt.Key.Key_Alt and self._alt.release() and not self.menuBar().isNativeMenuBar():
             self.menuBar().setVisible(not self.menuBar().isVisible())
-        self._alt_alone = False
         super().keyReleaseEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
         """Forget a held Alt when the window loses the keyboard, as with Alt+Tab."""
-        self._alt_alone = False
+        if event.type() is QEvent.Type.ActivationChange:
+            self._alt.release()
         super().changeEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 -- Qt's name
@@ -226,11 +231,19 @@ class Window(QMainWindow):
         found: list[Command] = []
         deeds = [Command(deed.title, deed.run, deed.icon, deed.keys) for deed in self._deeds]
         offered = [command for source in self.shell.sources for command in source()]
-        for command in [*deeds, *self._commands.models(), *offered]:
+        for command in [*deeds, *offered, *self._commands.models(), *self._commands.settings()]:
             if command.title not in seen and command.title != "Command palette":
                 seen.add(command.title)
                 found.append(command)
         return found
+
+    def _undo(self) -> None:
+        if not self.toast.take_back():
+            self.toast.say("There is nothing to undo.")
+
+    def _foot(self) -> int:
+        page = self.pages.page
+        return self.shell.feet[page]() if page in self.shell.feet else 0
 
     def _restyle(self) -> None:
         application = QApplication.instance()

@@ -72,6 +72,9 @@ QAbstractScrollArea::corner {{ background: transparent; }}
 def _plain(theme: Theme) -> str:
     return f"""
 QSplitter::handle {{ background: {_hex(theme, "line")}; }}
+QHeaderView {{ background: {_hex(theme, "surface")}; }}
+QHeaderView::section {{ background: {_hex(theme, "surface")}; color: {_hex(theme, "ink-2")}; border: none;
+  border-bottom: 1px solid {_hex(theme, "line")}; padding: {theme.px(4)}px {theme.px(8)}px; }}
 QLabel {{ background: transparent; }}
 QLabel:disabled {{ color: {_hex(theme, "ink-3")}; }}
 """

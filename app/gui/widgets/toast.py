@@ -18,14 +18,16 @@ _SHOWN_MS = 6000
 class Toast(Surface):
     """One at a time; the next replaces it. It waits for as long as the pointer or the keyboard is on it."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, theme: Theme, parent: QWidget, foot: Callable[[], int] = lambda: 0) -> None:
         super().__init__(theme, fill="surface", outline="edge", radius=Radius.CARD)
-        self._around = parent
+        self._around, self._foot = parent, foot
+        self._way_back: Callable[[], object] | None = None
         self.setParent(parent)
         line = Line(theme, self, margins=(16, 8, 8, 8), gap=12)
         self._words = Label(theme, weight=500)
         line.addWidget(self._words)
-        self._undo = Button(theme, "Undo", icon="undo-2")
+        self._undo = Button(theme, "Undo", icon="undo-2", action=self.take_back)
+        self._undo.setToolTip("Ctrl+Z")
         line.addWidget(self._undo)
         line.addWidget(IconButton(theme, "x", "Dismiss", action=self.hide, size=28))
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
@@ -37,8 +39,8 @@ class Toast(Surface):
     def say(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Show a sentence for six seconds."""
         self._words.setText(sentence)
+        self._way_back = undo
         self._undo.setVisible(undo is not None)
-        self._undo.act(None if undo is None else lambda: self._take_back(undo))
         self.setAccessibleName(sentence)
         self.place()
         self.show()
@@ -48,13 +50,23 @@ class Toast(Surface):
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
 
     def place(self) -> None:
-        """Stand in the middle of the foot of the window."""
+        """Stand in the middle of the foot of the window, above what the page keeps there."""
         self.adjustSize()
         self.move(self._goal())
 
+    def take_back(self) -> bool:
+        """Undo what the sentence says; return whether there was anything to undo."""
+        undo, self._way_back = self._way_back, None
+        if undo is None or self.isHidden():
+            return False
+        self.hide()
+        undo()
+        return True
+
     def _goal(self) -> QPoint:
         around = self._around
-        gap = self.theme.px(24)
+        foot = self._foot()
+        gap = foot + self.theme.px(8 if foot else 24)
         return QPoint((around.width() - self.width()) // 2, around.height() - self.height() - gap)
 
     def _animate(self) -> None:
@@ -65,10 +77,6 @@ class Toast(Surface):
         self._rise.setStartValue(self._goal() + QPoint(0, self.theme.px(16)))
         self._rise.setEndValue(self._goal())
         self._rise.start()
-
-    def _take_back(self, undo: Callable[[], object]) -> None:
-        self.hide()
-        undo()
 
     def _time_is_up(self) -> None:
         focused: QWidget | None = QApplication.focusWidget()

@@ -50,7 +50,7 @@ def test_models_that_cannot_chat_or_cannot_be_used_are_not_the_usual_one(model: 
 def test_the_chip_says_what_loads_and_how_far_it_is(model: ChatModel, shell: Shell) -> None:
     model.new_chat("gpt-oss-20b-mxfp4")
     chip = model.chip(now=10.0)
-    assert (chip.words, chip.state, chip.fraction) == ("gpt-oss 20B · MXFP4 · llama.cpp", "Reading weights 63 %", 0.63)
+    assert (chip.words, chip.state, chip.fraction) == ("gpt-oss 20B", "Reading weights 63 %", 0.63)
     shell.happened.emit(EngineChanged(status=replace(data.LOADING, progress=0.73)))
     assert model.chip(now=12.0).state == "Reading weights 73 %, 5 s left"
 

@@ -23,7 +23,7 @@ from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button
+from app.gui.widgets.press import Button, IconButton
 
 
 class Quiet(Protocol):
@@ -36,6 +36,7 @@ class Quiet(Protocol):
     def commands(self) -> list[Command]: ...
 
 
+REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.")
 FOLLOW = "/chats/c1/answers/a9?offset=0"
 ENTER, SHIFT, CONTROL = Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
 
@@ -263,7 +264,7 @@ def test_the_picker_shows_every_model_and_escape_leaves_it(screen: ChatScreen) -
     assert [line.info.name for line in lines] == [info.name for info in screen.model.choices()]
     said = {line.info.name: line.accessibleName() for line in lines}
     assert said["gpt-oss-20b-mxfp4"] == "gpt-oss 20B, MXFP4 · 11.3 GiB · Reading weights 63 %"
-    assert said["guide"] == "Guide, tiny help model, built in · 11.0 MiB"
+    assert said["guide"] == "Guide, built-in tiny help model · 11.0 MiB"
     assert not next(line for line in lines if line.info.problem).isEnabled()
     QTest.keyClick(lines[0], Qt.Key.Key_Escape)
     assert not screen.picker.isVisible()
@@ -354,7 +355,18 @@ def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: D
 
 def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
     titles = [command.title for command in shell.commands()]
-    assert titles == ["Rename this chat", "Copy this chat", "Delete this chat", "Search chats"]
+    assert titles == [
+        "Answer again",
+        "Copy the last answer",
+        "Rename this chat",
+        "Copy this chat",
+        "Delete this chat",
+        "Search chats",
+        "Choose a model for this chat",
+        "System prompt",
+        "Sampling",
+        "Show or hide the list of chats",
+    ]
 
 
 def test_a_chat_asked_for_elsewhere_begins_here(screen: ChatScreen, shell: Shell) -> None:
@@ -389,3 +401,65 @@ def test_a_title_that_arrives_later_shows_in_the_list(opened: ChatScreen, api: D
     opened.model.conversations.read()
     api.flush()
     assert opened.pane.listing.currentIndex().data() == "A better title"
+
+
+@pytest.mark.parametrize("name", ["System prompt", "Sampling"])
+def test_escape_closes_what_is_open_above_the_composer(opened: ChatScreen, name: str) -> None:
+    tool = next(one for one in opened.findChildren(IconButton) if one.accessibleName() == name)
+    tool.click()
+    panel = opened.talk._system if name == "System prompt" else opened.talk._sampling
+    assert panel.isVisible()
+    assert panel.field.hasFocus()
+    QTest.keyClick(panel.field, Qt.Key.Key_Escape)
+    assert not panel.isVisible()
+    assert opened.talk.composer.field.hasFocus()
+
+
+def test_a_wrong_sampling_value_is_said_in_words(opened: ChatScreen) -> None:
+    opened.talk.toggle_sampling()
+    panel = opened.talk._sampling
+    QTest.keyClicks(panel.field, "9")
+    QTest.keyClick(panel.field, Qt.Key.Key_Tab)
+    assert panel.quiet.text() == "Temperature takes a number from 0 to 5."
+    panel.field.setText("1")
+    panel.field.editingFinished.emit()
+    assert panel.quiet.text() == "Empty fields leave the model's own value."
+
+
+def test_down_from_the_search_is_on_a_chat_at_once(screen: ChatScreen, api: DemoApi) -> None:
+    QTest.keyClick(screen.pane.search, Qt.Key.Key_Down)
+    listing = screen.pane.listing
+    assert listing.currentIndex().row() == 1
+    QTest.keyClick(listing, Qt.Key.Key_Down)
+    screen.pane.show_state("")
+    assert listing.currentIndex().row() == 2, "a list that is read again leaves the keyboard where it is"
+    QTest.keyClick(listing, ENTER)
+    assert screen.model.talk.id == "c2"
+
+
+def test_the_picker_begins_at_the_chosen_model(screen: ChatScreen) -> None:
+    names = [info.name for info in screen.model.choices() if not info.problem]
+    screen._choose_model(names[-1])
+    screen.header.chip.click()
+    focused = QApplication.focusWidget()
+    assert isinstance(focused, ModelLine)
+    assert focused.info.name == names[-1]
+
+
+def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> None:
+    screen = ChatScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    empty = screen.talk.empty
+    assert empty._skeleton.isVisible()
+    assert not empty._title.isVisible()
+    assert screen.model.chip(0.0).words == "Reading the models…"
+    api.replies["GET /models"] = REFUSED
+    api.flush()
+    assert not empty._skeleton.isVisible()
+    assert REFUSED.sentence in empty._quiet.text()
+    api.replies["GET /models"] = [data.MODELS[0]]
+    screen.model.library.read()
+    api.flush()
+    assert not empty._skeleton.isVisible()
+    assert empty._title.isVisible()

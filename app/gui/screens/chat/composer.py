@@ -5,8 +5,8 @@ Return sends, Shift Return begins a line, Escape stops the answer. Typing is pos
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QTextOption
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.gui.screens.chat.buttons import RoundButton
@@ -39,6 +39,7 @@ class Field(QPlainTextEdit):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
+        self.document().clearUndoRedoStacks()  # the margin is nothing to take back
         self.document().documentLayout().documentSizeChanged.connect(lambda _size: self.updateGeometry())
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -56,6 +57,14 @@ class Field(QPlainTextEdit):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the same: the field never gives way."""
         return self.sizeHint()
+
+    def event(self, event: QEvent) -> bool:
+        """Leave Undo to the window while there is nothing to undo here."""
+        is_undo = isinstance(event, QKeyEvent) and event.matches(QKeySequence.StandardKey.Undo)
+        if is_undo and event.type() is QEvent.Type.ShortcutOverride and not self.document().isUndoAvailable():
+            event.ignore()
+            return False
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Send, stop, or type."""

@@ -6,10 +6,12 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.layout import Column, Line, hairline, inside
 from app.gui.widgets.press import Button, Look, Pressable
+from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
 SUGGESTIONS = (
@@ -65,11 +67,14 @@ class EmptyChat(QWidget):
         outer.addStretch(1)
         box = Column(theme, middle, margins=(24, 24, 24, 24), gap=8)
         box.addStretch(3)
+        self._skeleton = Skeleton(theme, rows=3)
         self._title = Paragraph(theme, role="title")
         self._quiet = Paragraph(theme, color="ink-2")
         self._add = Button(theme, "Add a model", look=Look.PRIMARY, icon="plus", action=self.models_asked.emit)
+        box.addWidget(self._skeleton)
         box.addWidget(self._title)
         box.addWidget(self._quiet)
+        box.addSpacing(theme.px(4))
         box.addWidget(self._add, 0, Qt.AlignmentFlag.AlignLeft)
         box.addSpacing(theme.px(16))
         box.addWidget(self._guide(theme))
@@ -79,6 +84,9 @@ class EmptyChat(QWidget):
 
     def show_state(self, model: str, *, is_guide: bool, has_models: bool, has_guide: bool) -> None:
         """Say who answers: a model's title, the Guide, or nobody."""
+        self._skeleton.hide()
+        self._title.show()
+        self._quiet.show()
         self._heading.setVisible(not is_guide)
         self._about.setVisible(not is_guide)
         if not model:
@@ -92,6 +100,17 @@ class EmptyChat(QWidget):
             self._quiet.setText("It runs on this computer, and what you write stays here.")
         self._add.setVisible(not has_models)
         self._offer.setVisible(has_guide)
+
+    def show_nothing_known(self, error: ErrorBody | None) -> None:
+        """Hold the place until the models were read, or say why they were not."""
+        for widget in (self._add, self._offer):
+            widget.hide()
+        self._skeleton.setVisible(error is None)
+        for widget in (self._title, self._quiet):
+            widget.setVisible(error is not None)
+        if error is not None:
+            self._title.setText("The models could not be read")
+            self._quiet.setText(f"{error.sentence} {error.hint}".strip())
 
     def _guide(self, theme: Theme) -> QWidget:
         self._offer = QWidget()

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QPainter, QPen
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QFontMetrics, QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemDelegate,
     QAbstractItemView,
@@ -224,9 +224,12 @@ class Listing(QListView):
     def _show(self) -> None:
         if self.state() is QAbstractItemView.State.EditingState:
             return
-        place = self.verticalScrollBar().value()
+        place, at = self.verticalScrollBar().value(), self._item(self.currentIndex())
         self._rows.show(self._conversations.groups(self._today))
         index = self._rows.row_of(self._chosen)
+        if self.hasFocus() and at is not None:  # the keyboard may be on its way to another chat
+            kept = self._rows.row_of(at.id)
+            index = kept if kept.isValid() else index
         if index.isValid():
             self.setCurrentIndex(index)
         else:
@@ -251,6 +254,13 @@ class Listing(QListView):
             self.asked.emit(item.id)
         else:
             super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
+        """Choose the first chat when the keyboard comes and none is chosen."""
+        super().focusInEvent(event)
+        first = next((row for row, item in enumerate(self._rows.rows) if isinstance(item, ChatSummary)), None)
+        if event.reason() is not Qt.FocusReason.MouseFocusReason and not self.currentIndex().isValid() and first:
+            self.setCurrentIndex(self._rows.index(first))
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 -- Qt's name
         """Offer to rename and delete."""
@@ -311,7 +321,10 @@ def from_match(snippet: str) -> str:
     text = " ".join(snippet.split())
     at = text.find(MARK_START)
     lead = 14
-    return f"…{text[at - lead :]}" if at > lead + 2 else text
+    if at <= lead + 2:
+        return text
+    before = text[at - lead : at]
+    return f"…{before[before.find(' ') + 1 :]}{text[at:]}"
 
 
 def parts(snippet: str) -> list[tuple[str, bool]]:

@@ -15,6 +15,7 @@ from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event
 from app.core.models import ModelInfo, RegisterModel
 from app.core.words import tokens
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
 from app.gui.screens.chat.conversations import Conversations
@@ -91,7 +92,7 @@ class ChatModel(QObject):
     def choices(self) -> list[ModelInfo]:
         """Return the models that can chat, usable ones first, the Guide last."""
         found = [item for item in self.library.items if item.chats]
-        return sorted(found, key=lambda item: (bool(item.problem), item.is_builtin, item.title.casefold()))
+        return sorted(found, key=lambda item: (bool(item.problem), item.is_builtin, phrases.title(item).casefold()))
 
     def usual_model(self) -> str:
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
@@ -106,11 +107,14 @@ class ChatModel(QObject):
         """Return what the header says about the model; `now` is on the monotonic clock."""
         info = self.info
         if info is None:
-            return Chip(words="Choose a model")
+            return Chip(words="Choose a model" if self.library.is_known else "Reading the models…")
         status = self.running.of(info.name)
         engine = status.engine if status else ""
-        words = " · ".join(part for part in (info.title, info.quantization, engine) if part)
-        return self._with_state(Chip(words=words), status, now)
+        chip = self._with_state(Chip(words=phrases.label(info)), status, now)
+        if chip.state:  # what happens now is worth more than what it is made of
+            return chip
+        about = (chip.words, "" if info.is_builtin else info.quantization, engine)
+        return msgspec.structs.replace(chip, words=" · ".join(part for part in about if part))
 
     def meter(self) -> Meter | None:
         """Return how full the context was with the last answer; None before there is one."""

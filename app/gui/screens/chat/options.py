@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFocusEvent, QResizeEvent, QTextOption
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.core.chats import Sampling
@@ -13,12 +13,13 @@ from app.gui.theme.tokens import UNBOUNDED, Radius
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import Column, Line, Scroller, Surface
 from app.gui.widgets.press import Button, IconButton, Look
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel, Label
 
 Number = float | int
 _COLUMNS = 4
 _CELL = 150
 _LEAST = 64
+_USUAL = "Empty fields leave the model's own value."
 _SEED_LIMIT = 2**32 - 1
 _TOKENS_LIMIT = 10**6
 
@@ -37,6 +38,16 @@ class Limits:
     def is_whole(self) -> bool:
         """Whether only whole numbers make sense."""
         return isinstance(self.low, int)
+
+    @property
+    def range(self) -> str:
+        """What it takes, in words; whole numbers are written out."""
+        kind = "a whole number" if self.is_whole else "a number"
+        return (
+            f"{kind} from {self.low} to {self.high:,}"
+            if self.is_whole
+            else f"{kind} from {self.low:g} to {self.high:g}"
+        )
 
     def read(self, text: str) -> Number | None:
         """Return the number typed; None for nothing. Raises ValueError for what makes no sense."""
@@ -60,18 +71,38 @@ CHOICES = (
 )
 
 
-class SamplingPanel(Surface):
+class OptionsPanel(Surface):
+    """A card above the composer, closed by its button and by Escape. `quiet` says what it is for."""
+
+    def __init__(self, theme: Theme, title: str, quiet: str, close: Callable[[], object]) -> None:
+        super().__init__(theme, radius=Radius.CARD)
+        self._close = close
+        self.setAccessibleName(title)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
+        head = Line(theme, gap=8)
+        self.quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
+        head.addWidget(Label(theme, title, weight=600))
+        head.addWidget(self.quiet, 1)
+        head.addWidget(IconButton(theme, "x", f"Close {title.lower()}", action=close, size=28))
+        self.box.addLayout(head)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Leave on Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self._close()
+        else:
+            super().keyPressEvent(event)
+
+
+class SamplingPanel(OptionsPanel):
     """A field per choice. What is typed counts once it makes sense and the field is left."""
 
     chosen = Signal(object)
     """`Sampling`."""
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
-        super().__init__(theme, radius=Radius.CARD)
-        self.setAccessibleName("Sampling")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
-        box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
-        box.addLayout(_head(theme, "Sampling", "Empty fields leave the model's own value.", close))
+        super().__init__(theme, "Sampling", _USUAL, close)
         sheet = QWidget()
         self._grid = QGridLayout(sheet)
         self._fields: dict[str, Field] = {}
@@ -79,9 +110,14 @@ class SamplingPanel(Surface):
         self._cells.append(Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset))
         self._columns, self._limit = 0, UNBOUNDED
         self._scroller = Scroller(sheet, "Sampling choices")
-        box.addWidget(self._scroller)
+        self.box.addWidget(self._scroller)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    @property
+    def field(self) -> Field:
+        """Where the keyboard begins."""
+        return next(iter(self._fields.values()))
 
     def limit_height(self, height: int) -> None:
         """Scroll what is higher than this."""
@@ -121,13 +157,15 @@ class SamplingPanel(Surface):
                 found[choice.name] = choice.read(field.text())
             except ValueError:
                 field.set_wrong(True)
-                field.setToolTip(
-                    f"A {'whole ' if choice.is_whole else ''}number from {choice.low:g} to {choice.high:g}."
-                )
+                self._say(f"{choice.words} takes {choice.range}.", color="bad")
                 return
             field.set_wrong(False)
-            field.setToolTip(choice.tip)
+        self._say(_USUAL)
         self.chosen.emit(Sampling(**found))  # type: ignore[arg-type]  # each read by its own row of the table
+
+    def _say(self, words: str, *, color: str = "ink-2") -> None:
+        self.quiet.setText(words)
+        self.quiet.set_color(color)
 
     def _reset(self) -> None:
         for field in self._fields.values():
@@ -164,17 +202,13 @@ class PromptField(QPlainTextEdit):
         self.left.emit()
 
 
-class SystemPanel(Surface):
+class SystemPanel(OptionsPanel):
     """The system prompt of the chat."""
 
     chosen = Signal(str)
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
-        super().__init__(theme, radius=Radius.CARD)
-        self.setAccessibleName("System prompt")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
-        box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
-        box.addLayout(_head(theme, "System prompt", "Said to the model before the conversation.", close))
+        super().__init__(theme, "System prompt", "Said to the model before the conversation.", close)
         self.field = PromptField()
         self.field.left.connect(self.keep)
         self.field.setAccessibleName("System prompt")
@@ -184,7 +218,7 @@ class SystemPanel(Surface):
         self.field.setPlaceholderText("For example: Answer in one short paragraph.")
         row = Line(theme, margins=(0, 0, 8, 0), gap=0)
         row.addWidget(self.field)
-        box.addLayout(row)
+        self.box.addLayout(row)
         theme.changed.connect(self._restyle)
         self._restyle()
 
@@ -201,12 +235,3 @@ class SystemPanel(Surface):
         self.field.setFont(self.theme.font("body"))
         self.field.document().setDocumentMargin(self.theme.px(6))
         self.field.setFixedHeight(self.theme.px(96))
-
-
-def _head(theme: Theme, title: str, quiet: str, close: Callable[[], object]) -> Line:
-    line = Line(theme, gap=8)
-    line.addWidget(Label(theme, title, weight=600))
-    line.addWidget(Label(theme, quiet, role="meta", color="ink-2"))
-    line.addStretch(1)
-    line.addWidget(IconButton(theme, "x", f"Close {title.lower()}", action=close, size=28))
-    return line

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.core.words import size
+from app.gui import phrases
 from app.gui.net.mirror import BUSY_STATES
 from app.gui.screens.chat.words import progress_words
 from app.gui.theme.theme import Theme
@@ -20,19 +21,18 @@ from app.gui.widgets.press import Button, Look, Pressable
 _ROW = 50
 _WIDTH = 380
 _MOST_ROWS = 7.5
-_GUIDE = "tiny help model, built in"
 
 
 class ModelLine(Pressable):
     """One model to choose."""
 
     def __init__(self, theme: Theme, info: ModelInfo, status: EngineStatus | None, *, is_chosen: bool) -> None:
-        super().__init__(theme, info.title)
-        self.info, self._status, self._is_chosen = info, status, is_chosen
+        super().__init__(theme, phrases.title(info))
+        self.info, self.is_chosen = info, is_chosen
         quiet = quiet_words(info, status)
         self._quiet = quiet
         self.setAccessibleDescription(quiet)
-        self.setAccessibleName(f"{info.title}, {quiet}")
+        self.setAccessibleName(f"{phrases.title(info)}, {quiet}")
         self.setEnabled(not info.problem)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
@@ -50,9 +50,11 @@ class ModelLine(Pressable):
             painter.drawRoundedRect(area, px(Radius.CONTROL), px(Radius.CONTROL))
         self.wash(painter, area, px(Radius.CONTROL))
         words = area.adjusted(px(12), 0, -px(ICON_SIZE + 24), 0)
-        self._line(painter, QRectF(words.left(), px(7), words.width(), px(20)), self.info.title, is_strong=True)
+        self._line(
+            painter, QRectF(words.left(), px(7), words.width(), px(20)), phrases.title(self.info), is_strong=True
+        )
         self._line(painter, QRectF(words.left(), px(26), words.width(), px(18)), self._quiet, is_strong=False)
-        if self._is_chosen:
+        if self.is_chosen:
             tick = QRectF(area.right() - px(ICON_SIZE + 12), 0, px(ICON_SIZE), self.height())
             self.picture(painter, "check", "accent-ink", tick)
 
@@ -108,8 +110,9 @@ class Picker(Surface):
         self.show()
         self.raise_()
         lines = [line for line in self._all() if line.isEnabled()]
-        if lines:
-            lines[0].setFocus(Qt.FocusReason.PopupFocusReason)
+        first = next((line for line in lines if line.is_chosen), lines[0] if lines else self._manage)
+        first.setFocus(Qt.FocusReason.PopupFocusReason)
+        self._scroller.ensureWidgetVisible(first)
         application = QApplication.instance()
         if application is not None:
             application.installEventFilter(self)
@@ -161,7 +164,7 @@ def quiet_words(info: ModelInfo, status: EngineStatus | None) -> str:
     """Return the line below a model's title: what it is, how large, how it is."""
     if info.problem:
         return info.problem
-    kind = _GUIDE if info.is_builtin else info.quantization
+    kind = f"built-in {phrases.TINY}" if info.is_builtin else info.quantization
     return " · ".join(part for part in (kind, size(info.size_bytes), _state(status)) if part)
 
 

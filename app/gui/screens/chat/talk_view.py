@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
+from app.gui import phrases
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.empty import EmptyChat
@@ -58,6 +58,18 @@ class TalkView(QWidget):
         """Ask whether a dropped model file should run."""
         self._offer.say(path, lambda: self._model.run_file(path))
 
+    def toggle_system_prompt(self) -> None:
+        """Show or hide the system prompt."""
+        self._toggle_panel(self._system)
+
+    def toggle_sampling(self) -> None:
+        """Show or hide the sampling choices."""
+        self._toggle_panel(self._sampling)
+
+    def foot_top(self, around: QWidget) -> int:
+        """Return where the composer and what is open above it begin, within a widget around this one."""
+        return self._foot.mapTo(around, QPoint(0, 0)).y()
+
     def begin_edit(self, message: str) -> None:
         """Put a question into the composer, to ask it another way."""
         self.composer.set_text(self._model.talk.edit(message))
@@ -78,18 +90,17 @@ class TalkView(QWidget):
         self._stack.addWidget(self._empty_page)
         self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
         box.addWidget(self._stack, 1)
-        inner = QWidget()
-        column = Column(theme, inner, margins=(0, 4, 0, 16), gap=8)
+        self._foot = QWidget()
+        column = Column(theme, self._foot, margins=(0, 4, 0, 16), gap=8)
         for widget in (self._error, self._engine_error, self._offer, self._system, self._sampling, self.composer):
             column.addWidget(widget)
         self._system.hide()
         self._sampling.hide()
         foot = Line(theme, margins=(16, 0, 16, 0), gap=0)
-        foot.addWidget(Centred(theme, inner, COLUMN + 24))
+        foot.addWidget(Centred(theme, self._foot, COLUMN + 24))
         box.addLayout(foot)
-        toggle = self._toggle_panel
-        self._system_tool = self.composer.add_tool("scroll-text", "System prompt", partial(toggle, self._system))
-        self._sampling_tool = self.composer.add_tool("sliders-horizontal", "Sampling", partial(toggle, self._sampling))
+        self._system_tool = self.composer.add_tool("scroll-text", "System prompt", self.toggle_system_prompt)
+        self._sampling_tool = self.composer.add_tool("sliders-horizontal", "Sampling", self.toggle_sampling)
 
     def _connect(self) -> None:
         talk = self._model.talk
@@ -142,10 +153,13 @@ class TalkView(QWidget):
     def _show_empty(self) -> None:
         model, info = self._model, self._model.info
         own = [item for item in model.choices() if not item.is_builtin and not item.problem]
+        if not model.library.is_known:
+            self.empty.show_nothing_known(model.library.error)
+            return
         self.empty.show_state(
-            info.title if info else "",
+            phrases.title(info) if info else "",
             is_guide=bool(info and info.is_builtin),
-            has_models=bool(own) or not model.library.is_known,
+            has_models=bool(own),
             has_guide=model.find_model(GUIDE) is not None,
         )
 
@@ -154,14 +168,14 @@ class TalkView(QWidget):
         self._system_tool.setChecked(bool(talk.system_prompt) or not self._system.isHidden())
         self._sampling_tool.setChecked(bool(talk.sampling != type(talk.sampling)()) or not self._sampling.isHidden())
 
-    def _toggle_panel(self, panel: QWidget) -> None:
+    def _toggle_panel(self, panel: SystemPanel | SamplingPanel) -> None:
         self._show_panel(panel, is_open=panel.isHidden())
 
-    def _show_panel(self, panel: QWidget, *, is_open: bool) -> None:
+    def _show_panel(self, panel: SystemPanel | SamplingPanel, *, is_open: bool) -> None:
         for one in (self._system, self._sampling):
             one.setVisible(is_open and one is panel)
         self._mark_tools()
-        field = self._system.field if is_open and panel is self._system else self.composer.field
+        field = self.composer.field if not is_open else panel.field
         field.setFocus()
 
     def _announce(self, message: Message) -> None:

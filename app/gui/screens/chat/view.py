@@ -1,6 +1,8 @@
 """The chat page: the list of conversations beside the open one. Draws a `ChatModel`; tells it what the reader does."""
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from app.core.chats import Role
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.screens.chat.header import Header
@@ -76,6 +79,7 @@ class ChatScreen(QWidget):
         self.talk.empty.models_asked.connect(lambda: shell.show_page(Page.MODELS))
         shell.chat_asked.connect(self._new)
         shell.add_commands(self._commands)
+        shell.feet[Page.CHAT] = lambda: self.height() - self.talk.foot_top(self)
         for keys, action in (("Ctrl+F", self._search), ("F2", self._rename)):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -166,22 +170,50 @@ class ChatScreen(QWidget):
 
     def _more(self) -> None:
         menu = Menu(self._theme, self, "More about this chat")
-        for command in self._commands():
+        for command in self._chat_commands():
             menu.offer(command.title, command.run, icon=command.icon)
         menu.aboutToHide.connect(menu.deleteLater)
         corner = self.header.more.rect().bottomRight()
         menu.popup(self.header.more.mapToGlobal(corner - QPoint(menu.sizeHint().width(), -self._theme.px(4))))
 
     def _commands(self) -> list[Command]:
-        talk = self.model.talk
-        found = [Command("Search chats", self._search, "search", "Ctrl+F")]
-        if talk.is_new:
-            return found
+        """Return what the palette offers once this page has been shown; doing it shows the page again."""
+        found = [
+            *self._answer_commands(),
+            *self._chat_commands(),
+            Command("Choose a model for this chat", self._pick, "boxes"),
+            Command("System prompt", self.talk.toggle_system_prompt, "scroll-text"),
+            Command("Sampling", self.talk.toggle_sampling, "sliders-horizontal"),
+            Command("Show or hide the list of chats", self._fold, "panel-left"),
+        ]
+        return [replace(command, run=partial(self._do_here, command.run)) for command in found]
+
+    def _do_here(self, action: Callable[[], object]) -> None:
+        self._shell.show_page(Page.CHAT)
+        action()
+
+    def _chat_commands(self) -> list[Command]:
+        search = Command("Search chats", self._search, "search", "Ctrl+F")
+        if self.model.talk.is_new:
+            return [search]
         return [
             Command("Rename this chat", self._rename, "pencil", "F2"),
             Command("Copy this chat", self._copy_all, "copy"),
-            Command("Delete this chat", partial(self.model.delete, talk.id), "trash-2"),
-            *found,
+            Command("Delete this chat", partial(self.model.delete, self.model.talk.id), "trash-2"),
+            search,
+        ]
+
+    def _answer_commands(self) -> list[Command]:
+        talk = self.model.talk
+        path = talk.path()
+        if talk.is_busy:
+            return [Command("Stop the answer", talk.stop, "square", "Esc")]
+        if not path or path[-1].role is Role.USER:
+            return []
+        last = path[-1]
+        return [
+            Command("Answer again", partial(talk.regenerate, last.id), "rotate-ccw"),
+            Command("Copy the last answer", partial(self._shell.copy, last.content), "copy"),
         ]
 
     def _copy_all(self) -> None:

@@ -6,7 +6,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
-from app.core.engines import EngineChoice, EngineInfo
+from app.core.engines import EngineChoice, EngineInfo, Reason
 from app.core.errors import ErrorBody
 from app.core.machine import Confidence, Fact, Gpu, Machine
 from app.gui.net.api import GatewayApi
@@ -152,6 +152,12 @@ def fact_rows(machine: Machine) -> list[FactRow]:
         _row("Swap", memory.swap_total),
         *(row for gpu in machine.gpus for row in _gpu_rows(gpu)),
     ]
+
+
+def figure(reason: Reason) -> str:
+    """Return the value of a reason, unless its sentence says it already."""
+    is_said = reason.value.casefold() in reason.text.casefold()
+    return "" if is_said or reason.value == "0" else reason.value
 
 
 def _gpu_rows(gpu: Gpu) -> list[FactRow]:

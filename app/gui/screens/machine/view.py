@@ -6,9 +6,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core.engines import EngineChoice, Reason
 from app.core.machine import Machine, ProbeReport
 from app.gui.net.api import GatewayApi
-from app.gui.screens.machine.model import MachineModel, fact_rows, said, source
+from app.gui.screens.machine.model import MachineModel, fact_rows, figure, said, source
 from app.gui.screens.machine.parts import Cores, FactView, PoolView
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.panels import ErrorPanel, Fold, Page, Section
@@ -46,6 +46,7 @@ class MachineScreen(Page):
             self.body.addWidget(widget)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
+        shell.task_asked.connect(lambda task: self.model.look_again() if task == Task.LOOK_AGAIN else None)
         self._show()
 
     def _choice_card(self) -> QWidget:
@@ -137,7 +138,7 @@ class MachineScreen(Page):
 
     def _reason_row(self, reason: Reason) -> Row:
         row = Row(self.theme, inset=0)
-        row.tail.addWidget(Label(self.theme, reason.value, weight=500))
+        row.tail.addWidget(Label(self.theme, figure(reason), weight=500))
         return row
 
     def _show_machine(self, machine: Machine) -> None:

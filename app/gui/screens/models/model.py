@@ -10,6 +10,7 @@ from app.core import words
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.models import ModelInfo, RegisterModel
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
 from app.gui.shell.contract import Shell
@@ -46,6 +47,8 @@ class ModelsModel(QObject):
     changed = Signal()
     said = Signal(str, object)
     failed = Signal(object)
+    settled = Signal()
+    """Something worked: what failed before needs no more saying."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
@@ -84,7 +87,7 @@ class ModelsModel(QObject):
             for model in self.library.items
             if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
         ]
-        return sorted(found, key=lambda row: (bool(row.model.problem), row.model.title.casefold()))
+        return sorted(found, key=lambda row: (bool(row.model.problem), phrases.title(row.model).casefold()))
 
     def look_for(self, text: str) -> None:
         """Show only models whose title, name or quantisation has every word of `text`."""
@@ -106,10 +109,14 @@ class ModelsModel(QObject):
 
         def added(model: ModelInfo) -> None:
             self.library.read()
+            self.settled.emit()
             self.said.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
 
+        def refused(error: ErrorBody) -> None:
+            self.failed.emit(msgspec.structs.replace(error, sentence=f"{path.name} was not added. {error.sentence}"))
+
         body = RegisterModel(path=str(path))
-        self._api.post("/models", body, kind=ModelInfo, then=added, failed=self.failed.emit)
+        self._api.post("/models", body, kind=ModelInfo, then=added, failed=refused)
 
     def forget(self, model: ModelInfo) -> None:
         """Take a model off the list and leave its file alone; Undo lists it again."""

@@ -26,12 +26,12 @@ class ModelRowView(Row):
     def __init__(self, theme: Theme, model: ModelsModel, shell: Shell, row: ModelRow) -> None:
         super().__init__(theme)
         self._model, self._shell, self._row = model, shell, row
-        name, title = row.model.name, row.model.title
+        name, title = row.model.name, phrases.title(row.model)
         for word in (row.model.quantization, row.model.format.upper()):
             if word:
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
-            self.add_tag(Tag(theme, "Built in", color="accent-ink", fill="accent-soft"))
+            self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._progress = Progress(theme, f"Loading {title}")
@@ -59,7 +59,7 @@ class ModelRowView(Row):
             quiet, color = row.model.problem, "bad"
         elif row.has_failed and row.status is not None and row.status.failure is not None:
             quiet, color = row.status.failure.sentence, "bad"
-        self.say(row.model.title, quiet, quiet_color=color)
+        self.say(phrases.title(row.model), quiet, quiet_color=color)
         self._show_status(row)
         offered = buttons_of(row)
         for key, button in self._buttons.items():

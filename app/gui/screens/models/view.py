@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from PySide6.QtCore import QDir
 from PySide6.QtWidgets import QFileDialog
 
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Empty, ErrorPanel, Page
@@ -48,7 +49,9 @@ class ModelsScreen(Page):
         self.model.changed.connect(self._show)
         self.model.said.connect(shell.toast)
         self.model.failed.connect(self._say)
+        self.model.settled.connect(self._trouble.hide)
         shell.files_dropped.connect(self._add_dropped)
+        shell.task_asked.connect(self._do)
         self._show()
 
     def _show(self) -> None:
@@ -79,12 +82,18 @@ class ModelsScreen(Page):
         for file in files:
             self.model.register(file)
 
+    def _do(self, task: str) -> None:
+        if task == Task.ADD_FILE:
+            self._ask_file()
+        elif task == Task.ADD_FOLDER:
+            self._ask_folder()
+
     def _ask_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Add a model file", "", "Models (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, "Add a model file", QDir.homePath(), "Models (*.gguf)")
         if path:
             self.model.register(Path(path))
 
     def _ask_folder(self) -> None:
-        path = QFileDialog.getExistingDirectory(self, "Add a folder of models")
+        path = QFileDialog.getExistingDirectory(self, "Add a folder of models", QDir.homePath())
         if path:
             self.model.add_folder(Path(path))

@@ -82,7 +82,9 @@ class ServerScreen(Page):
         chips.addLayout(self._dialect_chips(), 1)
         box.addLayout(chips)
         self._snippet = Snippet(theme, "Snippet", partial(self._shell.copy, said="The snippet was copied"))
-        box.addWidget(self._snippet)
+        snippet = Line(theme, margins=(8, 0, 0, 0))
+        snippet.addWidget(self._snippet)
+        box.addLayout(snippet)
         return card
 
     def _dialect_chips(self) -> Flow:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.config.paths import default_paths
 from app.gui.net.api import GatewayApi
@@ -35,6 +36,7 @@ class SettingsScreen(Page):
         self.body.addWidget(Places(theme, default_paths()))
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
+        shell.task_asked.connect(self._go_to)
         self._show()
 
     def row(self, name: str) -> SettingRow:
@@ -42,6 +44,14 @@ class SettingsScreen(Page):
         found = next(rows.rows[name] for rows in self._lists.values() if name in rows.rows)
         assert isinstance(found, SettingRow)  # noqa: S101 -- made by this class
         return found
+
+    def _go_to(self, name: str) -> None:
+        """Bring a setting into view, with the keyboard on it."""
+        row = next((rows.rows[name] for rows in self._lists.values() if name in rows.rows), None)
+        if isinstance(row, SettingRow):
+            QApplication.sendPostedEvents()  # rows that were just made have no place before they are laid out
+            self.scroller.ensureWidgetVisible(row)
+            row.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _restart_hint(self, restart: Callable[[], object]) -> QWidget:
         theme = self.theme
