@@ -56,7 +56,7 @@ def run(serve: Callable[[Launch], None]) -> None:
         serve(read_launch())
     except ImportError as error:
         _end(ExitCode.MISSING_PACKAGE, error)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         _end(ExitCode.BAD_CONFIG, error)
     except RuntimeError as error:
         _end(ExitCode.REFUSED, error)

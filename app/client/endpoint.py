@@ -96,6 +96,8 @@ class Answer:
                 if text:
                     first = first or time.monotonic()
                     yield text
+        else:
+            raise GatewayGone("The answer broke off: the service went away.")
         self.timings = _timings(began, first, time.monotonic(), last)
 
 

@@ -50,8 +50,6 @@ class Answers:
 
         Raises NotFound, BadRequest, Conflict, StorageFault, Unavailable, or EngineFailed if nothing can run the model.
         """
-        if self._closing.is_set():
-            raise Unavailable("Roundhouse is shutting down.")
         about = await self._services.chats.chat(chat, with_messages=False)
         name = turn.model or about.model or self._services.settings.text("models.default")
         model, load = await resolve(self._services, name)
@@ -98,6 +96,8 @@ class Answers:
         await self._background.join()
 
     async def _begin(self, turn: NewTurn, about: Chat, load: LoadRequest, live: LiveAnswer) -> Turn:
+        if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
+            raise Unavailable("Roundhouse is shutting down.", hint="Ask again when it has started.")
         message = live.message.id
         self._live[message] = live  # before the store has it: nobody may see one without the other
         try:

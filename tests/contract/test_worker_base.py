@@ -56,6 +56,7 @@ def piped(pipe: IO[str] | None) -> IO[str]:
         ("pass", 0),
         ("import no_such_engine", worker_base.ExitCode.MISSING_PACKAGE),
         ("launch.config['absent']", worker_base.ExitCode.BAD_CONFIG),
+        ("__import__('array').array('i', [2**31])", worker_base.ExitCode.BAD_CONFIG),
         ("raise RuntimeError('no')", worker_base.ExitCode.REFUSED),
     ],
 )

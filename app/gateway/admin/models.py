@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from app.config.table import BY_NAME
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest
 from app.core.events import LogLine, ModelsChanged
@@ -15,8 +16,13 @@ from app.gateway.launch import load_request
 
 _MAX_TAIL = 5000
 _KV_TYPES = ("f16", "q8_0", "q4_0")
-_LOWEST = {"context": 1, "slots": 1, "threads": 1, "gpu_layers": 0}
 _HIGHEST = 2**31 - 1  # engines keep these in a C int
+_BOUNDS = {
+    "context": (1, int(BY_NAME["models.context"].maximum or _HIGHEST)),
+    "slots": (1, int(BY_NAME["models.slots"].maximum or _HIGHEST)),
+    "threads": (1, 512),  # ggml, which llama.cpp computes with, runs no more
+    "gpu_layers": (0, _HIGHEST),  # more than there are means all
+}
 
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,10 +94,10 @@ def _status(call: Call[object, object], model: str) -> EngineStatus | None:
 
 def _checked(options: LoadOptions) -> LoadOptions:
     """Return the options if an engine can be given them. Raises BadRequest that names the field."""
-    for name, lowest in _LOWEST.items():
+    for name, (lowest, highest) in _BOUNDS.items():
         value = getattr(options, name)
-        if value is not None and not lowest <= value <= _HIGHEST:
-            raise BadRequest(f"`options.{name}` is at least {lowest}, not {value}.", code="invalid_value")
+        if value is not None and not lowest <= value <= highest:
+            raise BadRequest(f"`options.{name}` is {lowest} to {highest}, not {value}.", code="invalid_value")
     if options.kv_type is not None and options.kv_type not in _KV_TYPES:
         raise BadRequest(f"`options.kv_type` is one of {', '.join(_KV_TYPES)}.", code="invalid_value")
     return options

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -11,12 +12,14 @@ from app.core.chats import (
     ChatPatch,
     ChatSummary,
     Message,
+    NewTurn,
     Sampling,
 )
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import EngineFailed
+from app.core.errors import EngineFailed, Unavailable
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway import answers
+from app.gateway.launch import resolve as resolve_at_once
 from tests.gateway.admin.conftest import LAST, PATIENCE_S, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
 
@@ -383,6 +386,24 @@ async def test_an_answer_goes_on_when_the_one_who_asked_leaves_at_once(api: Api,
     pen.end()
     message = await api.ended((await api.read(chat.id)).messages[-1])
     assert (message.status, message.content) == ("complete", "Anyway.")
+
+
+async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, may_go_on = await api.chat(), asyncio.Event()
+
+    async def slowly(*asked: Any) -> Any:  # noqa: ANN401 -- passes on what it gets
+        await may_go_on.wait()
+        return await resolve_at_once(*asked)
+
+    monkeypatch.setattr(answers, "resolve", slowly)
+    ours = answers.Answers(api.gateway.services)
+    asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
+    await asyncio.wait({asking}, timeout=0.05)
+    await ours.close()
+    may_go_on.set()
+    with pytest.raises(Unavailable, match="shutting down"):
+        await asking
+    assert (await api.read(chat.id)).messages == []
 
 
 async def test_deleting_a_chat_stops_its_answers_and_can_be_undone(api: Api, pen: Pen) -> None:

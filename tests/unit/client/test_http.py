@@ -141,5 +141,13 @@ def test_an_error_in_or_before_the_stream_is_raised(serve: Serve, reply: Reply) 
         list(Answer(gateway.url, "guide", [Said("user", "hi")]))
 
 
+def test_an_answer_that_just_stops_is_not_taken_for_whole(serve: Serve) -> None:
+    gateway = serve({"/v1/chat/completions": sse(delta("half an ans"))})
+    answer = iter(Answer(gateway.url, "guide", [Said("user", "hi")]))
+    assert next(answer) == "half an ans"
+    with pytest.raises(GatewayGone, match="broke off"):
+        next(answer)
+
+
 def test_errors_of_the_tree_are_caught_as_one() -> None:
     assert issubclass(GatewayGone, RoundhouseError)
