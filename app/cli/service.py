@@ -11,6 +11,7 @@ from app.client.discovery import has_ended, running_gateway
 from app.client.http import Client
 from app.config.paths import default_paths
 from app.config.programs import become
+from app.config.table import BY_NAME
 from app.core import words
 from app.core.api import PortFile, Status
 from app.core.errors import Unavailable
@@ -20,8 +21,15 @@ _DOWN_WITHIN_S = 45.0
 """Longer than answers in progress are let go on, and than engines are asked to end before they are killed."""
 
 
+def _our_own(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
+    problem = "" if host is None else BY_NAME["gateway.host"].check(host)
+    if problem:
+        raise click.BadParameter(problem)
+    return host
+
+
 @click.command()
-@click.option("--host", help="Address to listen on (this computer only).")
+@click.option("--host", callback=_our_own, help="Address to listen on (this computer only).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
 def serve(host: str | None, port: int | None) -> None:
     """Serve the endpoint in this terminal until Ctrl-C."""

@@ -110,7 +110,7 @@ async def startup(setup: Setup) -> Running:
     runner = await opened(services, endpoint)
     created_at = psutil.Process().create_time()
     setup.instance.announce(url=endpoint.url, created_at=created_at, version=__version__)
-    _report(setup.settings, endpoint)
+    report(setup.settings, endpoint)
     leave_start_up_out_of_collections()
     return Running(
         services=services, runner=runner, stopped=stopped, background=asyncio.create_task(_settle_in(services))
@@ -224,7 +224,10 @@ def _created_paths() -> Paths:
     return paths
 
 
-def _report(settings: Settings, endpoint: Endpoint) -> None:
+def report(settings: Settings, endpoint: Endpoint) -> None:
+    """Put into the log how starting went, and tell whoever watches in a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"Roundhouse serves {endpoint.url}/v1 until Ctrl-C.\n")
     log.info("Listening", extra={"url": endpoint.url, "version": __version__})
     for problem in (*settings.problems, endpoint.notice):
         if problem:

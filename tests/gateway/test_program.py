@@ -19,12 +19,14 @@ import pytest
 from app.client.discovery import read_port_file
 from app.config.paths import Paths
 from app.config.programs import child_environment, command
+from app.config.store import Settings
 from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel
 from app.core.settings import SettingInfo
 from app.gateway.instance import Instance
-from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main
+from app.gateway.listen import Endpoint
+from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main, report
 from tests.gateway.admin.real_gateway import RealGateway, running
 
 PATIENCE_S = 20.0
@@ -112,6 +114,17 @@ def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int)
         down = command("app.cli", "down")
         assert subprocess.run(down, env=environment, timeout=PATIENCE_S, check=False).returncode == 0
         assert gateway.process.poll() == 0
+
+
+def test_in_a_terminal_it_says_where_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, endpoint = Settings(tmp_path / "settings.toml", {}), Endpoint((), "http://127.0.0.1:1", "")
+    report(settings, endpoint)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    report(settings, endpoint)
+    assert "http://127.0.0.1:1/v1" in capsys.readouterr().err
 
 
 def test_starting_imports_nothing_heavy() -> None:

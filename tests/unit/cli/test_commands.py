@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main, output
+from app.cli import main, output, service
 from app.core.errors import EngineFailed, NotFound
 
 
@@ -89,6 +89,12 @@ def test_reset_with_a_value_is_refused_before_anything_starts(home: Path) -> Non
 def test_following_a_log_as_json_is_refused_rather_than_ignored() -> None:
     done = CliRunner().invoke(main.roundhouse, ["logs", "-f", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["error"]["code"]) == (2, "bad_request")
+
+
+def test_serve_refuses_an_address_it_would_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "become", lambda *_args, **_kwargs: pytest.fail("it served"))
+    done = CliRunner().invoke(main.roundhouse, ["serve", "--host", "0.0.0.0"])  # noqa: S104 -- it is refused
+    assert (done.exit_code, "this computer only" in done.output) == (2, True)
 
 
 def test_a_table_is_aligned() -> None:
