@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ from app.config.paths import Paths
 from app.config.programs import child_environment, command
 from app.config.store import Settings
 from app.core.api import EXIT_ALREADY_RUNNING, Status
-from app.core.engines import EngineStatus
+from app.core.engines import EngineState, EngineStatus
 from app.core.models import LoadModel
 from app.core.settings import SettingInfo
 from app.gateway.instance import Instance
@@ -76,9 +76,26 @@ def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unuse
         assert not gateway.paths.port_file.exists()
 
 
-def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as first:
-        engine = first.client.post("/load", LoadModel(model="slow"), EngineStatus).pid
+def loading(gateway: RealGateway) -> int:
+    """Have a model that takes its time begin to load; return its engine's process."""
+    gateway.client.post("/load", LoadModel(model="heavy", wait=False), EngineStatus)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = gateway.client.get("/running", list[EngineStatus])
+        if found and found[0].pid is not None:
+            assert found[0].state in {EngineState.STARTING, EngineState.LOADING}
+            return found[0].pid
+    raise AssertionError("no engine came")
+
+
+@pytest.mark.parametrize("moment", ["loading", "answering"])
+def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, unused_port: int, moment: str) -> None:
+    with running(tmp_path, unused_port) as first, ExitStack() as open_requests:
+        if moment == "answering":
+            open_requests.enter_context(answering(first))
+            engine = first.client.get("/running", list[EngineStatus])[0].pid
+        else:
+            engine = loading(first)
         assert engine is not None
         first.kill()
         assert read_port_file(first.paths.port_file) == first.port_file

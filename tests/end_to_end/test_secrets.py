@@ -1,0 +1,56 @@
+"""The token of the gateway and the key of an engine are where they are needed, and nowhere else."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.engines import EngineStatus
+from app.core.errors import RoundhouseError
+from app.core.events import LogLine
+from app.core.models import LoadModel, RegisterModel
+from engines.worker_base import KEY_VARIABLE
+from tests.end_to_end.conftest import Roundhouse
+
+pytestmark = pytest.mark.real_engine
+
+
+@pytest.fixture
+def key(client: Client) -> str:
+    """The key of the Guide's engine, from the one place that has it: what its process was started with."""
+    status = client.post("/load", LoadModel(model="guide"), EngineStatus)
+    assert status.pid is not None
+    found = psutil.Process(status.pid).environ()[KEY_VARIABLE]
+    assert len(found) >= 32
+    return found
+
+
+def test_no_argument_of_any_process_holds_a_secret(client: Client, key: str) -> None:
+    everybody = [psutil.Process(client.gateway.pid), *psutil.Process(client.gateway.pid).children(recursive=True)]
+    assert len(everybody) > 1
+    told = " ".join(argument for process in everybody for argument in process.cmdline())
+    assert key not in told
+    assert client.gateway.token not in told
+
+
+def test_no_file_but_the_port_file_holds_a_secret(
+    client: Client, key: str, home: Paths, roundhouse: Roundhouse
+) -> None:
+    roundhouse("run", "guide", "hello")
+    files = [file for file in home.data.parent.rglob("*") if file.is_file() and file != home.port_file]
+    assert any("engine" in file.name for file in files)
+    for file in files:
+        written = file.read_bytes()
+        assert key.encode() not in written, file
+        assert client.gateway.token.encode() not in written, file
+
+
+def test_what_an_engine_wrote_is_told_without_a_secret(client: Client, key: str, broken_gguf: Path) -> None:
+    lines = client.get("/logs?tail=2000", list[LogLine])
+    assert lines
+    assert not [line for line in lines if key in line.text or client.gateway.token in line.text]
+    with pytest.raises(RoundhouseError) as refused:
+        client.post("/models", RegisterModel(path=str(broken_gguf)), object)
+    assert key not in str(refused.value.body)
