@@ -65,8 +65,9 @@ def opened(argv: list[str]) -> Program:
 
 
 def prepared(argv: list[str]) -> QApplication:
-    """Return the application object with its name, style and icon."""
-    application = QApplication(argv)
+    """Return the application object with its name, style and icon; there can be only one."""
+    found = QApplication.instance()
+    application = found if isinstance(found, QApplication) else QApplication(argv)
     application.setApplicationName("Roundhouse")
     application.setDesktopFileName("roundhouse")
     application.setStyle("Fusion")

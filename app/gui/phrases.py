@@ -28,7 +28,7 @@ def state(status: EngineStatus) -> tuple[str, str]:
     if status.state is _S.LOADING:
         said = status.stage or said
         if status.progress is not None:
-            said = f"{said} {status.progress:.0%}"
+            said = f"{said} {status.progress * 100:.0f} %"
     return color, said
 
 

@@ -68,6 +68,7 @@ def _stage(window: Window, api: DemoApi, scene: Scene) -> None:
         window.connected(data.STATUS)
         if scene.replies:
             api.flush()
+    _settle()
     scene.act(window, api)
     if scene.replies:
         api.flush()

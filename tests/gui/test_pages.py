@@ -394,7 +394,7 @@ def test_steps_stay_within_the_limits(settings: SettingsModel, value: int, by: i
 
 
 def test_states_in_words() -> None:
-    assert phrases.state(data.LOADING) == ("accent", "Reading weights 63%")
+    assert phrases.state(data.LOADING) == ("accent", "Reading weights 63 %")
     assert phrases.state(engine(EngineState.READY)) == ("ok", "Ready")
     assert all(phrases.state(engine(state))[1] for state in EngineState)
 

@@ -65,7 +65,7 @@ def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shel
     assert models_page._list.rows["gpt-oss-20b-mxfp4"] is row
     assert button.isVisible()
     labels = [label.text() for label in row.findChildren(Label)]
-    assert "Reading weights 90%" in labels
+    assert "Reading weights 90 %" in labels
 
 
 def test_chat_is_asked_for_with_the_model(models_page: ModelsScreen, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:

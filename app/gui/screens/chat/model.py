@@ -107,7 +107,8 @@ class ChatModel(QObject):
         """Return what the header says about the model; `now` is on the monotonic clock."""
         info = self.info
         if info is None:
-            return Chip(words="Choose a model" if self.library.is_known else "Reading the models…")
+            unread = "Reading the models…" if self._shell.is_connected else "Waiting for the service…"
+            return Chip(words="Choose a model" if self.library.is_known else unread)
         status = self.running.of(info.name)
         engine = status.engine if status else ""
         chip = self._with_state(Chip(words=phrases.label(info)), status, now)

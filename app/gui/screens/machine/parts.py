@@ -5,7 +5,8 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.gui.screens.machine.model import FactRow, Pool
+from app.core.engines import Reason
+from app.gui.screens.machine.model import FactRow, Pool, figure
 from app.gui.theme.theme import Theme
 from app.gui.widgets.flow import Flow
 from app.gui.widgets.layout import Column, Line
@@ -122,6 +123,30 @@ class Cores(QWidget):
                 painter.setOpacity(share)
                 painter.drawRoundedRect(cell, 3, 3)
                 painter.setOpacity(1.0)
+
+
+class ReasonView(QWidget):
+    """A reason: its sentence, where that was read, and the value if the sentence does not say it."""
+
+    def __init__(self, theme: Theme, reason: Reason) -> None:
+        super().__init__()
+        line = Line(theme, self, margins=(0, 8, 0, 8), gap=16)
+        said = Column(theme, gap=2)
+        self._text = Paragraph(theme, weight=500)
+        self._source = Paragraph(theme, role="meta", color="ink-2")
+        self._value = Label(theme, weight=500)
+        said.addWidget(self._text)
+        said.addWidget(self._source)
+        line.addLayout(said, 1)
+        line.addWidget(self._value)
+        self.show_reason(reason)
+
+    def show_reason(self, reason: Reason) -> None:
+        """Show it as it is now."""
+        self._text.setText(reason.text)
+        self._source.setText(f"from {reason.source}")
+        self._source.setVisible(bool(reason.source))
+        self._value.setText(figure(reason))
 
 
 class FactView(QWidget):

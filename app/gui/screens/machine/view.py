@@ -3,11 +3,11 @@
 from PySide6.QtCore import QDateTime, QLocale, Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.engines import EngineChoice, Reason
+from app.core.engines import EngineChoice
 from app.core.machine import Machine, ProbeReport
 from app.gui.net.api import GatewayApi
-from app.gui.screens.machine.model import MachineModel, fact_rows, figure, said, source
-from app.gui.screens.machine.parts import Cores, FactView, PoolView
+from app.gui.screens.machine.model import MachineModel, fact_rows, said, source
+from app.gui.screens.machine.parts import Cores, FactView, PoolView, ReasonView
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Column, Line, Surface
@@ -130,16 +130,15 @@ class MachineScreen(Page):
         if not self._backend.count() and choice.backend:
             tag = Tag(self.theme, f"{choice.name} · {choice.backend.upper()}", color="accent-ink", fill="accent-soft")
             self._backend.addWidget(tag, 0, Qt.AlignmentFlag.AlignTop)
-        self._reasons.sync({reason.text: reason for reason in choice.reasons}, self._reason_row, _show_reason)
+        self._reasons.sync(
+            {reason.text: reason for reason in choice.reasons},
+            lambda reason: ReasonView(self.theme, reason),
+            ReasonView.show_reason,
+        )
         self._reasons.setVisible(bool(choice.reasons))
         self._wanted.setVisible(bool(choice.wanted))
         self._wanted_title.setText(f"{choice.wanted} would suit this machine better, and is not available yet")
         self._wanted_why.setText(choice.wanted_why)
-
-    def _reason_row(self, reason: Reason) -> Row:
-        row = Row(self.theme, inset=0)
-        row.tail.addWidget(Label(self.theme, figure(reason), weight=500))
-        return row
 
     def _show_machine(self, machine: Machine) -> None:
         at = QDateTime.fromSecsSinceEpoch(int(machine.probed_at))
@@ -167,10 +166,6 @@ class MachineScreen(Page):
         row.lead.addWidget(dot)
         row.tail.addWidget(Label(self.theme, f"{probe.seconds:.2f} s", role="meta", color="ink-2"))
         return row
-
-
-def _show_reason(row: Row, reason: Reason) -> None:
-    row.say(reason.text, f"from {reason.source}" if reason.source else "")
 
 
 def _show_probe(row: Row, probe: ProbeReport) -> None:

@@ -33,7 +33,8 @@ class SettingsScreen(Page):
         for widget in (self._restart, self._error, self._skeleton):
             self.body.addWidget(widget)
         self._end = self.body.count()
-        self.body.addWidget(Places(theme, default_paths()))
+        self._places = Places(theme, default_paths())
+        self.body.addWidget(self._places)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
         shell.task_asked.connect(self._go_to)
@@ -66,6 +67,7 @@ class SettingsScreen(Page):
     def _show(self) -> None:
         model = self.model
         self._skeleton.setVisible(not model.is_known and model.error is None)
+        self._places.setVisible(model.is_known or model.error is not None)  # it would move when the rows come
         self._restart.setVisible(bool(model.waits_for_restart))
         if model.error is not None:
             self._error.say(model.error, "Try again", model.preferences.read)

@@ -1,0 +1,103 @@
+"""The window with a gateway it starts itself, the real engine and the Guide: asked by keys, answered, stored, gone."""
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.client.discovery import running_gateway
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.chats import Chat, MessageStatus, Role
+from app.gui.main import Program, opened
+from app.gui.screens.chat.view import ChatScreen
+from tests.end_to_end.conftest import wait_until
+
+pytestmark = pytest.mark.real_engine
+WITHIN_MS = 30_000
+
+
+@pytest.fixture(scope="session")
+def qapp_args() -> list[str]:
+    return ["roundhouse", "-platform", "offscreen"]
+
+
+@pytest.fixture
+def program(home: Paths, qtbot: QtBot) -> Iterator[Program]:
+    """The whole window as a person opens it, linked; nothing was running before."""
+    assert running_gateway(home) is None
+    program = opened(["roundhouse"])
+    qtbot.addWidget(program.window)
+    qtbot.waitUntil(lambda: program.window.shell.is_connected, timeout=WITHIN_MS)
+    yield program
+    program.link.close()
+
+
+def leave(program: Program) -> int:
+    """Close the window and let the program end, whatever other windows there are."""
+    application = program.application
+    application.setQuitOnLastWindowClosed(False)  # a second request to quit would end the next test's event loops
+
+    def close() -> None:
+        program.window.close()
+        application.quit()
+
+    QTimer.singleShot(0, close)
+    try:
+        return program.run()
+    finally:
+        application.setQuitOnLastWindowClosed(True)
+
+
+def page_of(program: Program) -> ChatScreen:
+    page = program.window.pages.currentWidget()
+    assert isinstance(page, ChatScreen)
+    return page
+
+
+def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
+    program: Program, home: Paths, qtbot: QtBot
+) -> None:
+    page = page_of(program)
+    qtbot.waitUntil(lambda: page.model.model == "guide", timeout=WITHIN_MS)
+    field = page.talk.composer.field
+    QTest.keyClicks(field, "What is Roundhouse?")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not page.model.talk.is_busy, timeout=WITHIN_MS)
+    question, answer = page.model.talk.path()
+    assert (question.role, question.content) == (Role.USER, "What is Roundhouse?")
+    assert (answer.role, answer.status) == (Role.ASSISTANT, MessageStatus.COMPLETE)
+    assert answer.content
+    assert answer.timings is not None
+    assert answer.timings.completion_tokens
+
+    found = running_gateway(home)
+    assert found is not None
+    stored = Client(found).get(f"/chats/{page.model.talk.id}", Chat)
+    assert stored.messages[-1].content == answer.content
+
+    family = [psutil.Process(found.pid), *psutil.Process(found.pid).children(recursive=True)]
+    assert len(family) > 1, "the engine is a process of its own"
+    assert leave(program) == 0
+    wait_until(lambda: running_gateway(home) is None)
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+
+
+def test_a_window_closed_before_it_was_linked_leaves_nothing(home: Paths, qtbot: QtBot) -> None:
+    assert running_gateway(home) is None
+    program = opened(["roundhouse"])
+    qtbot.addWidget(program.window)
+    qtbot.waitUntil(lambda: any("app.gateway" in " ".join(child.cmdline()) for child in children()))
+    started = children()
+    assert leave(program) == 0
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+    assert running_gateway(home) is None
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children()
