@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
-from app.core.chats import ChatPatch, ChatSummary
+from app.core.chats import ChatPatch
 from app.core.engines import EngineState
 from app.core.events import ChatChanged, EngineChanged
 from app.core.models import RegisterModel
@@ -26,8 +26,7 @@ def model(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatModel:
 
 
 def test_a_new_chat_starts_with_the_model_used_last(model: ChatModel) -> None:
-    last = ChatSummary(id="x", title="", model=sample.MODEL, created_at=0, updated_at=0)
-    model.conversations.items = [replace(last, model="gone"), last]
+    model.conversations.models = ["gone", sample.MODEL]
     assert model.model == sample.MODEL
 
 

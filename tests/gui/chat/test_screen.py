@@ -463,3 +463,21 @@ def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Them
     api.flush()
     assert not empty._skeleton.isVisible()
     assert empty._title.isVisible()
+
+
+def test_a_search_does_not_change_who_answers(screen: ChatScreen, api: DemoApi) -> None:
+    before = screen.model.model, screen.talk.empty._title.text()
+    api.replies["GET /chats"] = []
+    screen.model.conversations.query = "zebra"
+    screen.model.conversations.read()
+    api.flush()
+    assert (screen.model.model, screen.talk.empty._title.text()) == before
+
+
+def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api: DemoApi) -> None:
+    other = replace(sample.summaries()[0], model="gpt-oss-20b-mxfp4")
+    api.replies["GET /chats"] = [other]
+    screen.model.conversations.read()
+    api.flush()
+    assert screen.talk.empty._title.text() == "Ask gpt-oss 20B"
+    assert screen.header.chip.accessibleName().startswith("Model: gpt-oss 20B")

@@ -40,6 +40,8 @@ class Conversations(QObject):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self.items: list[ChatSummary] = []
+        self.models: list[str] = []
+        """The models of the chats, the latest first, whatever is searched for."""
         self.is_known = False
         self.error: ErrorBody | None = None
         self.query = ""
@@ -119,6 +121,7 @@ class Conversations(QObject):
                 id=chat.id, title=chat.title, model=chat.model, created_at=chat.created_at, updated_at=chat.updated_at
             )
             self.items = [made, *self.items]
+            self.models.insert(0, made.model)
             self.changed.emit()
 
     def _restore(self, chat: str) -> None:
@@ -138,6 +141,8 @@ class Conversations(QObject):
     def _take(self, items: list[ChatSummary], limit: int) -> None:
         self._call, self.is_known, self.error = None, True, None
         self.items, self.has_more = items, len(items) >= limit
+        if not self.query.strip():
+            self.models = [item.model for item in items]
         self.changed.emit()
 
     def _append(self, items: list[ChatSummary]) -> None:

@@ -98,7 +98,7 @@ class ChatModel(QObject):
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
         usable = [item.name for item in self.choices() if not item.problem]
         chosen = str(self._preferences.value("models.default", GUIDE))
-        last = next((chat.model for chat in self.conversations.items if chat.model in usable), "")
+        last = next((model for model in self.conversations.models if model in usable), "")
         if chosen in usable and chosen != GUIDE:
             return chosen
         return last or (usable[0] if usable else "")

@@ -109,7 +109,8 @@ class TalkView(QWidget):
         talk.grew.connect(self.transcript.pull)
         talk.refused.connect(self._refuse)
         talk.answering.ended.connect(self._announce)
-        self._model.models_changed.connect(self._show_engine)
+        for signal in (self._model.models_changed, self._model.conversations.changed):
+            signal.connect(self._show_engine)
         self._system.chosen.connect(talk.set_system_prompt)
         self._sampling.chosen.connect(talk.set_sampling)
         self.composer.sent.connect(self._send)
