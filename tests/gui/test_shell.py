@@ -303,12 +303,19 @@ def test_what_the_palette_does_to_the_chat_shows_the_chat(make_window: Make) -> 
     assert window.pages.page is Page.CHAT
 
 
-def test_going_to_a_setting_puts_the_keyboard_on_it(make_window: Make) -> None:
-    window = make_window(Page.SETTINGS)
+def test_going_to_a_setting_puts_the_keyboard_on_it(
+    make_window: Make, api: DemoApi, theme: Theme, qtbot: QtBot
+) -> None:
+    window = make_window(Page.SERVER)
+    window.shell.ask(Page.SETTINGS, "window.scale")
     page = window.pages.currentWidget()
     assert isinstance(page, SettingsScreen)
-    window.shell.ask(Page.SETTINGS, "window.scale")
-    assert page.row("window.scale").control.hasFocus()
+    api.flush()
+    control = page.row("window.scale").control
+    assert control.hasFocus()
+    assert not control.visibleRegion().isEmpty()
+    theme.set_percent(150)
+    qtbot.waitUntil(lambda: not control.visibleRegion().isEmpty())
 
 
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEasingCurve, Qt, QVariantAnimation
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEasingCurve, Qt, QTimer, QVariantAnimation
+from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
@@ -137,6 +137,13 @@ class Page(QWidget):
         self.scroller = Scroller(Centred(theme, content, PAGE_WIDTH), title)
         Column(theme, self, gap=0).addWidget(self.scroller)
         self.setAccessibleName(title)
+        theme.changed.connect(lambda: QTimer.singleShot(0, self, self._follow_focus))
+
+    def _follow_focus(self) -> None:
+        """Keep what the keyboard is on in view when everything changes its size."""
+        focused: QWidget | None = QApplication.focusWidget()
+        if focused is not None and self.scroller.isAncestorOf(focused):
+            self.scroller.ensureWidgetVisible(focused)
 
 
 class Section(QWidget):

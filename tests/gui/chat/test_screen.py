@@ -481,3 +481,15 @@ def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api
     api.flush()
     assert screen.talk.empty._title.text() == "Ask gpt-oss 20B"
     assert screen.header.chip.accessibleName().startswith("Model: gpt-oss 20B")
+
+
+def test_after_a_deletion_the_keyboard_is_on_the_next_chat(screen: ChatScreen, api: DemoApi) -> None:
+    api.replies["DELETE /chats/c2"] = None
+    listing = screen.pane.listing
+    QTest.keyClick(screen.pane.search, Qt.Key.Key_Down)
+    QTest.keyClick(listing, Qt.Key.Key_Down)
+    QTest.keyClick(listing, Qt.Key.Key_Delete)
+    assert screen.model.conversations.find("c2") is None
+    chosen = listing._item(listing.currentIndex())
+    assert chosen is not None
+    assert chosen.id == "c3"

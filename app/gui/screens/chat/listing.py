@@ -68,6 +68,12 @@ class ListingModel(QAbstractListModel):
                 return self.index(row)
         return QModelIndex()
 
+    def near(self, row: int) -> QModelIndex:
+        """Return the chat at a row, or the nearest below it, or above."""
+        chats = [at for at, item in enumerate(self.rows) if isinstance(item, ChatSummary)]
+        found = next((at for at in chats if at >= row), chats[-1] if chats else None)
+        return QModelIndex() if found is None else self.index(found)
+
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 -- Qt's signature
         """Return how many rows there are."""
         return 0 if parent.isValid() else len(self.rows)
@@ -224,12 +230,13 @@ class Listing(QListView):
     def _show(self) -> None:
         if self.state() is QAbstractItemView.State.EditingState:
             return
-        place, at = self.verticalScrollBar().value(), self._item(self.currentIndex())
+        place, at = self.verticalScrollBar().value(), self.currentIndex()
+        item, row = self._item(at), at.row()
         self._rows.show(self._conversations.groups(self._today))
         index = self._rows.row_of(self._chosen)
-        if self.hasFocus() and at is not None:  # the keyboard may be on its way to another chat
-            kept = self._rows.row_of(at.id)
-            index = kept if kept.isValid() else index
+        if self.hasFocus() and item is not None:  # the keyboard may be on its way to another chat, or have deleted it
+            kept = self._rows.row_of(item.id)
+            index = kept if kept.isValid() else self._rows.near(row)
         if index.isValid():
             self.setCurrentIndex(index)
         else:

@@ -30,6 +30,7 @@ class SettingsScreen(Page):
         self._skeleton = Skeleton(theme, 8, is_card=True)
         self._restart = self._restart_hint(restart)
         self._lists: dict[str, RowList] = {}
+        self._wanted = ""
         for widget in (self._restart, self._error, self._skeleton):
             self.body.addWidget(widget)
         self._end = self.body.count()
@@ -47,9 +48,11 @@ class SettingsScreen(Page):
         return found
 
     def _go_to(self, name: str) -> None:
-        """Bring a setting into view, with the keyboard on it."""
+        """Bring a setting into view, with the keyboard on it, as soon as it is there."""
+        self._wanted = name
         row = next((rows.rows[name] for rows in self._lists.values() if name in rows.rows), None)
         if isinstance(row, SettingRow):
+            self._wanted = ""
             QApplication.sendPostedEvents()  # rows that were just made have no place before they are laid out
             self.scroller.ensureWidgetVisible(row)
             row.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -79,6 +82,8 @@ class SettingsScreen(Page):
                 lambda info: SettingRow(self.theme, model, info),
                 SettingRow.show_info,
             )
+        if self._wanted:
+            self._go_to(self._wanted)
 
     def _section(self, title: str) -> RowList:
         if title not in self._lists:
