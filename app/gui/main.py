@@ -21,6 +21,8 @@ from app.gui.theme.theme import Theme
 _FAREWELL_MS = 1500
 """How long closing the window may wait for the gateway to take notice."""
 
+_LAST_CALLS_MS = 500
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
@@ -36,6 +38,7 @@ class Program:
         interrupts = Interrupts(self.window.close)
         code = self.application.exec()
         interrupts.close()
+        finish_calls(self.api)
         if not self.window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
             end_gateway(self.link, self.api)
         self.link.close()
@@ -73,6 +76,16 @@ def prepared(argv: list[str]) -> QApplication:
     application.setStyle("Fusion")
     application.setWindowIcon(QIcon(str(RESOURCES / "icons" / "train-front.svg")))
     return application
+
+
+def finish_calls(api: GatewayApi) -> None:
+    """Let what was asked last, a setting or a new title, reach the gateway; for a moment only."""
+    if not api.under_way:
+        return
+    loop = QEventLoop()
+    QTimer.singleShot(_LAST_CALLS_MS, loop.quit)
+    api.idle.connect(loop.quit)
+    loop.exec()
 
 
 def end_gateway(link: GatewayLink, api: GatewayApi) -> None:

@@ -21,7 +21,7 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, LogLine, Notice
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
-from app.gui.main import end_gateway
+from app.gui.main import end_gateway, finish_calls
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import Finder, GatewayLink, LinkState
 from app.gui.net.sse import SseParser
@@ -150,6 +150,15 @@ def test_an_empty_reply_is_none(gateway: GatewayApi, server: type[Handler], qtbo
     qtbot.waitUntil(lambda: bool(answers))
     assert answers == [None]
     assert server.seen[0][3] == b'{"now":true}'
+
+
+def test_the_last_calls_are_waited_for(gateway: GatewayApi, server: type[Handler]) -> None:
+    answers: list[object] = []
+    gateway.post("/shutdown", None, kind=NoneType, then=answers.append)
+    finish_calls(gateway)
+    assert answers == [None]
+    assert gateway.under_way == 0
+    finish_calls(gateway)
 
 
 def test_nobody_there_is_said(qtbot: QtBot) -> None:

@@ -369,3 +369,11 @@ def test_the_minimum_size_is_kept(make_window: Make) -> None:
     window = make_window(Page.SERVER)
     window.resize(200, 200)
     assert (window.width(), window.height()) == (1024, 640)
+
+
+def test_a_size_chosen_just_before_closing_is_kept(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
+    assert api.asked("PATCH", "/settings") == []
+    window.close()
+    assert api.asked("PATCH", "/settings") == [{"window.scale": 90}]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from PySide6.QtCore import QByteArray, QObject, QUrl
+from PySide6.QtCore import QByteArray, QObject, QUrl, Signal
 from PySide6.QtNetwork import (
     QHttp1Configuration,
     QNetworkAccessManager,
@@ -64,9 +64,13 @@ class Call:
 class GatewayApi(QObject):
     """The gateway, as the window sees it. Tests and screenshots replace `send` and `stream`."""
 
+    idle = Signal()
+    """The last call under way was answered; streams do not count."""
+
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.gateway: PortFile | None = None
+        self.under_way = 0
         self._network = QNetworkAccessManager(self)
         self._network.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
 
@@ -109,12 +113,16 @@ class GatewayApi(QObject):
         call = Call()
         reply = self._request(method, path, body)
         call.attach(reply)
+        self.under_way += 1
 
         def finished() -> None:
             call.finish()
             reply.deleteLater()
             if not call.is_cancelled:
                 _answer(reply, kind, then, failed or _ignore)
+            self.under_way -= 1
+            if not self.under_way:
+                self.idle.emit()
 
         reply.finished.connect(finished)
         return call

@@ -40,6 +40,12 @@ class Looks(QObject):
         self._theme.set_percent(self._theme.percent + percent)
         self._timer.start()
 
+    def settle(self) -> None:
+        """Keep at once what waits to be kept: the window closes."""
+        if self._timer.isActive():
+            self._timer.stop()
+            self._keep_scale()
+
     def usual_size(self) -> None:
         """Show everything at 100 %."""
         self.step(100 - self._theme.percent)

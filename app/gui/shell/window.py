@@ -139,6 +139,7 @@ class Window(QMainWindow):
         """Remember size, place, page and looks."""
         self._memory.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._memory.page = (self.pages.page or Page.CHAT).value
+        self.looks.settle()
         self.looks.note(self._memory)
         remember(self._memory_file, self._memory)
         self.closing.emit()
