@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from random import Random
 
 KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-SHORTEST_TYPO = 4
+SHORTEST_TYPO = 4  # letters; a mistyped shorter word is another word
+FEWEST_WORDS = 3  # in a shorter question every word counts
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Variator:
             words = [word for word in words if word.strip("?,.") not in self._wording.fillers] or words
             if rng.random() < self._rates.shuffle / self._rates.keywords:
                 rng.shuffle(words)
-        if len(words) > 2:
+        if len(words) >= FEWEST_WORDS:
             words = [word for word in words if rng.random() >= self._drop_rate(word)] or words
         return " ".join(_mistype(word, rng) if rng.random() < self._rates.typo_per_word else word for word in words)
 
@@ -129,14 +130,16 @@ def _mistype(word: str, rng: Random) -> str:
     if len(word) < SHORTEST_TYPO or not word.isascii() or not word.isalpha():
         return word
     at = rng.randrange(1, len(word) - 1)
-    kind = rng.randrange(4)
-    if kind == 0:
-        return word[:at] + word[at + 1 :]
-    if kind == 1:
-        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    if kind == 2:
-        return word[:at] + word[at] + word[at:]
-    return word[:at] + _neighbour(word[at], rng) + word[at + 1 :]
+    start, letter, rest = word[:at], word[at], word[at + 1 :]
+    match rng.randrange(4):
+        case 0:
+            return start + rest
+        case 1:
+            return start + rest[0] + letter + rest[1:]
+        case 2:
+            return start + letter + letter + rest
+        case _:
+            return start + _neighbour(letter, rng) + rest
 
 
 def _neighbour(letter: str, rng: Random) -> str:

@@ -73,8 +73,8 @@ def find_leaks(topics: tuple[Topic, ...]) -> list[str]:
 
 
 def normalise(text: str) -> str:
-    """Fold case, punctuation and spacing, which change no meaning here."""
-    kept = (char if char.isalnum() else " " for char in text.casefold())
+    """Fold case, spacing and all punctuation but the underscores of names."""
+    kept = (char if char.isalnum() or char == "_" else " " for char in text.casefold())
     return " ".join("".join(kept).split()) or text.strip()
 
 
