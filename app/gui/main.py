@@ -42,6 +42,7 @@ class Program:
         if not self.window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
             end_gateway(self.link, self.api)
         self.link.close()
+        self.api.close()
         return code
 
 

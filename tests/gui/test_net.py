@@ -161,6 +161,21 @@ def test_the_last_calls_are_waited_for(gateway: GatewayApi, server: type[Handler
     finish_calls(gateway)
 
 
+def test_after_closing_nobody_is_told_anything(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
+    said: list[object] = []
+    gateway.stream("/events", Event, said.append, said.append)
+    gateway.get("/status", Status, said.append, said.append)
+    gateway.close()
+    gateway.get("/status", Status, said.append, said.append)
+    gateway.stream("/events", Event, said.append, said.append)
+    other, found = GatewayApi(), list[Status]()
+    other.gateway = gateway.gateway
+    other.get("/status", Status, found.append)
+    qtbot.waitUntil(lambda: bool(found))
+    assert said == []
+    assert gateway.under_way == 0
+
+
 def test_nobody_there_is_said(qtbot: QtBot) -> None:
     errors: list[ErrorBody] = []
     api = GatewayApi()

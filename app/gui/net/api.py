@@ -70,9 +70,22 @@ class GatewayApi(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.gateway: PortFile | None = None
-        self.under_way = 0
+        self._is_closed = False
+        self._sent: set[Call] = set()
+        self._followed: set[Call] = set()
         self._network = QNetworkAccessManager(self)
         self._network.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
+
+    @property
+    def under_way(self) -> int:
+        """How many calls were not answered yet; streams do not count."""
+        return len(self._sent)
+
+    def close(self) -> None:
+        """Silence everything under way, and ask nothing more: whoever asks is about to go."""
+        self._is_closed = True
+        for call in (*self._sent, *self._followed):
+            call.cancel()
 
     @property
     def endpoint(self) -> str:
@@ -111,17 +124,19 @@ class GatewayApi(QObject):
     ) -> Call:
         """Make one request and answer with `then` or `failed`, never before this returns."""
         call = Call()
+        if self._is_closed:
+            return call
         reply = self._request(method, path, body)
         call.attach(reply)
-        self.under_way += 1
+        self._sent.add(call)
 
         def finished() -> None:
             call.finish()
             reply.deleteLater()
             if not call.is_cancelled:
                 _answer(reply, kind, then, failed or _ignore)
-            self.under_way -= 1
-            if not self.under_way:
+            self._sent.discard(call)
+            if not self._sent:
                 self.idle.emit()
 
         reply.finished.connect(finished)
@@ -136,10 +151,13 @@ class GatewayApi(QObject):
         does not know are passed over.
         """
         call = Call()
+        if self._is_closed:
+            return call
         parser = SseParser()
         decoder = msgspec.json.Decoder(types)
         reply = self._request("GET", path, None)
         call.attach(reply)
+        self._followed.add(call)
 
         def read() -> None:
             if _status(reply) >= _ERROR_STATUS:
@@ -151,6 +169,7 @@ class GatewayApi(QObject):
 
         def finished() -> None:
             reply.deleteLater()
+            self._followed.discard(call)
             if call.is_cancelled:
                 return
             read()
