@@ -8,11 +8,12 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.client.discovery import running_gateway
+from app.client.discovery import Detached, running_gateway
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.chats import Chat, MessageStatus, Role
 from app.gui.main import Program, opened
+from app.gui.net.link import LinkState
 from app.gui.screens.chat.view import ChatScreen
 from tests.end_to_end.conftest import wait_until
 
@@ -27,13 +28,13 @@ def qapp_args() -> list[str]:
 
 @pytest.fixture
 def program(home: Paths, qtbot: QtBot) -> Iterator[Program]:
-    """The whole window as a person opens it, linked; nothing was running before."""
+    """The whole window as a person opens it; nothing was running before, and nothing is left even if a test fails."""
     assert running_gateway(home) is None
     program = opened(["roundhouse"])
-    qtbot.addWidget(program.window)
-    qtbot.waitUntil(lambda: program.window.shell.is_connected, timeout=WITHIN_MS)
     yield program
-    program.link.close()
+    if program.window.isVisible():
+        leave(program)
+    program.window.deleteLater()
 
 
 def leave(program: Program) -> int:
@@ -62,6 +63,7 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     program: Program, home: Paths, qtbot: QtBot
 ) -> None:
     page = page_of(program)
+    qtbot.waitUntil(lambda: program.window.shell.is_connected, timeout=WITHIN_MS)
     qtbot.waitUntil(lambda: page.model.model == "guide", timeout=WITHIN_MS)
     field = page.talk.composer.field
     QTest.keyClicks(field, "What is Roundhouse?")
@@ -87,24 +89,10 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     assert alive == []
 
 
-def test_a_window_closed_before_it_was_linked_leaves_nothing(home: Paths, qtbot: QtBot) -> None:
-    assert running_gateway(home) is None
-    program = opened(["roundhouse"])
-    qtbot.addWidget(program.window)
-    qtbot.waitUntil(lambda: any(is_gateway(child) for child in children()))
-    started = children()
+def test_a_window_closed_before_it_was_linked_leaves_nothing(program: Program, home: Paths, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: program.link.state is LinkState.STARTING, timeout=WITHIN_MS)
+    child = program.link._child
+    assert isinstance(child, Detached)
     assert leave(program) == 0
-    _, alive = psutil.wait_procs(started, timeout=20)
-    assert alive == []
+    child.wait(timeout=20)
     assert running_gateway(home) is None
-
-
-def is_gateway(process: psutil.Process) -> bool:
-    try:
-        return "app.gateway" in process.cmdline()
-    except psutil.Error:  # it ended while we looked; an earlier test's may not have been waited for yet
-        return False
-
-
-def children() -> list[psutil.Process]:
-    return psutil.Process().children()
