@@ -8,18 +8,17 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from app.client.http import Client
-from app.config.paths import Paths, guide_gguf
+from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.end_to_end.conftest import wait_until
 from tests.gguf_files import TinyLlama
 
 pytestmark = pytest.mark.real_engine
 
-NO_GUIDE = pytest.mark.skipif(not guide_gguf().exists(), reason="the Guide is not built")
 ASKED: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "What is Roundhouse?"}]
 
 
-@pytest.fixture(params=["noise", pytest.param("guide", marks=NO_GUIDE)])
+@pytest.fixture(params=["noise", "guide"])
 def model(request: pytest.FixtureRequest, home: Paths) -> str:
     """A model of random weights, and the Guide."""
     TinyLlama().write(home.models / "noise.gguf")

@@ -7,16 +7,13 @@ from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED
 
 
-class Flow(QLayout):
-    """Items at their own size with `gap` unscaled pixels between them, wrapped at the width there is."""
+class _Wrapping(QLayout):
+    """What Qt asks of every layout whose height depends on its width: the items, in the order they came."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme, self._gap = theme, gap
         self._items: list[QLayoutItem] = []
         self.setContentsMargins(QMargins())
-        if parent is not None:
-            parent.setLayout(self)
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
         """Take one more item."""
@@ -37,6 +34,16 @@ class Flow(QLayout):
     def hasHeightForWidth(self) -> bool:  # noqa: N802 -- Qt's name
         """Tell that the height depends on the width."""
         return True
+
+
+class Flow(_Wrapping):
+    """Items at their own size with `gap` unscaled pixels between them, wrapped at the width there is."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8) -> None:
+        super().__init__()
+        self._theme, self._gap = theme, gap
+        if parent is not None:
+            parent.setLayout(self)
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
         """Return the height of the lines at `width`."""
@@ -74,7 +81,7 @@ class Flow(QLayout):
         return top + line
 
 
-class Beside(QLayout):
+class Beside(_Wrapping):
     """Two things on one line while `room` unscaled pixels are left for the first, else below each other.
 
     The first takes the width the second leaves; the second keeps its own, and shrinks only when it is below.
@@ -83,33 +90,11 @@ class Beside(QLayout):
     def __init__(self, theme: Theme, *, room: int = 200, gap: int = 16) -> None:
         super().__init__()
         self._theme, self._room, self._gap = theme, room, gap
-        self._items: list[QLayoutItem] = []
-        self.setContentsMargins(QMargins())
-
-    def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
-        """Take the first, then the second."""
-        self._items.append(item)
 
     def addLayout(self, layout: QLayout) -> None:  # noqa: N802 -- as QBoxLayout has it
         """Take a layout as the first or the second."""
         self.addChildLayout(layout)
         self.addItem(layout)
-
-    def count(self) -> int:
-        """Return how many items there are."""
-        return len(self._items)
-
-    def itemAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- Qt's name; Qt asks until it gets None
-        """Return an item, None beyond the last."""
-        return self._items[index] if 0 <= index < len(self._items) else None
-
-    def takeAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- as itemAt
-        """Take an item out."""
-        return self._items.pop(index) if 0 <= index < len(self._items) else None
-
-    def hasHeightForWidth(self) -> bool:  # noqa: N802 -- Qt's name
-        """Tell that the height depends on the width."""
-        return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
         """Return the height at `width`."""

@@ -27,11 +27,6 @@ class Picture(QLabel):
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def show_icon(self, icon: str, color: str) -> None:
-        """Show another icon."""
-        self._icon, self._color = icon, color
-        self._restyle()
-
     def _restyle(self) -> None:
         self.setPixmap(
             self._theme.pixmap(self._icon, self._color, size=self._size, ratio=max(1.0, self.devicePixelRatioF()))
