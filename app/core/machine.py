@@ -59,6 +59,8 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     usable_cores: Fact[float]
     """Cores this process may really use: least of affinity mask and cgroup quota."""
     isa: Fact[list[str]]
+    cache_bytes: Fact[int] = Fact(unit="B")
+    """Last-level cache, all of it: the bandwidth probe must read past it."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +72,17 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     swap_total: Fact[int]
     unified: Fact[bool]
     """True when the GPU shares this memory (Apple silicon, APUs, GB10)."""
+    bandwidth_gb_s: Fact[float] = Fact(unit="GB/s")
+    """What reading it really gives, all usable cores together; 1 GB/s = 10^9 bytes per second."""
+    theoretical_gb_s: Fact[float] = Fact(unit="GB/s")
+    """Channels x width x transfer rate, where the firmware or a table of chips says."""
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One graphics or compute device. `id` is stable: a PCI address, UUID or registry id."""
+    """One graphics or compute device. `id` is stable: a PCI address ("0000:01:00.0"), else UUID, else registry id.
+
+    A MIG instance is a Gpu of its own with the parent's address in `partition_of`; the parent is then not listed.
+    """
 
     id: str
     vendor: str
@@ -85,6 +94,64 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     compute: Fact[str]
     """CUDA compute capability ("12.0"), gfx target ("gfx1151"), Metal family or empty."""
     integrated: Fact[bool]
+    uuid: str = ""
+    architecture: Fact[str] = Fact()
+    """The vendor's family: "Ada Lovelace", "RDNA3", "Xe2", "M4"."""
+    bandwidth_gb_s: Fact[float] = Fact(unit="GB/s")
+    """Of its memory, by the driver's bus width and clock or by the device table."""
+    fp16_tflops: Fact[float] = Fact(unit="TFLOPS")
+    """Dense FP16 matrix rate with FP32 accumulation."""
+    cores: Fact[int] = Fact()
+    """GPU cores as Apple counts them; it tells chips of one name apart."""
+    addressable: dict[str, Fact[int]] = {}
+    """Bytes each backend ("cuda", "rocm", "vulkan", "metal", "sycl") can allocate, where it differs from the total."""
+    drives_display: Fact[bool] = Fact()
+    nvlink: Fact[bool] = Fact()
+    pcie_width: Fact[int] = Fact()
+    """The widest link the slot and card agree on; an idle card runs narrower and that means nothing."""
+    partition_of: str = ""
+    pool: str = ""
+    """`Pool.id` of the memory it uses."""
+
+
+class Npu(msgspec.Struct, frozen=True, kw_only=True):
+    """A neural processor engines can be pointed at (Intel, AMD, Qualcomm). Apple's is none: no LLM engine uses it."""
+
+    id: str
+    vendor: str
+    name: Fact[str]
+    driver: Fact[str]
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    """One physical pool of memory, in bytes. Unified machines have one, whoever uses it: offload frees nothing there.
+
+    Three figures, never one: what there is, what the accelerator may address, and what is free now.
+    """
+
+    id: str
+    """"system", or the id of the GPU whose memory it is."""
+    name: str
+    physical: Fact[int]
+    addressable: Fact[int]
+    """By the backend the best engine here uses; per backend: `Gpu.addressable`."""
+    free: Fact[int]
+    gpus: list[str] = []
+    """Ids of the GPUs that compute on it; empty for system memory only the processor uses."""
+    is_unified: bool = False
+
+
+class EngineDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device as an engine lists it. The engine has the last word on what it can use."""
+
+    engine: str
+    name: str
+    memory_total: int | None = None
+    memory_free: int | None = None
+    gpu: str = ""
+    """`Gpu.id` it was matched with; empty when no probe found it."""
+    difference: str = ""
+    """In words, where it and the probes disagree."""
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,3 +172,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     gpus: list[Gpu]
     probes: list[ProbeReport]
     probed_at: float
+    npus: list[Npu] = []
+    pools: list[Pool] = []
+    """System memory first, then each GPU's own."""
+    limits: list[Fact[str]] = []
+    """What narrows what can be used, one sentence each: CUDA_VISIBLE_DEVICES, a control group, Rosetta."""
+    engine_devices: list[EngineDevice] = []

@@ -1,0 +1,246 @@
+"""What the advisor is asked and answers: plans and estimates. These are the stable names of `--json` and of the API.
+
+Bytes are bytes, contexts tokens per conversation, rates tokens per second. Fields may be added, none renamed.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from app.core.engines import Reason
+
+
+class Intent(StrEnum):
+    """What the model is wanted for."""
+
+    CHAT = "chat"
+    CODING = "coding"
+    AGENT = "agent"
+    RAG = "rag"
+    STRUCTURED = "structured"
+    BATCH = "batch"
+    TEAM = "team"
+    API = "api"
+    FLEET = "fleet"
+    APP = "app"
+    """Built into a program of one's own."""
+    BROWSER = "browser"
+    """In a browser or on a phone."""
+
+
+class EstimateConfidence(StrEnum):
+    """Where a number comes from; the first that is there counts."""
+
+    EXACT = "exact"
+    """Computed from the model's header by the engine's own rule."""
+    MEASURED = "measured"
+    """Seen on this machine with this engine."""
+    CALIBRATED = "calibrated"
+    """Predicted with what this machine showed on other models."""
+    PREDICTED = "predicted"
+    """From the physics and the data sheet."""
+    TABLE = "table"
+    """Looked up."""
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """So many bytes; `arithmetic` shows how they come about ("32 x 8192 x 8 x (128 x 2 + 128 x 2)")."""
+
+    bytes: int
+    confidence: EstimateConfidence
+    arithmetic: str = ""
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens per second and the interval that holds at least nine of ten such predictions."""
+
+    tokens_per_second: float
+    low: float
+    high: float
+    confidence: EstimateConfidence
+    arithmetic: str = ""
+
+
+class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pool would hold. `free` is what was free when asked; None when unknown."""
+
+    name: str
+    bytes: int
+    free: int | None
+    id: str = ""
+    margin: int = 0
+    """Kept free besides."""
+
+
+class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
+    """How the model spreads: `mode` is "single", "pipeline", "tensor", "expert" or "data"."""
+
+    mode: str = "single"
+    tensor: int = 1
+    pipeline: int = 1
+    replicas: int = 1
+    slots: int = 1
+    """Conversations at once."""
+
+
+class Offload(msgspec.Struct, frozen=True, kw_only=True):
+    """What stays off the GPU: `gpu_layers` of `layers` are on it; experts of `cpu_moe_layers` layers are not."""
+
+    layers: int = 0
+    gpu_layers: int = 0
+    cpu_moe_layers: int = 0
+
+
+class Counterfactual(msgspec.Struct, frozen=True, kw_only=True):
+    """What one change would bring: "With q8_0 KV the context grows to 96k". `change` names it: {"kv_type": "q8_0"}."""
+
+    text: str
+    change: dict[str, str | int]
+    context: int | None = None
+    tokens_per_second: float | None = None
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory by component and pool, whether it fits, the largest context that does, and the speed."""
+
+    model: str
+    engine: str
+    backend: str
+    context: int
+    slots: int
+    kv_type: str
+    weights: Amount
+    kv: Amount
+    state: Amount
+    """Recurrent state of all sequences."""
+    compute: Amount
+    output: Amount
+    runtime: Amount
+    """What the process takes besides: driver context, libraries, interpreter."""
+    total: Amount
+    pools: list[PoolUse]
+    fits: bool
+    largest_context: int
+    """Per conversation, at these slots and KV type, within what is free and what the model was trained for."""
+    decode: Rate | None
+    """None where nothing is known of the device; `notes` says so."""
+    prefill: Rate | None
+    projector: Amount | None = None
+    draft: Amount | None = None
+    offload: Offload = Offload()
+    sentence: str = ""
+    """The whole sum in one line: "16.0 weights + 4.2 KV + ... = 21.6 of 29.6 GiB free"."""
+    notes: list[str] = []
+    depth: int = 0
+    """Tokens already in the context for which `decode` holds."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way to run it. `refused` says why an engine that one might think of is not used at all."""
+
+    engine: str
+    name: str
+    backend: str
+    format: str
+    quantization: str
+    context: int
+    kv_type: str
+    parallelism: Parallelism
+    reasons: list[Reason]
+    sentence: str = ""
+    model: str = ""
+    offload: Offload | None = None
+    estimate: Estimate | None = None
+    counterfactuals: list[Counterfactual] = []
+    warnings: list[str] = []
+    is_installed: bool = False
+    can_install: bool = True
+    """Whether this engine exists for this operating system and hardware."""
+    refused: str = ""
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """Plans, best first, refused ones last."""
+
+    plans: list[Plan]
+    intent: Intent
+    users: int
+    machine: str
+    """The machine in a few words."""
+    model: str = ""
+
+
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for plans. `model` is a name, a repository, or a local file or folder; `machine` a description or report."""
+
+    model: str = ""
+    intent: Intent = Intent.CHAT
+    users: int = 1
+    context: int | None = None
+    loras: int = 0
+    kv_type: str | None = None
+    machine: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask what a model would take. None means: as the advisor would choose."""
+
+    model: str
+    context: int | None = None
+    kv_type: str | None = None
+    slots: int | None = None
+    engine: str | None = None
+    gpu_layers: int | None = None
+    depth: int = 0
+    machine: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine showed with one engine build: t = bytes / (efficiency x bandwidth) + layers x layer_seconds."""
+
+    device: str
+    """`Gpu.id`, or "cpu"."""
+    engine: str
+    version: str
+    backend: str
+    efficiency: float
+    """Share of `bandwidth_gb_s` that decoding reaches."""
+    layer_seconds: float
+    """Fixed cost per layer and token."""
+    bandwidth_gb_s: float
+    prefill_flops: float | None = None
+    """Floating-point operations per second that prefill reaches (2 per active parameter and token)."""
+    samples: int = 0
+    measured_at: float = 0.0
+    source: str = ""
+    """"calibration run" or "generations"."""
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """One real answer's timing, as the engine told it: what calibrations are refined with."""
+
+    model: str
+    engine: str
+    version: str
+    backend: str
+    device: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    prefill_s: float
+    decode_s: float
+    concurrent: int = 1
+    at: float = 0.0
+
+
+class LoadTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """After a load: predicted against what the engine logged and what the system says, in bytes by component."""
+
+    model: str
+    engine: str
+    version: str
+    predicted: dict[str, int]
+    """By component: "weights", "kv", "state", "compute", "output", "runtime", "total"."""
+    logged: dict[str, int]
+    resident: int | None = None
+    at: float = 0.0
