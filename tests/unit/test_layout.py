@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "gateway": LOW | PARTS,
     "cli": LOW | {"client", "config"},
     "gui": LOW | {"client", "config"},
-    "bench": LOW | {"client", "config"},
+    "bench": LOW | {"client", "config", "advisor", "hardware", "hub"},
 }
 MAY_IMPORT_ENGINES = {"supervisor", "engine_store", "gateway", "hub", "bench"}
 ONLY_IN = {
