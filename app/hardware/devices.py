@@ -1,0 +1,254 @@
+"""The device table: memory, bandwidth and matrix rate of chips and cards by product name, each with its source.
+
+Names are compared word by word, never by substring: a laptop "4090" is not the desktop card, and cards of one name are
+told apart by their memory, Apple's chips by their GPU cores.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import msgspec
+
+from app.config.paths import RESOURCES
+from app.core.machine import Confidence, Fact, Gpu
+
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "geforce",
+        "amd",
+        "radeon",
+        "intel",
+        "apple",
+        "qualcomm",
+        "ati",
+        "corporation",
+        "gpu",
+        "graphics",
+        "graphic",
+        "generation",
+        "edition",
+        "adapter",
+        "r",
+        "tm",
+        "c",
+        "w",
+        "with",
+        "desktop",
+        "workstation",
+        "integrated",
+        "gddr6",
+        "gddr5",
+        "gddr6x",
+        "hbm3",
+        "hbm3e",
+        "hbm2",
+        "hbm2e",
+        "mac",
+        "mini",
+        "studio",
+        "macbook",
+        "imac",
+        "processor",
+        "cpu",
+        "vf",
+    }
+)
+"""Words that name the maker or say nothing. A memory type counts only where the table itself tells it apart."""
+_OPTIONAL = frozenset(
+    {
+        "rtx",
+        "gtx",
+        "rx",
+        "arc",
+        "tesla",
+        "quadro",
+        "instinct",
+        "pcie",
+        "sxm",
+        "ryzen",
+        "ai",
+        "core",
+        "ultra",
+        "per",
+        "dgx",
+        "spark",
+        "jetson",
+        "blackwell",
+    }
+)
+"""Words people leave out. Without them a name still matches if nothing else can be meant."""
+_MEMORY = re.compile(r"\b(\d+(?:\.\d+)?) ?g(?:i?b)\b")
+_CORES = re.compile(r"\b(\d+)[- ]?(?:c\b|gpu cores?|core|gpu\b)")
+_MEMORY_SLACK = 0.12
+"""A driver tells a little less than the box says (24,564 of 24,576 MiB; ECC takes a sixteenth)."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. Memory in GiB as sold (None: configurable), bandwidth in GB/s, rate in dense FP16 TFLOPS.
+
+    `compute` is a CUDA capability or a gfx target. `bus_bits` x `rate_gbps` / 8 is the bandwidth where both are known.
+    """
+
+    name: str
+    vendor: str
+    kind: str
+    architecture: str
+    compute: str
+    memory_gb: float | None
+    bus_bits: int | None
+    rate_gbps: float | None
+    bandwidth_gb_s: float
+    fp16_tflops: float | None
+    cores: int | None
+    nvlink: bool
+    source: str
+
+    @property
+    def is_unified(self) -> bool:
+        """Whether it computes on system memory."""
+        return self.kind in {"unified-soc", "igpu", "sbc"}
+
+
+@cache
+def table() -> tuple[Device, ...]:
+    """Return every row. Raises ValueError when the table that ships is damaged: a mistake of ours."""
+    with (RESOURCES / "devices.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_device(row) for row in csv.DictReader(file))
+
+
+def find(name: str, *, memory_gb: float | None = None, cores: int | None = None) -> Device | None:
+    """Return the device of that name, or None: a near miss is no match.
+
+    `memory_gb` (GiB) and `cores` (GPU cores) choose among variants; both are read from the name when it has them.
+    """
+    lowered = name.lower()
+    memory_gb = memory_gb if memory_gb is not None else _number(_MEMORY, lowered)
+    cores = cores if cores is not None else _whole(_number(_CORES, lowered))
+    # A driver that knows only the family says "130V/140V".
+    found = _called(lowered) or next(filter(None, map(_named, [name, *name.split("/")])), [])
+    return _variant(_same_kind(found, lowered), memory_gb, cores)
+
+
+def _called(lowered: str) -> list[Device]:
+    return [device for device in table() if device.name.lower() == lowered]
+
+
+def _named(name: str) -> list[Device]:
+    wanted = _words(name)
+    if not wanted - _OPTIONAL:
+        return []
+    exact = [device for device, words in _index() if words == wanted]
+    return exact or [device for device, words in _index() if words - _OPTIONAL == wanted - _OPTIONAL]
+
+
+def bandwidth(device: Device) -> Fact[float]:
+    """Return the memory bandwidth as a fact of the table."""
+    return Fact(value=device.bandwidth_gb_s, unit="GB/s", source=_source(device), confidence=Confidence.TABLE)
+
+
+def described(gpu: Gpu, *, cores: int | None = None) -> Gpu:
+    """Return the GPU with what the table knows filled in where the drivers said nothing."""
+    total = gpu.memory_total.value
+    device = find(gpu.name.value or "", memory_gb=total / (1 << 30) if total else None, cores=cores or gpu.cores.value)
+    if device is None:
+        return gpu
+    return msgspec.structs.replace(
+        gpu,
+        architecture=_kept(gpu.architecture, device.architecture or None, device),
+        bandwidth_gb_s=_kept(gpu.bandwidth_gb_s, device.bandwidth_gb_s, device),
+        fp16_tflops=_kept(gpu.fp16_tflops, device.fp16_tflops, device),
+        compute=_kept(gpu.compute, device.compute or None, device),
+        nvlink=_kept(gpu.nvlink, device.nvlink if gpu.vendor == "nvidia" else None, device),
+        cores=_kept(gpu.cores, device.cores, device),
+    )
+
+
+def _kept(found: Fact, known: object, device: Device) -> Fact:  # type: ignore[type-arg]
+    if found.value is not None or known is None:
+        return found
+    return Fact(value=known, unit=found.unit, source=_source(device), confidence=Confidence.TABLE)
+
+
+def _source(device: Device) -> str:
+    return f"device table: {device.name}"
+
+
+def _variant(found: list[Device], memory_gb: float | None, cores: int | None) -> Device | None:
+    """Return the variant with that memory and those cores; without any of them the slowest, so as not to promise."""
+    if cores is not None and any(device.cores for device in found):
+        found = [device for device in found if device.cores == cores] or found
+    if memory_gb is not None and len(found) > 1:
+        near = [device for device in found if device.memory_gb and _is_near(device.memory_gb, memory_gb)]
+        found = near or [device for device in found if device.is_unified]
+    return min(found, key=lambda device: (device.bandwidth_gb_s, device.fp16_tflops or 0), default=None)
+
+
+def _is_near(sold: float, told: float) -> bool:
+    return abs(sold - told) <= _MEMORY_SLACK * sold
+
+
+def _same_kind(found: list[Device], name: str) -> list[Device]:
+    """Keep laptop chips for names that say so, and the others for those that do not."""
+    says_laptop = "laptop" in name or "mobile" in name or "max-q" in name
+    same = [device for device in found if (device.kind == "laptop-gpu") == says_laptop]
+    return same or found
+
+
+@cache
+def _index() -> tuple[tuple[Device, frozenset[str]], ...]:
+    return tuple((device, words) for device in table() for words in _names(device))
+
+
+def _names(device: Device) -> Iterator[frozenset[str]]:
+    """Yield the name, and for a processor with graphics also each part: "Radeon 890M" alone, the processor alone."""
+    yield _words(device.name)
+    inside = re.search(r"\(([^)]*)\)", device.name)
+    if inside and device.vendor != "apple":
+        before, after = device.name[: inside.start()], device.name[inside.end() :]
+        yield _words(before)
+        if not re.search(r"LPDDR|DDR|bit|per GPU", inside[1]):
+            yield _words(inside[1])
+            yield _words(inside[1] + after)
+
+
+def _words(name: str) -> frozenset[str]:
+    """Return the telling words of a name, memory sizes and core counts taken out."""
+    lowered = _CORES.sub(" ", _MEMORY.sub(" ", name.lower().replace("(tm)", " ").replace("(r)", " ")))
+    lowered = re.sub(r"\bmax-q\b", " maxq ", lowered)
+    lowered = re.sub(r"\b(rtx|gtx|rx)(\d)", r"\1 \2", lowered)
+    lowered = re.sub(r"(\d{4})(ti|super|xtx|xt|gre|d)\b", r"\1 \2", lowered)
+    lowered = re.sub(r"\bsxm\d\b", "sxm", lowered)
+    lowered = re.sub(r"\bh100\b(?=.*hbm3\b)", "h100 sxm", lowered)  # NVML names the SXM module by its memory
+    lowered = re.sub(r"\b\d+p\+\d+e\+", " ", lowered)
+    lowered = re.sub(r"\b(?:lp)?ddr\dx?-?\d*\b|\b\d+ ?(?:gb/s|w)\b", " ", lowered)
+    return frozenset(re.findall(r"[a-z0-9.+]+", lowered)) - _NOISE - {"laptop", "mobile"}
+
+
+def _number(pattern: re.Pattern[str], text: str) -> float | None:
+    found = pattern.search(text)
+    return float(found[1]) if found else None
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _device(row: dict[str, str]) -> Device:
+    return Device(
+        name=row["name"],
+        vendor=row["vendor"],
+        kind=row["kind"],
+        architecture=row["architecture"],
+        compute=row["compute"],
+        memory_gb=float(row["memory_gb"]) if row["memory_gb"] else None,
+        bus_bits=int(row["bus_bits"]) if row["bus_bits"] else None,
+        rate_gbps=float(row["rate_gbps"]) if row["rate_gbps"] else None,
+        bandwidth_gb_s=float(row["bandwidth_gb_s"]),
+        fp16_tflops=float(row["fp16_tflops"]) if row["fp16_tflops"] else None,
+        cores=int(row["cores"]) if row["cores"] else None,
+        nvlink=row["nvlink"] == "yes",
+        source=row["source"],
+    )
