@@ -1,0 +1,40 @@
+"""What a model can do, told by its chat template and by what else its files hold."""
+
+import re
+
+from app.hub.facts.architectures import rule_for
+from app.hub.facts.metadata import Metadata
+from app.hub.gguf_tables import POOLING_RANK
+
+MAX_TEMPLATE_CHARACTERS = 256 * 1024
+"""The longest templates known are below 40 KiB; what is longer is cut."""
+
+_TOOLS = re.compile(r"\btools\b|tool_call|available_tools|function_call")
+_THINKING = re.compile(r"<think>|</think>|enable_thinking|reasoning_content|reasoning_effort|<\|channel\|?>|\[THINK\]")
+_INFILL_KEYS = tuple(
+    f"tokenizer.ggml.{name}_token_id" for name in ("fim_pre", "fim_suf", "prefix", "suffix", "fim_mid", "middle")
+)
+
+
+def of_template(template: str) -> list[str]:
+    """Return what a chat template says a model can do."""
+    found = ["chat"] if template.strip() else []
+    if _TOOLS.search(template):
+        found.append("tools")
+    if _THINKING.search(template):
+        found.append("thinking")
+    return found
+
+
+def of_metadata(metadata: Metadata, template: str) -> list[str]:
+    """Return what GGUF metadata says a model can do."""
+    pooling = metadata.number("pooling_type")
+    if pooling == POOLING_RANK:
+        return ["rerank"]
+    if pooling or rule_for(metadata.architecture).is_encoder:
+        return ["embedding"]
+    found = of_template(template)
+    found += [name for name in ("vision", "audio") if metadata.flag(f"has_{name}_encoder")]
+    if any(key in metadata.values for key in _INFILL_KEYS):
+        found.append("infill")
+    return found

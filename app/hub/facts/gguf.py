@@ -1,0 +1,99 @@
+"""GGUF metadata and tensor table -> `ModelFacts`. The one place where llama.cpp's keys become layers and bytes."""
+
+from collections.abc import Mapping, Sequence
+
+from app.core.machine import Confidence
+from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
+from app.hub.facts import capabilities
+from app.hub.facts.architectures import RULES, rule_for
+from app.hub.facts.layers import layers_of
+from app.hub.facts.metadata import Metadata, Value, corrupt
+from app.hub.facts.parameters import active_parameters
+from app.hub.facts.tensors import TensorInfo, weight_groups
+from app.hub.gguf_tables import FILE_TYPES
+
+__all__ = ["TensorInfo", "Value", "facts_from"]
+
+DEFAULT_ALIGNMENT = 32
+"""GGUF's own, where a file states none."""
+MAX_ALIGNMENT = 1 << 20
+_PROJECTOR_ARCHITECTURE = "clip"
+
+
+def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, name: str) -> ModelFacts:
+    """Return what the header of a GGUF file (or of all its parts) says. `file_bytes` counts the padded tensors.
+
+    Raises BadRequest: model_corrupt for figures no model has, model_unsupported for a number format we do not know.
+    An architecture we do not know is read by the keys that are there; its confidence is then DERIVED.
+    """
+    metadata = Metadata(values)
+    alignment = _alignment(values)
+    layers = layers_of(metadata)
+    groups = weight_groups(tensors, layers, alignment)
+    template = _template(values)
+    is_tied = _is_tied(metadata, tensors)
+    hidden, vocabulary = metadata.number("embedding_length"), _vocabulary(metadata, tensors)
+    return ModelFacts(
+        name=name,
+        format="gguf",
+        architecture=metadata.architecture,
+        quantization=_quantization(values, groups),
+        layers=layers,
+        weights=groups,
+        hidden=hidden,
+        vocabulary=vocabulary,
+        file_bytes=sum(group.padded_bytes for group in groups),
+        parameters=sum(group.elements for group in groups),
+        active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
+        tied_embeddings=is_tied,
+        trained_context=metadata.number("context_length") or None,
+        chat_template=template,
+        capabilities=capabilities.of_metadata(metadata, template),
+        alignment=alignment,
+        confidence=Confidence.MEASURED if _is_known(metadata) else Confidence.DERIVED,
+        source="GGUF header",
+    )
+
+
+def _is_known(metadata: Metadata) -> bool:
+    return metadata.architecture in RULES or metadata.architecture == _PROJECTOR_ARCHITECTURE
+
+
+def _alignment(values: Mapping[str, Value]) -> int:
+    value = values.get("general.alignment", DEFAULT_ALIGNMENT)
+    if not isinstance(value, int) or not 0 < value <= MAX_ALIGNMENT:
+        raise corrupt("its alignment is impossible")
+    return value
+
+
+def _template(values: Mapping[str, Value]) -> str:
+    value = values.get("tokenizer.chat_template", "")
+    return value[: capabilities.MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _is_tied(metadata: Metadata, tensors: Sequence[TensorInfo]) -> bool:
+    names = {tensor.name for tensor in tensors}
+    return (
+        "token_embd.weight" in names and "output.weight" not in names and not rule_for(metadata.architecture).is_encoder
+    )
+
+
+def _vocabulary(metadata: Metadata, tensors: Sequence[TensorInfo]) -> int:
+    """Return the rows of the embedding, which may be padded beyond the tokeniser's; else what the keys say."""
+    for tensor in tensors:
+        if tensor.name in ("token_embd.weight", "output.weight") and len(tensor.shape) > 1:
+            return tensor.shape[1]
+    tokens = metadata.values.get("tokenizer.ggml.tokens")
+    return metadata.number("vocab_size", len(tokens) if isinstance(tokens, list) else 0)
+
+
+def _quantization(values: Mapping[str, Value], groups: Sequence[WeightGroup]) -> str:
+    """Return the name the file gives its mix; without one, the type most bytes are in."""
+    stated = values.get("general.file_type")
+    if isinstance(stated, int) and stated in FILE_TYPES:
+        return FILE_TYPES[stated]
+    inside = [group for group in groups if group.kind is not WeightKind.INPUT_EMBEDDING]
+    by_type: dict[str, int] = {}
+    for group in inside:
+        by_type[group.type] = by_type.get(group.type, 0) + group.bytes
+    return max(by_type, key=lambda name: by_type[name], default="")

@@ -1,0 +1,161 @@
+"""From metadata to one `Layer` per block, by the rules llama.cpp allocates its caches by.
+
+State sizes follow `llama_hparams::n_embd_r` and `n_embd_s`: a convolution's tail and a matrix per recurrent layer
+and sequence.
+"""
+
+import msgspec
+
+from app.core.model_facts import AttentionKind, Layer
+from app.hub.facts.architectures import Recurrence, Rule, Window, rule_for
+from app.hub.facts.metadata import Metadata, corrupt
+
+MAX_FIGURE = (1 << 53) - 1
+"""The largest whole number JSON readers agree on."""
+
+
+def layers_of(metadata: Metadata) -> list[Layer]:
+    """Return the blocks in their order. Raises BadRequest (model_corrupt) for impossible figures."""
+    reading = _Reading(metadata)
+    layers = [reading.layer(index) for index in range(metadata.block_count)]
+    if any(figure > MAX_FIGURE for layer in layers for figure in _figures(layer)):
+        raise corrupt("a layer has an impossible size")
+    return layers
+
+
+def _figures(layer: Layer) -> list[int]:
+    return [value for value in msgspec.structs.astuple(layer) if type(value) is int]
+
+
+class _Reading:
+    """What holds for all layers, read once."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.metadata = metadata
+        self.rule = rule_for(metadata.architecture)
+        self.heads = metadata.per_layer("attention.head_count")
+        self.kv_heads = metadata.per_layer("attention.head_count_kv", self.heads)
+        self.feed_forward = metadata.per_layer("feed_forward_length")
+        self.window, self.is_full = _windows(metadata, self.rule)
+        self.widths, self.widths_sliding = _head_widths(metadata)
+        self.recurs = _recurring(metadata, self.rule, self.kv_heads, self.feed_forward)
+        self.conv, self.state = _state_sizes(metadata)
+        self.first_draft = metadata.block_count - metadata.number("nextn_predict_layers")
+        self.kv_layers = _layers_with_kv(metadata, self.rule, self.first_draft)
+        self.latent = metadata.number("attention.kv_lora_rank") if metadata.number("attention.key_length_mla") else 0
+        self.indexer = metadata.number("attention.indexer.key_length")
+        self.experts = _experts(metadata, self.feed_forward)
+
+    def layer(self, index: int) -> Layer:
+        """Return the block of that number."""
+        kind = self._attention(index)
+        key, value = self.widths if self.is_full[index] else self.widths_sliding
+        latent = self.latent > 0
+        feed_forward, experts, used = self.experts[index]
+        return Layer(
+            attention=kind,
+            heads=self.heads[index],
+            kv_heads=self.kv_heads[index],
+            key_dim=key,
+            value_dim=value,
+            window=self.window if kind in (AttentionKind.SLIDING, AttentionKind.CHUNKED) else 0,
+            latent_dim=key if latent and kind is AttentionKind.LATENT else 0,
+            indexer_dim=self.indexer if kind is AttentionKind.LATENT else 0,
+            conv_elements=self.conv if self.recurs[index] else 0,
+            state_elements=self.state if self.recurs[index] else 0,
+            feed_forward=feed_forward,
+            experts=experts,
+            experts_used=used,
+            is_draft=index >= self.first_draft,
+        )
+
+    def _attention(self, index: int) -> AttentionKind:
+        recurrence = self.rule.recurrence
+        if self.rule.is_encoder or recurrence is Recurrence.ALL or self.kv_heads[index] == 0:
+            return AttentionKind.NONE
+        if self.recurs[index] and recurrence is not Recurrence.BOTH:
+            return AttentionKind.NONE
+        if not index < self.kv_layers and index < self.first_draft:
+            return AttentionKind.SHARED
+        if self.latent:
+            return AttentionKind.LATENT
+        if self.is_full[index]:
+            return AttentionKind.FULL
+        return AttentionKind.CHUNKED if self.rule.window is Window.CHUNKED else AttentionKind.SLIDING
+
+
+def _windows(metadata: Metadata, rule: Rule) -> tuple[int, list[bool]]:
+    """Return the window and, per layer, whether it keeps all tokens."""
+    everything = [True] * metadata.block_count
+    window = metadata.number("attention.sliding_window", rule.window_tokens)
+    if rule.window is Window.CHUNKED and window:
+        window = rule.window_tokens
+    if rule.window is Window.NEVER or window == 0:
+        return 0, everything
+    if metadata.is_list("attention.sliding_window_pattern"):
+        return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
+    pattern = metadata.number("attention.sliding_window_pattern", rule.pattern)
+    last = 0 if rule.full_first else pattern - 1
+    return window, [pattern != 0 and index % pattern == last for index in range(metadata.block_count)]
+
+
+def _head_widths(metadata: Metadata) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return key and value widths of a head, in full layers and in sliding ones."""
+    heads = metadata.number("attention.head_count")
+    usual = metadata.number("embedding_length") // heads if heads else 0
+    key = metadata.number("attention.key_length", usual)
+    value = metadata.number("attention.value_length", usual)
+    sliding = metadata.number("attention.key_length_swa", key), metadata.number("attention.value_length_swa", value)
+    return (key, value), sliding
+
+
+def _recurring(metadata: Metadata, rule: Rule, kv_heads: list[int], feed_forward: list[int]) -> list[bool]:
+    count = metadata.block_count
+    if metadata.is_list("attention.recurrent_layers"):
+        return [bool(flag) for flag in metadata.per_layer("attention.recurrent_layers")]
+    if rule.recurrence in (Recurrence.ALL, Recurrence.BOTH):
+        return [True] * count
+    if rule.recurrence is Recurrence.INTERVAL:
+        interval = metadata.number("full_attention_interval", 4) or 4
+        return [(index + 1) % interval != 0 for index in range(count)]
+    if rule.recurrence is Recurrence.NO_KV_HEADS:
+        return [heads == 0 for heads in kv_heads]
+    if rule.recurrence is Recurrence.NO_KV_HEADS_NOR_FEED_FORWARD:
+        return [heads == 0 and width == 0 for heads, width in zip(kv_heads, feed_forward, strict=True)]
+    return [False] * count
+
+
+def _state_sizes(metadata: Metadata) -> tuple[int, int]:
+    """Return elements of the convolution's tail and of the state, per recurrent layer and sequence."""
+    hidden = metadata.number("embedding_length")
+    if head := metadata.number("wkv.head_size"):
+        return metadata.number("token_shift_count", 2) * hidden, hidden * head
+    if length := metadata.number("shortconv.l_cache"):
+        return hidden * (length - 1), 0
+    tail = max(0, metadata.number("ssm.conv_kernel") - 1)
+    if head := metadata.number("kda.head_dim"):
+        inner = head * metadata.number("attention.head_count")
+        return 3 * tail * inner, head * inner
+    inner, state = metadata.number("ssm.inner_size"), metadata.number("ssm.state_size")
+    return tail * (inner + 2 * metadata.number("ssm.group_count") * state), state * inner
+
+
+def _layers_with_kv(metadata: Metadata, rule: Rule, first_draft: int) -> int:
+    """Return how many layers from the start keep keys and values of their own."""
+    if metadata.has("attention.shared_kv_layers"):
+        return max(0, first_draft - metadata.number("attention.shared_kv_layers"))
+    return rule.kv_from_start or first_draft
+
+
+def _experts(metadata: Metadata, feed_forward: list[int]) -> list[tuple[int, int, int]]:
+    """Return per layer the feed-forward width, the experts and how many of them a token uses."""
+    count, used = metadata.number("expert_count"), metadata.number("expert_used_count")
+    dense = metadata.number("leading_dense_block_count")
+    step = metadata.number("interleave_moe_layer_step", 1) or 1
+    width = metadata.per_layer("expert_feed_forward_length", feed_forward)
+    return [
+        (width[index], count, min(used, count))
+        if count and index >= dense and (index + 1) % step == 0
+        else (feed_forward[index], 0, 0)
+        for index in range(metadata.block_count)
+    ]

@@ -1,0 +1,137 @@
+"""From a GGUF tensor table to bytes by purpose: what a tensor is for is told by llama.cpp's names for it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.core.model_facts import Layer, WeightGroup, WeightKind
+from app.hub.facts.metadata import corrupt
+from app.hub.gguf_tables import TYPE_NAMES, TYPE_SIZES
+
+MAX_ELEMENTS = (1 << 53) - 1
+"""The largest whole number JSON readers agree on."""
+
+
+class TensorInfo(msgspec.Struct, frozen=True):
+    """One entry of a tensor table: its name, its shape (innermost first) and its GGML type id."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: int
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it holds."""
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its data, without padding. Raises BadRequest (model_unsupported) for an unknown type."""
+        try:
+            block, size = TYPE_SIZES[self.type]
+        except KeyError:
+            raise BadRequest(
+                f"The model uses a number format ({self.type}) that this version of Roundhouse does not know.",
+                hint="Look for another upload of the model, or for a newer Roundhouse.",
+                code="model_unsupported",
+            ) from None
+        row = self.shape[0] if self.shape else 1
+        return -(-row // block) * size * (self.elements // row if row else 0)
+
+
+_BLOCK = re.compile(r"^(?:[ed](?:nc|ec)\.)?blk\.(\d{1,4})\.(.+)$")
+_PROJECTOR = ("v.", "mm.", "a.", "resampler.", "model.image_newline", "s.")
+_NORM = re.compile(r"norm(?:_\d)?(?:\.|$)|^ls\d|layer_output_scale|^per_dim")
+_INSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
+    (WeightKind.DRAFT, re.compile(r"^nextn")),
+    (WeightKind.NORM, _NORM),
+    (WeightKind.SHARED_EXPERTS, re.compile(r"shexp")),
+    (WeightKind.EXPERTS, re.compile(r"_(?:ch)?exps|^ffn_(?:gate|up|down)\.\d+\.")),
+    (WeightKind.ROUTER, re.compile(r"^ffn_gate_inp|^exp_probs|^ffn_gate_tid2eid")),
+    (WeightKind.RECURRENT, re.compile(r"^ssm_|^time_mix|^channel_mix|^shortconv")),
+    (WeightKind.ATTENTION, re.compile(r"^attn_|^attn\.|^cross_attn|^indexer")),
+    (WeightKind.FEED_FORWARD, re.compile(r"^ffn_|^inp_gate|^proj")),
+)
+_OUTSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
+    (WeightKind.NORM, _NORM),
+    (WeightKind.INPUT_EMBEDDING, re.compile(r"^(?:token_embd|position_embd|token_types|per_layer_token_embd)")),
+    (WeightKind.OUTPUT, re.compile(r"^output\.|^cls")),
+    (WeightKind.DRAFT, re.compile(r"^nextn")),
+)
+
+
+def kind_of(name: str) -> tuple[WeightKind, int | None]:
+    """Return what a llama.cpp tensor is for, and its block."""
+    block = _BLOCK.match(name)
+    if block:
+        return _first_match(_INSIDE, block[2]), int(block[1])
+    if name.startswith(_PROJECTOR):
+        return WeightKind.PROJECTOR, None
+    return _first_match(_OUTSIDE, name), None
+
+
+def _first_match(table: Sequence[tuple[WeightKind, re.Pattern[str]]], name: str) -> WeightKind:
+    return next((kind for kind, pattern in table if pattern.search(name)), WeightKind.OTHER)
+
+
+@dataclass(slots=True)
+class _Sum:
+    tensors: int = 0
+    elements: int = 0
+    bytes: int = 0
+    padded_bytes: int = 0
+
+
+def weight_groups(tensors: Iterable[TensorInfo], layers: Sequence[Layer], alignment: int) -> list[WeightGroup]:
+    """Return the tensors summed by kind, block and type, in the order of the file.
+
+    A draft block is all DRAFT; the projections of a purely recurrent block are RECURRENT. Raises BadRequest.
+    """
+    sums: dict[tuple[WeightKind, int | None, str], _Sum] = {}
+    total = 0
+    for tensor in tensors:
+        kind, block = kind_of(tensor.name)
+        layer = layers[block] if block is not None and block < len(layers) else None
+        total += tensor.elements
+        if total > MAX_ELEMENTS:
+            raise corrupt("a tensor has an impossible size")
+        key = (_in_its_layer(kind, layer), block, TYPE_NAMES.get(tensor.type, str(tensor.type)))
+        _add(sums.setdefault(key, _Sum()), tensor, alignment)
+    return [_group(key, found) for key, found in sums.items()]
+
+
+def _in_its_layer(kind: WeightKind, layer: Layer | None) -> WeightKind:
+    if layer is None:
+        return kind
+    if layer.is_draft:
+        return WeightKind.DRAFT
+    if kind is WeightKind.ATTENTION and layer.attention == "none" and (layer.state_elements or layer.conv_elements):
+        return WeightKind.RECURRENT
+    return kind
+
+
+def _add(found: _Sum, tensor: TensorInfo, alignment: int) -> None:
+    size = tensor.size_bytes
+    found.tensors += 1
+    found.elements += tensor.elements
+    found.bytes += size
+    found.padded_bytes += -(-size // alignment) * alignment
+
+
+def _group(key: tuple[WeightKind, int | None, str], found: _Sum) -> WeightGroup:
+    kind, layer, type_name = key
+    return WeightGroup(
+        kind=kind,
+        layer=layer,
+        type=type_name,
+        tensors=found.tensors,
+        elements=found.elements,
+        bytes=found.bytes,
+        padded_bytes=found.padded_bytes,
+    )
