@@ -70,6 +70,8 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     margin: int = 0
     """Kept free besides."""
+    parts: dict[str, int] = {}
+    """The bytes by component ("weights", "kv", ...): each pool can be drawn. Empty where only the sum is known."""
 
 
 class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
