@@ -149,10 +149,11 @@ def bandwidth(device: Device) -> Fact[float]:
     return Fact(value=device.bandwidth_gb_s, unit="GB/s", source=_source(device), confidence=Confidence.TABLE)
 
 
-def described(gpu: Gpu, *, cores: int | None = None) -> Gpu:
-    """Return the GPU with what the table knows filled in where the drivers said nothing."""
+def described(gpu: Gpu, *, device: Device | None = None) -> Gpu:
+    """Return the GPU with what the table knows filled in where the drivers said nothing; `device` if it is known."""
     total = gpu.memory_total.value
-    device = find(gpu.name.value or "", memory_gb=total / (1 << 30) if total else None, cores=cores or gpu.cores.value)
+    memory_gb = total / (1 << 30) if total else None
+    device = device or find(gpu.name.value or "", memory_gb=memory_gb, cores=gpu.cores.value)
     if device is None:
         return gpu
     return msgspec.structs.replace(

@@ -1,0 +1,132 @@
+"""A few lines of JSON become a machine to plan for; nonsense is refused with a sentence."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadRequest
+from app.core.machine import Confidence, Machine
+from app.hardware.description import machine_from
+
+GIB = 1 << 30
+
+
+def machine(**told: Any) -> Machine:  # noqa: ANN401 -- any JSON
+    return machine_from(json.dumps(told).encode())
+
+
+def test_a_workstation_as_documented() -> None:
+    card = {"name": "RTX 3090", "vram_gb": 24, "count": 2, "compute_capability": "8.6", "nvlink": True}
+    found = machine(os="linux", cpu="AMD Ryzen 9 7950X", ram_gb=64, gpus=[card])
+    assert found.os.name.value == "Linux"
+    assert found.memory.total.value == 64 * GIB
+    assert [gpu.compute.value for gpu in found.gpus] == ["8.6", "8.6"]
+    assert [gpu.nvlink.value for gpu in found.gpus] == [True, True]
+    assert len({gpu.id for gpu in found.gpus}) == 2
+    assert [pool.id for pool in found.pools] == ["system", *(gpu.id for gpu in found.gpus)]
+    assert all(gpu.pool == gpu.id for gpu in found.gpus)
+
+
+def test_a_name_alone_tells_the_rest() -> None:
+    (card,) = machine(gpus=[{"name": "NVIDIA GeForce RTX 4090"}]).gpus
+    assert card.vendor == "nvidia"
+    assert card.memory_total.value == 24 * GIB
+    assert card.memory_total.confidence is Confidence.TABLE
+    assert card.compute.value == "8.9"
+    assert card.bandwidth_gb_s.value == 1008
+
+
+def test_a_mac_is_one_pool() -> None:
+    found = machine(os="macos", cpu="Apple M4 Max", ram_gb=64)
+    (gpu,) = found.gpus
+    assert found.os.architecture.value == "arm64"
+    assert found.memory.unified.value is True
+    assert gpu.memory_total.value == 48 * GIB
+    assert [(pool.id, pool.is_unified) for pool in found.pools] == [("system", True)]
+    assert found.memory.theoretical_gb_s.value == 410
+
+
+def test_the_system_follows_from_an_apple_chip() -> None:
+    assert machine(gpus=[{"name": "Apple M2 Ultra"}], ram_gb=192).os.name.value == "macOS"
+
+
+def test_a_unified_chip_with_its_memory_as_vram() -> None:
+    found = machine(os="linux", gpus=[{"name": "NVIDIA GB10", "vram_gb": 128}], unified=True)
+    assert found.memory.total.value == 128 * GIB
+    assert [pool.id for pool in found.pools] == ["system"]
+
+
+def test_nvlink_means_the_module() -> None:
+    with_link = machine(gpus=[{"name": "H100", "count": 8, "nvlink": True}]).gpus[0]
+    without = machine(gpus=[{"name": "H100", "count": 8, "nvlink": False}]).gpus[0]
+    assert with_link.bandwidth_gb_s.value == 3350
+    assert without.bandwidth_gb_s.value == 2039
+
+
+def test_an_unknown_card_has_unknown_figures() -> None:
+    (card,) = machine(gpus=[{"name": "NVIDIA RTX 9999", "vram_gb": 40}]).gpus
+    assert card.vendor == "nvidia"
+    assert card.bandwidth_gb_s.value is None
+    assert card.compute.value is None
+
+
+def test_a_computer_without_gpu() -> None:
+    found = machine(os="Windows 11", cpu={"model": "Intel Core i5-8250U", "cores": 4, "isa": ["AVX2"]}, ram_gb=8)
+    assert found.gpus == []
+    assert found.cpu.isa.value == ["avx2"]
+    assert found.memory.available.value == 4 * GIB
+
+
+def test_a_saved_machine_is_read_as_it_is() -> None:
+    saved = machine(os="linux", ram_gb=16, gpus=[{"name": "RTX 3060", "vram_gb": 12}])
+    plain = msgspec.json.encode(saved)
+    assert machine_from(plain) == saved
+    assert machine_from(b'{"version": 1, "machine": ' + plain + b"}") == saved
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'{"os": "templeos"}',
+        b'{"ram_gb": -1}',
+        b'{"ram_gb": 0}',
+        b'{"ram_gb": 1e300}',
+        b'{"ram_gb": "much"}',
+        b'{"gpus": [{"name": "RTX 3090", "count": 0}]}',
+        b'{"gpus": [{"name": "RTX 3090", "count": 1000000}]}',
+        b'{"gpus": [{"name": 3090}]}',
+        b'{"gpus": {"name": "RTX 3090"}}',
+        b'{"machine": {}}',
+        b'{"machine": {"cpu": 1, "memory": 2, "probes": 3}}',
+        b"[" * 100_000,
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
+    with pytest.raises(BadRequest) as refused:
+        machine_from(raw)
+    assert refused.value.code == "machine_invalid"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+fields = ["os", "cpu", "ram_gb", "gpus", "unified", "cores", "npu", "machine", "isa", "name", "vram_gb", "count"]
+
+
+@given(st.dictionaries(st.sampled_from(fields), json_values))
+def test_any_json_is_a_machine_or_refused(told: dict[str, Any]) -> None:
+    try:
+        found = machine_from(json.dumps(told).encode())
+    except BadRequest:
+        return
+    assert found.pools
