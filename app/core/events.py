@@ -51,4 +51,17 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
     hint: str = ""
 
 
-Event = EngineChanged | ModelsChanged | ChatChanged | SettingChanged | LogLine | Notice
+class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibration"):
+    """A calibration that runs has come further, or has ended.
+
+    `fraction` is 0..1, None when nobody knows; `error` is empty unless it failed.
+    """
+
+    stage: str
+    """What it does now, in words: "Reading speed of the processor"."""
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+
+
+Event = EngineChanged | ModelsChanged | ChatChanged | SettingChanged | LogLine | Notice | CalibrationChanged
