@@ -16,7 +16,7 @@ _INFILL_KEYS = tuple(
 )
 
 
-def of_template(template: str) -> list[str]:
+def template_capabilities(template: str) -> list[str]:
     """Return what a chat template says a model can do."""
     found = ["chat"] if template.strip() else []
     if _TOOLS.search(template):
@@ -26,14 +26,14 @@ def of_template(template: str) -> list[str]:
     return found
 
 
-def of_metadata(metadata: Metadata, template: str) -> list[str]:
+def metadata_capabilities(metadata: Metadata, template: str) -> list[str]:
     """Return what GGUF metadata says a model can do."""
     pooling = metadata.number("pooling_type")
     if pooling == POOLING_RANK:
         return ["rerank"]
     if pooling or rule_for(metadata.architecture).is_encoder:
         return ["embedding"]
-    found = of_template(template)
+    found = template_capabilities(template)
     found += [name for name in ("vision", "audio") if metadata.flag(f"has_{name}_encoder")]
     if any(key in metadata.values for key in _INFILL_KEYS):
         found.append("infill")

@@ -2,32 +2,45 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from app.core.machine import Confidence
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
-from app.hub.facts import capabilities
 from app.hub.facts.architectures import RULES, rule_for
+from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS, metadata_capabilities
 from app.hub.facts.layers import layers_of
-from app.hub.facts.metadata import Metadata, Value, corrupt
+from app.hub.facts.metadata import Metadata
 from app.hub.facts.parameters import active_parameters
-from app.hub.facts.tensors import TensorInfo, weight_groups
+from app.hub.facts.tensors import weight_groups
+from app.hub.gguf_header import GgufHeader, alignment_of
 from app.hub.gguf_tables import FILE_TYPES
+from app.hub.gguf_values import TensorInfo, Value
 
-__all__ = ["TensorInfo", "Value", "facts_from"]
+__all__ = ["TensorInfo", "Value", "facts_from", "facts_of_header"]
 
-DEFAULT_ALIGNMENT = 32
-"""GGUF's own, where a file states none."""
-MAX_ALIGNMENT = 1 << 20
 _PROJECTOR_ARCHITECTURE = "clip"
 
 
+def facts_of_header(header: GgufHeader, *, name: str, file_bytes: int) -> ModelFacts:
+    """Return what the header of a GGUF file (or of all its parts) says. Raises BadRequest as `facts_from` does."""
+    facts = facts_from(header.values, header.tensors, name=name)
+    can_fill_in = header.has_infill_tokens and "chat" in facts.capabilities and "infill" not in facts.capabilities
+    return msgspec.structs.replace(
+        facts,
+        file_bytes=file_bytes,
+        vocabulary=facts.vocabulary or header.tokens,
+        capabilities=[*facts.capabilities, *(["infill"] if can_fill_in else [])],
+    )
+
+
 def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, name: str) -> ModelFacts:
-    """Return what the header of a GGUF file (or of all its parts) says. `file_bytes` counts the padded tensors.
+    """Return what GGUF metadata and a tensor table say. `file_bytes` counts the padded tensors.
 
     Raises BadRequest: model_corrupt for figures no model has, model_unsupported for a number format we do not know.
     An architecture we do not know is read by the keys that are there; its confidence is then DERIVED.
     """
     metadata = Metadata(values)
-    alignment = _alignment(values)
+    alignment = alignment_of(values)
     layers = layers_of(metadata)
     groups = weight_groups(tensors, layers, alignment)
     template = _template(values)
@@ -48,7 +61,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         tied_embeddings=is_tied,
         trained_context=metadata.number("context_length") or None,
         chat_template=template,
-        capabilities=capabilities.of_metadata(metadata, template),
+        capabilities=metadata_capabilities(metadata, template),
         alignment=alignment,
         confidence=Confidence.MEASURED if _is_known(metadata) else Confidence.DERIVED,
         source="GGUF header",
@@ -59,16 +72,9 @@ def _is_known(metadata: Metadata) -> bool:
     return metadata.architecture in RULES or metadata.architecture == _PROJECTOR_ARCHITECTURE
 
 
-def _alignment(values: Mapping[str, Value]) -> int:
-    value = values.get("general.alignment", DEFAULT_ALIGNMENT)
-    if not isinstance(value, int) or not 0 < value <= MAX_ALIGNMENT:
-        raise corrupt("its alignment is impossible")
-    return value
-
-
 def _template(values: Mapping[str, Value]) -> str:
     value = values.get("tokenizer.chat_template", "")
-    return value[: capabilities.MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
+    return value[:MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _is_tied(metadata: Metadata, tensors: Sequence[TensorInfo]) -> bool:

@@ -8,17 +8,15 @@ import msgspec
 
 from app.core.model_facts import AttentionKind, Layer
 from app.hub.facts.architectures import Recurrence, Rule, Window, rule_for
-from app.hub.facts.metadata import Metadata, corrupt
-
-MAX_FIGURE = (1 << 53) - 1
-"""The largest whole number JSON readers agree on."""
+from app.hub.facts.metadata import Metadata
+from app.hub.gguf_values import MAX_NUMBER, corrupt
 
 
 def layers_of(metadata: Metadata) -> list[Layer]:
     """Return the blocks in their order. Raises BadRequest (model_corrupt) for impossible figures."""
     reading = _Reading(metadata)
     layers = [reading.layer(index) for index in range(metadata.block_count)]
-    if any(figure > MAX_FIGURE for layer in layers for figure in _figures(layer)):
+    if any(figure > MAX_NUMBER for layer in layers for figure in _figures(layer)):
         raise corrupt("a layer has an impossible size")
     return layers
 

@@ -5,24 +5,12 @@ Configurations of other formats are first put into these same keys, so that one 
 
 from collections.abc import Mapping, Sequence
 
-from app.core.errors import BadRequest
-
-Value = str | int | float | bool | list[int] | list[float] | list[bool] | list[str]
-"""One metadata value. Lists of text (vocabularies) are not needed and may be left out."""
+from app.hub.gguf_values import Value, corrupt
 
 MAX_LAYERS = 1024
 """Twice llama.cpp's LLAMA_MAX_LAYERS (512)."""
 MAX_COUNT = (1 << 31) - 1
 """No width, count or context comes near; llama.cpp keeps them in 32 bits."""
-
-
-def corrupt(what: str) -> BadRequest:
-    """Return the refusal of a file that contradicts itself. `what` completes the sentence."""
-    return BadRequest(
-        f"The model file is damaged or incomplete: {what}.",
-        hint="Download it again; an interrupted download is the usual cause.",
-        code="model_corrupt",
-    )
 
 
 class Metadata:

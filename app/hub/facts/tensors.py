@@ -4,46 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from app.core.errors import BadRequest
 from app.core.model_facts import Layer, WeightGroup, WeightKind
-from app.hub.facts.metadata import corrupt
-from app.hub.gguf_tables import TYPE_NAMES, TYPE_SIZES
-
-MAX_ELEMENTS = (1 << 53) - 1
-"""The largest whole number JSON readers agree on."""
-
-
-class TensorInfo(msgspec.Struct, frozen=True):
-    """One entry of a tensor table: its name, its shape (innermost first) and its GGML type id."""
-
-    name: str
-    shape: tuple[int, ...]
-    type: int
-
-    @property
-    def elements(self) -> int:
-        """How many numbers it holds."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of its data, without padding. Raises BadRequest (model_unsupported) for an unknown type."""
-        try:
-            block, size = TYPE_SIZES[self.type]
-        except KeyError:
-            raise BadRequest(
-                f"The model uses a number format ({self.type}) that this version of Roundhouse does not know.",
-                hint="Look for another upload of the model, or for a newer Roundhouse.",
-                code="model_unsupported",
-            ) from None
-        row = self.shape[0] if self.shape else 1
-        return -(-row // block) * size * (self.elements // row if row else 0)
-
+from app.hub.gguf_tables import TYPE_NAMES
+from app.hub.gguf_values import MAX_NUMBER, TensorInfo, corrupt
 
 _BLOCK = re.compile(r"^(?:[ed](?:nc|ec)\.)?blk\.(\d{1,4})\.(.+)$")
 _PROJECTOR = ("v.", "mm.", "a.", "resampler.", "model.image_newline", "s.")
@@ -99,7 +62,7 @@ def weight_groups(tensors: Iterable[TensorInfo], layers: Sequence[Layer], alignm
         kind, block = kind_of(tensor.name)
         layer = layers[block] if block is not None and block < len(layers) else None
         total += tensor.elements
-        if total > MAX_ELEMENTS:
+        if total > MAX_NUMBER:
             raise corrupt("a tensor has an impossible size")
         key = (_in_its_layer(kind, layer), block, TYPE_NAMES.get(tensor.type, str(tensor.type)))
         _add(sums.setdefault(key, _Sum()), tensor, alignment)
