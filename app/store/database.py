@@ -1,4 +1,4 @@
-"""Conversations for asyncio: one thread owns the database connection, everybody else awaits it.
+"""Conversations and measurements for asyncio: one thread owns the database connection, everybody else awaits it.
 
 Statements run one after the other, so nobody sees half a change and the event loop never waits for a disk.
 """
@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
-from app.store import listing, rows
+from app.store import listing, measurements, rows
 from app.store.faults import is_damage, said_plainly
 from app.store.opening import Opened, open_database, suspect_marker
 
@@ -92,6 +93,34 @@ class ChatStore:
     async def finish(self, answer: Message) -> Message:
         """Store the final form of an answer and return it as stored. Harmless when called again."""
         return await self._do(rows.finish_answer, answer)
+
+    async def calibrations(self) -> list[Calibration]:
+        """Return what was calibrated on this machine."""
+        return await self._do(measurements.calibrations)
+
+    async def save_calibration(self, calibration: Calibration) -> None:
+        """Keep a calibration in place of the one for the same device, engine build and backend."""
+        await self._do(measurements.save_calibration, calibration)
+
+    async def forget_calibrations(self) -> None:
+        """Forget what was calibrated and the generations that refined it."""
+        await self._do(measurements.forget_calibrations)
+
+    async def add_generation(self, generation: Generation) -> None:
+        """Keep one answer's timing."""
+        await self._do(measurements.add_generation, generation)
+
+    async def generations(self, *, limit: int = 200) -> list[Generation]:
+        """Return the timings of the last answers, newest first."""
+        return await self._do(measurements.generations, limit=limit)
+
+    async def add_load(self, load: LoadTruth) -> None:
+        """Keep what a load took against what was predicted."""
+        await self._do(measurements.add_load, load)
+
+    async def loads(self, *, limit: int = 50) -> list[LoadTruth]:
+        """Return the last loads, newest first."""
+        return await self._do(measurements.loads, limit=limit)
 
     async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         call = functools.partial(job, self._connection, *args, **kwargs)
