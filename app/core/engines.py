@@ -80,6 +80,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None = None
     in_flight: int = 0
     memory_bytes: int | None = None
+    buffers: dict[str, int] = {}
+    """What the engine says it allocated, in bytes by purpose: "model", "kv", "recurrent", "compute", "output"."""
     restarts: int = 0
     retry_at: float | None = None
     """Unix seconds of the next attempt while backing off."""

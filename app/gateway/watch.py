@@ -19,6 +19,8 @@ _USAGE = {
     "prompt": re.compile(rb'"prompt_tokens"\s*:\s*(\d+)'),
     "completion": re.compile(rb'"completion_tokens"\s*:\s*(\d+)'),
 }
+_TIMING = re.compile(rb'"(cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"\s*:\s*(\d+(?:\.\d+)?)')
+"""llama-server's own clock, at the end of an answer: tokens and milliseconds, read and written."""
 _EVENTS_WITHOUT_TOKEN = 3
 """The opening role event, the closing finish_reason event and [DONE]."""
 
@@ -67,6 +69,10 @@ class Watch:
         tail = self.tail
         found = {kind: pattern.findall(tail) for kind, pattern in _USAGE.items()}
         return {kind: int(values[-1]) for kind, values in found.items() if values}
+
+    def timings(self) -> dict[str, float]:
+        """Return what the engine says of its own times, by its names; empty if it says nothing."""
+        return {name.decode(): float(value) for name, value in _TIMING.findall(self.tail)}
 
     def tpot_s(self, completion_tokens: int | None) -> float | None:
         """Return the mean time per token after the first; events stand in for tokens where the engine does not say."""

@@ -36,7 +36,8 @@ class Facts:
     stage: str = ""
     context: int | None = None
     slots: int | None = None
-    memory_bytes: int | None = None
+    buffers: dict[str, int] = field(default_factory=dict)
+    """By purpose."""
     loaded_at: float | None = None
     load_s: float | None = None
     ready_at_s: float | None = None
@@ -63,8 +64,8 @@ class Facts:
                 self.stage, self.progress = stage, fraction
             case Listening(port=port):
                 self.base_url = _with_port(self.base_url, port)
-            case BufferAllocated(size_bytes=size):
-                self.memory_bytes = (self.memory_bytes or 0) + size
+            case BufferAllocated(purpose=purpose, size_bytes=size):
+                self.buffers[purpose] = self.buffers.get(purpose, 0) + size
             case ContextSet(tokens=tokens, slots=slots):
                 self.context, self.slots = tokens, slots or self.slots
             case Suspicion() if len(self.suspicions) < SUSPICIONS:
