@@ -64,6 +64,12 @@ def write_json(key: str, value: object) -> None:
     click.echo(msgspec.json.format(data, indent=2).decode())
 
 
+def write_fields(value: msgspec.Struct) -> None:
+    """Print `{"version": N, ...}` with the fields of `value` beside the version."""
+    data = msgspec.json.encode({"version": API_VERSION, **msgspec.to_builtins(value)})
+    click.echo(msgspec.json.format(data, indent=2).decode())
+
+
 def talk(sentence: str) -> None:
     """Say something that is not data."""
     click.echo(sentence, err=True)
