@@ -13,7 +13,7 @@ class Window(StrEnum):
     """How a sliding window is meant."""
 
     NEVER = "never"
-    """A window in the file is ignored: every layer keeps all tokens (Phi 3)."""
+    """A window in the file is ignored unless it names its layers: every layer keeps all tokens (Phi 3)."""
     IF_STATED = "if stated"
     """Some layers slide if the file names a window."""
     ALWAYS = "always"
@@ -46,14 +46,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     pattern: int = 1
     full_first: bool = False
     recurrence: Recurrence = Recurrence.NEVER
+    is_cached: bool = True
+    """False: reads the whole text at once and keeps nothing (encoders, diffusion); llama.cpp allocates no cache."""
     is_encoder: bool = False
-    """Reads the whole text at once and keeps nothing: llama.cpp allocates no cache."""
+    """Turns a text into a vector."""
     kv_from_start: int = 0
     """The first so many layers keep keys and values, the others read those (Gemma 3n); 0: all do."""
 
 
 PLAIN = Rule()
-_ENCODER = Rule(is_encoder=True)
+_ENCODER = Rule(is_cached=False, is_encoder=True)
+_DIFFUSION = Rule(is_cached=False)
 _RECURRENT = Rule(recurrence=Recurrence.ALL)
 _HYBRID = Rule(recurrence=Recurrence.NO_KV_HEADS)
 _NEMOTRON_H = Rule(recurrence=Recurrence.NO_KV_HEADS_NOR_FEED_FORWARD)
@@ -95,8 +98,9 @@ _SPECIAL: dict[str, Rule] = {
 _RECURRENT_NAMES = "mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7"
 _ENCODER_NAMES = (
     "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding "
-    "wavtokenizer-dec dream llada llada-moe rnd1 t5encoder"
+    "wavtokenizer-dec t5encoder"
 )
+_DIFFUSION_NAMES = "dream llada llada-moe rnd1"
 _PLAIN_NAMES = (
     "llama llama-embed deci falcon grok gpt2 gptj gptneox mpt baichuan starcoder refact bloom stablelm qwen qwen2 "
     "qwen2moe qwen2vl qwen3 qwen3moe qwen3vl qwen3vlmoe phi2 phi3 phimoe plamo codeshell orion internlm2 minicpm "
@@ -108,6 +112,7 @@ _PLAIN_NAMES = (
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_PLAIN_NAMES.split(), PLAIN),
+    **dict.fromkeys(_DIFFUSION_NAMES.split(), _DIFFUSION),
     **dict.fromkeys(_ENCODER_NAMES.split(), _ENCODER),
     **dict.fromkeys(_RECURRENT_NAMES.split(), _RECURRENT),
     **_SPECIAL,

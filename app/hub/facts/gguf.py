@@ -11,7 +11,7 @@ from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS, metadata_capabil
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
 from app.hub.facts.parameters import active_parameters
-from app.hub.facts.tensors import weight_groups
+from app.hub.facts.tensors import expert_blocks, weight_groups
 from app.hub.gguf_header import GgufHeader, alignment_of
 from app.hub.gguf_tables import FILE_TYPES
 from app.hub.gguf_values import TensorInfo, Value
@@ -41,7 +41,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
     """
     metadata = Metadata(values)
     alignment = alignment_of(values)
-    layers = layers_of(metadata)
+    layers = layers_of(metadata, expert_blocks(tensors) if tensors else None)
     groups = weight_groups(tensors, layers, alignment)
     template = _template(values)
     is_tied = _is_tied(metadata, tensors)

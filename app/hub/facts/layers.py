@@ -12,9 +12,12 @@ from app.hub.facts.metadata import Metadata
 from app.hub.gguf_values import MAX_NUMBER, corrupt
 
 
-def layers_of(metadata: Metadata) -> list[Layer]:
-    """Return the blocks in their order. Raises BadRequest (model_corrupt) for impossible figures."""
-    reading = _Reading(metadata)
+def layers_of(metadata: Metadata, expert_blocks: frozenset[int] | None = None) -> list[Layer]:
+    """Return the blocks in their order. Raises BadRequest (model_corrupt) for impossible figures.
+
+    `expert_blocks` are those whose tensors include experts; without a tensor table the keys have to tell.
+    """
+    reading = _Reading(metadata, expert_blocks)
     layers = [reading.layer(index) for index in range(metadata.block_count)]
     if any(figure > MAX_NUMBER for layer in layers for figure in _figures(layer)):
         raise corrupt("a layer has an impossible size")
@@ -28,56 +31,57 @@ def _figures(layer: Layer) -> list[int]:
 class _Reading:
     """What holds for all layers, read once."""
 
-    def __init__(self, metadata: Metadata) -> None:
-        self.metadata = metadata
+    def __init__(self, metadata: Metadata, expert_blocks: frozenset[int] | None) -> None:
         self.rule = rule_for(metadata.architecture)
         self.heads = metadata.per_layer("attention.head_count")
         self.kv_heads = metadata.per_layer("attention.head_count_kv", self.heads)
         self.feed_forward = metadata.per_layer("feed_forward_length")
         self.window, self.is_full = _windows(metadata, self.rule)
-        self.widths, self.widths_sliding = _head_widths(metadata)
+        self.widths, self.widths_sliding = _head_widths(metadata, max(self.heads, default=0))
         self.recurs = _recurring(metadata, self.rule, self.kv_heads, self.feed_forward)
         self.conv, self.state = _state_sizes(metadata)
         self.first_draft = metadata.block_count - metadata.number("nextn_predict_layers")
         self.kv_layers = _layers_with_kv(metadata, self.rule, self.first_draft)
-        self.latent = metadata.number("attention.kv_lora_rank") if metadata.number("attention.key_length_mla") else 0
+        self.is_latent = bool(metadata.number("attention.kv_lora_rank") and metadata.has("attention.key_length_mla"))
         self.indexer = metadata.number("attention.indexer.key_length")
-        self.experts = _experts(metadata, self.feed_forward)
+        self.experts = _experts(metadata, self.feed_forward, expert_blocks)
 
     def layer(self, index: int) -> Layer:
         """Return the block of that number."""
-        kind = self._attention(index)
-        key, value = self.widths if self.is_full[index] else self.widths_sliding
-        latent = self.latent > 0
+        is_draft = index >= self.first_draft
+        recurs = self.recurs[index] and not is_draft
+        kind = self._attention(index, recurs=recurs, is_draft=is_draft)
+        attends = kind is not AttentionKind.NONE or not self.rule.is_cached
+        key, value = self.widths if self.is_full[index] or is_draft else self.widths_sliding
         feed_forward, experts, used = self.experts[index]
         return Layer(
             attention=kind,
-            heads=self.heads[index],
-            kv_heads=self.kv_heads[index],
-            key_dim=key,
-            value_dim=value,
+            heads=self.heads[index] if attends else 0,
+            kv_heads=self.kv_heads[index] if attends else 0,
+            key_dim=key if attends else 0,
+            value_dim=value if attends else 0,
             window=self.window if kind in (AttentionKind.SLIDING, AttentionKind.CHUNKED) else 0,
-            latent_dim=key if latent and kind is AttentionKind.LATENT else 0,
+            latent_dim=key if kind is AttentionKind.LATENT else 0,
             indexer_dim=self.indexer if kind is AttentionKind.LATENT else 0,
-            conv_elements=self.conv if self.recurs[index] else 0,
-            state_elements=self.state if self.recurs[index] else 0,
+            conv_elements=self.conv if recurs else 0,
+            state_elements=self.state if recurs else 0,
             feed_forward=feed_forward,
             experts=experts,
             experts_used=used,
-            is_draft=index >= self.first_draft,
+            is_draft=is_draft,
         )
 
-    def _attention(self, index: int) -> AttentionKind:
+    def _attention(self, index: int, *, recurs: bool, is_draft: bool) -> AttentionKind:
         recurrence = self.rule.recurrence
-        if self.rule.is_encoder or recurrence is Recurrence.ALL or self.kv_heads[index] == 0:
+        if not self.rule.is_cached or recurrence is Recurrence.ALL or self.kv_heads[index] == 0:
             return AttentionKind.NONE
-        if self.recurs[index] and recurrence is not Recurrence.BOTH:
+        if recurs and recurrence is not Recurrence.BOTH:
             return AttentionKind.NONE
-        if not index < self.kv_layers and index < self.first_draft:
+        if index >= self.kv_layers and not is_draft:
             return AttentionKind.SHARED
-        if self.latent:
+        if self.is_latent:
             return AttentionKind.LATENT
-        if self.is_full[index]:
+        if self.is_full[index] or is_draft:
             return AttentionKind.FULL
         return AttentionKind.CHUNKED if self.rule.window is Window.CHUNKED else AttentionKind.SLIDING
 
@@ -88,18 +92,17 @@ def _windows(metadata: Metadata, rule: Rule) -> tuple[int, list[bool]]:
     window = metadata.number("attention.sliding_window", rule.window_tokens)
     if rule.window is Window.CHUNKED and window:
         window = rule.window_tokens
+    if window and metadata.is_list("attention.sliding_window_pattern"):
+        return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
     if rule.window is Window.NEVER or window == 0:
         return 0, everything
-    if metadata.is_list("attention.sliding_window_pattern"):
-        return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
     pattern = metadata.number("attention.sliding_window_pattern", rule.pattern)
     last = 0 if rule.full_first else pattern - 1
     return window, [pattern != 0 and index % pattern == last for index in range(metadata.block_count)]
 
 
-def _head_widths(metadata: Metadata) -> tuple[tuple[int, int], tuple[int, int]]:
+def _head_widths(metadata: Metadata, heads: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return key and value widths of a head, in full layers and in sliding ones."""
-    heads = metadata.number("attention.head_count")
     usual = metadata.number("embedding_length") // heads if heads else 0
     key = metadata.number("attention.key_length", usual)
     value = metadata.number("attention.value_length", usual)
@@ -145,15 +148,20 @@ def _layers_with_kv(metadata: Metadata, rule: Rule, first_draft: int) -> int:
     return rule.kv_from_start or first_draft
 
 
-def _experts(metadata: Metadata, feed_forward: list[int]) -> list[tuple[int, int, int]]:
+def _experts(metadata: Metadata, feed_forward: list[int], blocks: frozenset[int] | None) -> list[tuple[int, int, int]]:
     """Return per layer the feed-forward width, the experts and how many of them a token uses."""
     count, used = metadata.number("expert_count"), metadata.number("expert_used_count")
-    dense = metadata.number("leading_dense_block_count")
-    step = metadata.number("interleave_moe_layer_step", 1) or 1
-    width = metadata.per_layer("expert_feed_forward_length", feed_forward)
+    chosen = blocks if blocks is not None else _expert_blocks(metadata)
+    widths = metadata.per_layer("expert_feed_forward_length", feed_forward)
     return [
-        (width[index], count, min(used, count))
-        if count and index >= dense and (index + 1) % step == 0
+        (widths[index] or feed_forward[index], count, min(used, count))
+        if count and index in chosen
         else (feed_forward[index], 0, 0)
         for index in range(metadata.block_count)
     ]
+
+
+def _expert_blocks(metadata: Metadata) -> frozenset[int]:
+    dense = metadata.number("leading_dense_block_count")
+    step = metadata.number("interleave_moe_layer_step", 1) or 1
+    return frozenset(index for index in range(dense, metadata.block_count) if (index + 1) % step == 0)

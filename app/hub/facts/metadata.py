@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from app.hub.gguf_values import Value, corrupt
 
+__all__ = ["MAX_COUNT", "MAX_LAYERS", "Metadata", "Value"]
+
 MAX_LAYERS = 1024
 """Twice llama.cpp's LLAMA_MAX_LAYERS (512)."""
 MAX_COUNT = (1 << 31) - 1

@@ -8,18 +8,21 @@ from app.core.model_facts import Layer, WeightGroup, WeightKind
 from app.hub.gguf_tables import TYPE_NAMES
 from app.hub.gguf_values import MAX_NUMBER, TensorInfo, corrupt
 
+__all__ = ["TensorInfo", "expert_blocks", "kind_of", "weight_groups"]
+
 _BLOCK = re.compile(r"^(?:[ed](?:nc|ec)\.)?blk\.(\d{1,4})\.(.+)$")
 _PROJECTOR = ("v.", "mm.", "a.", "resampler.", "model.image_newline", "s.")
 _NORM = re.compile(r"norm(?:_\d)?(?:\.|$)|^ls\d|layer_output_scale|^per_dim")
 _INSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
     (WeightKind.DRAFT, re.compile(r"^nextn")),
+    (WeightKind.PROJECTOR, re.compile(r"^vis_")),
     (WeightKind.NORM, _NORM),
     (WeightKind.SHARED_EXPERTS, re.compile(r"shexp")),
     (WeightKind.EXPERTS, re.compile(r"_(?:ch)?exps|^ffn_(?:gate|up|down)\.\d+\.")),
     (WeightKind.ROUTER, re.compile(r"^ffn_gate_inp|^exp_probs|^ffn_gate_tid2eid")),
     (WeightKind.RECURRENT, re.compile(r"^ssm_|^time_mix|^channel_mix|^shortconv")),
     (WeightKind.ATTENTION, re.compile(r"^attn_|^attn\.|^cross_attn|^indexer")),
-    (WeightKind.FEED_FORWARD, re.compile(r"^ffn_|^inp_gate|^proj")),
+    (WeightKind.FEED_FORWARD, re.compile(r"^ffn[_.]|^inp_gate|^proj")),
 )
 _OUTSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
     (WeightKind.NORM, _NORM),
@@ -41,6 +44,12 @@ def kind_of(name: str) -> tuple[WeightKind, int | None]:
 
 def _first_match(table: Sequence[tuple[WeightKind, re.Pattern[str]]], name: str) -> WeightKind:
     return next((kind for kind, pattern in table if pattern.search(name)), WeightKind.OTHER)
+
+
+def expert_blocks(tensors: Iterable[TensorInfo]) -> frozenset[int]:
+    """Return the blocks that have routed experts."""
+    kinds = (kind_of(tensor.name) for tensor in tensors)
+    return frozenset(block for kind, block in kinds if kind is WeightKind.EXPERTS and block is not None)
 
 
 @dataclass(slots=True)

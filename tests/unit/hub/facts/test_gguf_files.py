@@ -5,7 +5,7 @@ import pytest
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import WeightKind
 from app.hub.facts import read_facts
-from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes
+from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, Value, gguf_bytes
 
 GUIDE = Path(__file__).resolve().parents[4] / "resources" / "guide" / "guide-q8_0.gguf"
 
@@ -48,7 +48,11 @@ def test_tokens_for_filling_in_the_middle_are_noticed(tmp_path: Path) -> None:
 
 def test_a_projector_is_all_projector(tmp_path: Path) -> None:
     file = tmp_path / "mmproj-x.gguf"
-    values = {"general.architecture": "clip", "general.type": "mmproj", "clip.has_vision_encoder": True}
+    values: dict[str, Value] = {
+        "general.architecture": "clip",
+        "general.type": "mmproj",
+        "clip.has_vision_encoder": True,
+    }
     file.write_bytes(
         gguf_bytes(values, [("v.blk.0.attn_q.weight", [4, 4], bytes(64)), ("mm.0.weight", [4], bytes(16))])
     )

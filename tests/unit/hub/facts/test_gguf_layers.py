@@ -72,3 +72,158 @@ def test_impossible_figures_are_refused(changes: dict[str, Value]) -> None:
     with pytest.raises(BadRequest) as caught:
         facts_from(metadata("llama", **changes), [], name="x")
     assert caught.value.code == "model_corrupt"
+
+
+def test_gemma_3_slides_in_five_of_six_layers() -> None:
+    values = metadata("gemma3", block_count=12, attention__sliding_window=1024)
+    sliding = [AttentionKind.SLIDING] * 5
+    assert kinds(values) == [*sliding, AttentionKind.FULL] * 2
+    assert facts_from(values, [], name="x").layers[0].window == 1024
+
+
+def test_a_pattern_in_the_file_wins_over_the_usual_one() -> None:
+    pattern: list[bool] = [True, False, True, True]
+    values = metadata("gemma4", attention__sliding_window=512, attention__sliding_window_pattern=pattern)
+    values |= {"gemma4.attention.key_length": 512, "gemma4.attention.key_length_swa": 256}
+    layers = facts_from(values, [], name="x").layers
+    assert [(layer.attention is AttentionKind.SLIDING, layer.key_dim) for layer in layers] == [
+        (True, 256),
+        (False, 512),
+        (True, 256),
+        (True, 256),
+    ]
+
+
+def test_phi_3_ignores_its_window_and_llama_4_keeps_chunks() -> None:
+    assert kinds(metadata("phi3", attention__sliding_window=2047)) == [AttentionKind.FULL] * 4
+    assert kinds(metadata("llama4")) == [AttentionKind.CHUNKED] * 3 + [AttentionKind.FULL]
+
+
+def test_smallthinker_starts_with_a_full_layer() -> None:
+    found = kinds(metadata("smallthinker", attention__sliding_window=4096))
+    assert found == [AttentionKind.FULL] + [AttentionKind.SLIDING] * 3
+
+
+def test_layers_that_share_keep_nothing_of_their_own() -> None:
+    values = metadata("gemma4", attention__sliding_window=512, attention__shared_kv_layers=2)
+    values["gemma4.attention.sliding_window_pattern"] = [True, False, True, False]
+    assert kinds(values) == [AttentionKind.SLIDING, AttentionKind.FULL, AttentionKind.SHARED, AttentionKind.SHARED]
+
+
+def test_a_delta_net_keeps_state_in_three_of_four_layers_and_its_draft_layer_attends() -> None:
+    values = metadata(
+        "qwen35",
+        block_count=5,
+        nextn_predict_layers=1,
+        ssm__conv_kernel=4,
+        ssm__inner_size=6144,
+        ssm__state_size=128,
+        ssm__group_count=16,
+    )
+    layers = facts_from(values, [], name="x").layers
+    assert [layer.attention for layer in layers] == [AttentionKind.NONE] * 3 + [AttentionKind.FULL] * 2
+    assert [layer.is_draft for layer in layers] == [False] * 4 + [True]
+    assert (layers[0].conv_elements, layers[0].state_elements) == (3 * (6144 + 2 * 16 * 128), 128 * 6144)
+    assert (layers[4].conv_elements, layers[4].state_elements) == (0, 0)
+
+
+def test_hybrids_recur_where_there_are_no_kv_heads() -> None:
+    values = metadata("jamba", attention__head_count_kv=[0, 8, 0, 0], ssm__conv_kernel=4, ssm__inner_size=8192)
+    values["jamba.ssm.state_size"] = 16
+    layers = facts_from(values, [], name="x").layers
+    assert [layer.kv_heads for layer in layers] == [0, 8, 0, 0]
+    assert [layer.state_elements for layer in layers] == [16 * 8192, 0, 16 * 8192, 16 * 8192]
+
+
+def test_nemotron_h_has_layers_that_are_feed_forward_only() -> None:
+    values = metadata("nemotron_h", attention__head_count_kv=[0, 0, 8, 0], feed_forward_length=[0, 21504, 0, 0])
+    values |= {"nemotron_h.ssm.inner_size": 8192, "nemotron_h.ssm.state_size": 128}
+    layers = facts_from(values, [], name="x").layers
+    assert [bool(layer.state_elements) for layer in layers] == [True, False, False, True]
+    assert [layer.attention for layer in layers][2] is AttentionKind.FULL
+
+
+def test_falcon_h1_attends_and_recurs_in_each_layer() -> None:
+    values = metadata("falcon-h1", ssm__inner_size=4096, ssm__state_size=256)
+    assert all(layer.kv_heads and layer.state_elements for layer in facts_from(values, [], name="x").layers)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "conv", "state"),
+    [
+        ("rwkv7", {"wkv.head_size": 64}, 2 * 4096, 4096 * 64),
+        ("rwkv6qwen2", {"wkv.head_size": 64, "token_shift_count": 1}, 4096, 4096 * 64),
+        ("lfm2", {"shortconv.l_cache": 3, "attention.head_count_kv": 0}, 2 * 4096, 0),
+        ("mamba", {"ssm.conv_kernel": 4, "ssm.inner_size": 5120, "ssm.state_size": 16}, 3 * 5120, 16 * 5120),
+        (
+            "kimi-linear",
+            {"kda.head_dim": 128, "ssm.conv_kernel": 4, "attention.head_count_kv": 0},
+            3 * 3 * 4096,
+            128 * 4096,
+        ),
+    ],
+)
+def test_state_sizes_are_those_llama_cpp_allocates(
+    architecture: str, keys: dict[str, Value], conv: int, state: int
+) -> None:
+    values = metadata(architecture) | {f"{architecture}.{key}": value for key, value in keys.items()}
+    layer = facts_from(values, [], name="x").layers[0]
+    assert (layer.attention, layer.conv_elements, layer.state_elements) == (AttentionKind.NONE, conv, state)
+
+
+def test_deepseek_caches_one_compressed_vector() -> None:
+    values = metadata("deepseek2", attention__head_count_kv=1, attention__kv_lora_rank=512)
+    values |= {"deepseek2.attention.key_length": 576, "deepseek2.attention.value_length": 512}
+    absorbed = values | {"deepseek2.attention.key_length_mla": 192, "deepseek2.attention.value_length_mla": 128}
+    assert {(layer.attention, layer.latent_dim) for layer in facts_from(absorbed, [], name="x").layers} == {
+        (AttentionKind.LATENT, 576)
+    }
+    assert kinds(values) == [AttentionKind.FULL] * 4, "an older file keeps every head's keys and values"
+
+
+@pytest.mark.parametrize(("architecture", "capabilities"), [("bert", ["embedding"]), ("dream", [])])
+def test_what_reads_all_at_once_keeps_nothing(architecture: str, capabilities: list[str]) -> None:
+    facts = facts_from(metadata(architecture), [], name="x")
+    assert {(layer.attention, layer.heads) for layer in facts.layers} == {(AttentionKind.NONE, 32)}
+    assert facts.capabilities == capabilities
+    assert not facts.tied_embeddings
+
+
+def test_experts_are_where_the_tensors_say() -> None:
+    values = metadata("qwen3moe", expert_count=128, expert_used_count=8, expert_feed_forward_length=768)
+    experts = TensorInfo("blk.2.ffn_down_exps.weight", (768, 4096, 128), Q4_K)
+    facts = facts_from(values, [experts, TensorInfo("blk.2.ffn_gate_inp.weight", (4096, 128), F32)], name="x")
+    assert [layer.experts for layer in facts.layers] == [0, 0, 128, 0]
+    assert [layer.feed_forward for layer in facts.layers] == [14336, 14336, 768, 14336]
+    assert facts.active_parameters == experts.elements * 8 // 128 + 4096 * 128
+
+
+def test_leading_dense_layers_have_no_experts() -> None:
+    values = metadata("deepseek2", expert_count=64, expert_used_count=6, leading_dense_block_count=1)
+    assert [layer.experts_used for layer in facts_from(values, [], name="x").layers] == [0, 6, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("output.weight", WeightKind.OUTPUT),
+        ("per_layer_token_embd.weight", WeightKind.INPUT_EMBEDDING),
+        ("output_norm.weight", WeightKind.NORM),
+        ("rope_freqs.weight", WeightKind.OTHER),
+        ("v.blk.3.attn_q.weight", WeightKind.PROJECTOR),
+        ("blk.3.ffn_gate_up_exps.weight", WeightKind.EXPERTS),
+        ("blk.3.ffn_down.7.weight", WeightKind.EXPERTS),
+        ("blk.3.ffn_up_shexp.weight", WeightKind.SHARED_EXPERTS),
+        ("blk.3.ffn_gate_inp.weight", WeightKind.ROUTER),
+        ("blk.3.ffn_gate.weight", WeightKind.FEED_FORWARD),
+        ("blk.3.attn_kv_a_mqa.weight", WeightKind.ATTENTION),
+        ("blk.3.attn_q_a_norm.weight", WeightKind.NORM),
+        ("blk.3.ssm_in.weight", WeightKind.RECURRENT),
+        ("blk.3.time_mix_key.weight", WeightKind.RECURRENT),
+        ("blk.3.nextn.eh_proj.weight", WeightKind.DRAFT),
+        ("dec.blk.3.cross_attn_k.weight", WeightKind.ATTENTION),
+    ],
+)
+def test_names_tell_what_a_tensor_is_for(name: str, kind: WeightKind) -> None:
+    facts = facts_from(metadata("llama"), [TensorInfo(name, (32,), F32)], name="x")
+    assert [group.kind for group in facts.weights] == [kind]
