@@ -1,0 +1,175 @@
+"""How a model is to be run, and what that takes by component and place: the values the memory estimate works on.
+
+A place is where bytes lie: system memory (`HOST`) or one of the GPUs used, counted from 0. What a place is on a given
+machine (a pool of its own, or the same one) is decided later, in `placement`.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from app.core.advice import Amount, EstimateConfidence
+from app.core.model_facts import ModelFacts
+
+HOST = -1
+"""System memory; GPUs are 0, 1, ..."""
+SHIPPED_BUILD = 11549
+"""llama.cpp as the pinned xllamacpp brings it: 2026.10.11549."""
+
+
+class Component(StrEnum):
+    """What memory is taken for; the names are those of `core.advice.Estimate`."""
+
+    WEIGHTS = "weights"
+    KV = "kv"
+    STATE = "state"
+    COMPUTE = "compute"
+    OUTPUT = "output"
+    RUNTIME = "runtime"
+    PROJECTOR = "projector"
+    DRAFT = "draft"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run a model. What is left at its default is as Roundhouse launches the engine."""
+
+    engine: str = "llama.cpp"
+    backend: str = "cpu"
+    context: int = 4096
+    """Tokens per conversation; the engine is given `context` x `slots`."""
+    slots: int = 1
+    kv_type: str = "f16"
+    value_type: str = ""
+    """Type of the values, where it is not that of the keys."""
+    batch: int = 512
+    """Tokens computed at once (llama.cpp: n_ubatch; else the prefill chunk)."""
+    flash_attention: bool = True
+    """llama.cpp switches it on wherever it can."""
+    task: str = "chat"
+    """"chat", "embed" or "rerank"."""
+    gpu_layers: int | None = None
+    """Layers on the GPUs, counted from the last; the output counts as one more. None: all, if the backend has GPUs."""
+    cpu_moe_layers: int = 0
+    """Of so many layers, from the first, the routed experts stay in system memory."""
+    gpus: int = 1
+    """GPUs used; the CPU backend uses none."""
+    split: tuple[float, ...] = ()
+    """Share of each GPU; empty: equal."""
+    gpu_memory: tuple[int, ...] = ()
+    """Bytes each GPU has, where known: reserving engines take a share, and larger GPUs need a larger context."""
+    prefills: bool = True
+    """Whether prompts are computed; backends that convert weights for them then need a buffer more."""
+    is_kv_unified: bool = False
+    """All conversations share one cache of `context` x `slots` tokens (llama-server's default; not ours)."""
+    is_swa_full: bool = False
+    """Sliding layers keep every token."""
+    rollback_copies: int = 0
+    """Further copies of the recurrent state that speculation asks for."""
+    limits_outputs: bool = True
+    """Only the last token's logits are computed (servers do; llama-bench and older builds do not)."""
+    build: int = SHIPPED_BUILD
+    """llama.cpp's build number: compute buffers change with it."""
+    repacks: bool = True
+    """Whether weights may be copied into the layout the processor reads best."""
+    isa: tuple[str, ...] = ()
+    """Vector extensions of the processor: they decide what is repacked."""
+    memory_fraction: float | None = None
+    """Share of a GPU that a reserving engine takes; None: its default."""
+    cache_tokens: int | None = None
+    """Tokens of the cache where the user sets them (ExLlama); None: `context` x `slots`."""
+    projector: ModelFacts | None = None
+    draft: ModelFacts | None = None
+
+    @property
+    def total_context(self) -> int:
+        """Tokens of all conversations together."""
+        return self.context * self.slots
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether any GPU holds anything."""
+        return self.backend != "cpu" and self.gpus > 0 and self.gpu_layers != 0
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of one component in one place. `reclaimable` ones are a cache the system may drop without harm."""
+
+    place: int
+    component: Component
+    bytes: int
+    confidence: EstimateConfidence = EstimateConfidence.EXACT
+    arithmetic: str = ""
+    reclaimable: int = 0
+
+
+class Components(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model takes: each component summed over the places, and the parts by place."""
+
+    weights: Amount
+    kv: Amount
+    state: Amount
+    compute: Amount
+    output: Amount
+    runtime: Amount
+    total: Amount
+    projector: Amount | None = None
+    draft: Amount | None = None
+    parts: list[Part] = []
+
+    @property
+    def places(self) -> list[int]:
+        """The places used, system memory first."""
+        return sorted({part.place for part in self.parts})
+
+    def at(self, place: int) -> dict[str, int]:
+        """Return the bytes by component in one place."""
+        return by_component(part for part in self.parts if part.place == place)
+
+
+def by_component(parts: Iterable[Part]) -> dict[str, int]:
+    """Sum parts by component, leaving out what is nothing."""
+    found: dict[str, int] = {}
+    for part in parts:
+        if part.bytes:
+            found[part.component.value] = found.get(part.component.value, 0) + part.bytes
+    return found
+
+
+def assemble(parts: Iterable[Part]) -> Components:
+    """Sum parts into components."""
+    kept = [part for part in parts if part.bytes or part.arithmetic]
+    amounts = {component: _amount(kept, component) for component in Component}
+    total = sum(amount.bytes for amount in amounts.values())
+    return Components(
+        weights=amounts[Component.WEIGHTS],
+        kv=amounts[Component.KV],
+        state=amounts[Component.STATE],
+        compute=amounts[Component.COMPUTE],
+        output=amounts[Component.OUTPUT],
+        runtime=amounts[Component.RUNTIME],
+        projector=_optional(amounts, Component.PROJECTOR),
+        draft=_optional(amounts, Component.DRAFT),
+        total=Amount(bytes=total, confidence=_least(part.confidence for part in kept if part.bytes)),
+        parts=kept,
+    )
+
+
+def _optional(amounts: Mapping[Component, Amount], component: Component) -> Amount | None:
+    return amounts[component] if amounts[component].bytes else None
+
+
+def _amount(parts: Iterable[Part], component: Component) -> Amount:
+    mine = [part for part in parts if part.component is component]
+    sums = list(dict.fromkeys(part.arithmetic for part in mine if part.arithmetic))
+    return Amount(
+        bytes=sum(part.bytes for part in mine),
+        confidence=_least(part.confidence for part in mine),
+        arithmetic=" + ".join(sums),
+    )
+
+
+def _least(confidences: Iterable[EstimateConfidence]) -> EstimateConfidence:
+    """Return the weakest: a sum is as sure as its least sure term."""
+    order = list(EstimateConfidence)
+    return max(confidences, key=order.index, default=EstimateConfidence.EXACT)
