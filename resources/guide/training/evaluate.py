@@ -13,6 +13,7 @@ import http.client
 import json
 import random
 import sys
+import tomllib
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -138,14 +139,16 @@ def main(arguments: list[str] | None = None) -> int:
     examination = Examination(topics, setting)
     ask = examination.hold(_sample([(topic.id, text) for topic in topics for text in topic.ask], setting))
     held_out = examination.hold(_sample([(topic.id, text) for topic in topics for text in topic.held_out], setting))
+    blind = examination.hold(_sample(_blind(), setting))
     is_passed = _accuracy(ask) >= ASK_NEEDED and _accuracy(held_out) >= HELD_OUT_NEEDED
     report: dict[str, object] = {
         "version": REPORT_VERSION,
         "turns": setting.turns,
         "ask": {"count": len(ask), "accuracy": round(_accuracy(ask), 4)},
         "held_out": {"count": len(held_out), "accuracy": round(_accuracy(held_out), 4)},
+        "blind": {"count": len(blind), "accuracy": round(_accuracy(blind), 4)},
         "is_passed": is_passed,
-        "wrong": [_mistake(answered) for answered in ask + held_out if not answered.is_right],
+        "wrong": [_mistake(answered) for answered in ask + held_out + blind if not answered.is_right],
     }
     _write(report, as_json=options.json, with_wrong=options.wrong)
     return 0 if is_passed else 1
@@ -162,6 +165,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the whole report as JSON")
     parser.add_argument("--wrong", action="store_true", help="list the questions answered wrongly")
     return parser.parse_args(arguments)
+
+
+def _blind() -> list[tuple[str, str]]:
+    """Return the questions that nothing was decided by; they are told beside the examinations and pass nothing."""
+    topics = tomllib.loads((HERE / "blind.toml").read_text("utf-8"))
+    return [(topic, question) for topic, questions in topics.items() for question in questions]
 
 
 def _sample(questions: list[tuple[str, str]], setting: Setting) -> list[tuple[str, str]]:
@@ -183,7 +192,7 @@ def _write(report: dict[str, object], *, as_json: bool, with_wrong: bool) -> Non
     if as_json:
         sys.stdout.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         return
-    for name in ("ask", "held_out"):
+    for name in ("ask", "held_out", "blind"):
         sys.stdout.write(f"{name}: {report[name]}\n")
     wrong = report["wrong"]
     if with_wrong and isinstance(wrong, list):
