@@ -93,6 +93,11 @@ def as_error(report: FailureReport) -> EngineFailed:
     )
 
 
+def was_stopped(model: str) -> EngineFailed:
+    """Return the error of an answer whose engine somebody stopped."""
+    return EngineFailed(f"{model} was stopped while it answered.", hint="Ask again to load it.", code="engine_stopped")
+
+
 def turned_away(model: str, reason: Reason) -> RoundhouseError:
     """Return the error a caller gets when its load was called off."""
     match reason:

@@ -19,7 +19,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     load_s: float
     """Seconds waited for loading; 0.0 when it was ready."""
     end: "asyncio.Future[EngineFailed]"
-    """Set when the engine ends while the lease is held and nobody asked it to."""
+    """Set when the engine ends while the lease is held, crashed or stopped."""
     run: int = 0
     """Which run of the engine this holds; for the supervisor."""
 

@@ -17,7 +17,7 @@ from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
 from app.supervisor.announcer import Announcer
 from app.supervisor.facts import Facts
-from app.supervisor.faults import as_error, turned_away
+from app.supervisor.faults import as_error, turned_away, was_stopped
 from app.supervisor.lease import Lease
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import Machine
@@ -198,8 +198,8 @@ class Owner:
                 assert_never(effect)
 
     def _launch(self, order: m.Launch) -> None:
-        if self._run is not None:
-            self._run.end.cancel()
+        if self._run is not None and not self._run.end.done():
+            self._run.end.set_result(was_stopped(self.model))
         self._run = Run(
             order,
             self._means,
@@ -232,7 +232,7 @@ class Owner:
         if self.machine.failure is not None:
             self._run.end.set_result(as_error(self._report(self.machine.failure)))
         elif self.machine.state is _S.STOPPED:
-            self._run.end.cancel()
+            self._run.end.set_result(was_stopped(self.model))
 
     def _set_alarm(self) -> None:
         due = self.machine.deadline

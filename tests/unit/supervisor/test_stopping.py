@@ -74,10 +74,12 @@ async def test_unloading_waits_for_leases(supervisor: Supervisor, ask: Ask, reco
     assert (await unloading).state is S.STOPPED
 
 
-async def test_unloading_by_force_does_not(supervisor: Supervisor, ask: Ask) -> None:
+async def test_unloading_by_force_does_not_and_its_user_hears_so(supervisor: Supervisor, ask: Ask) -> None:
     async with supervisor.lease(ask()) as lease:
         assert (await supervisor.unload("m", force=True)).state is S.STOPPED
-        assert await lease.verdict(timeout_s=0.0) is None, "somebody wanted it"
+        verdict = await lease.verdict(timeout_s=0.0)
+    assert verdict is not None
+    assert (verdict.code, str(verdict)) == ("engine_stopped", "m was stopped while it answered.")
 
 
 async def test_draining_ends_after_a_while(supervisor: Supervisor, ask: Ask) -> None:
