@@ -2,13 +2,47 @@
 
 from collections import Counter
 
-from app.advisor.hardware import failed_probes
+from app.advisor.hardware import Strategy, failed_probes, strategy
 from app.core import words
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Fact, Gpu, Machine
 
 CPU = "cpu"
-_BACKENDS = {"metal": "Metal", "cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan"}
+BACKENDS = {
+    "cpu": "the processor",
+    "metal": "Metal",
+    "cuda": "CUDA",
+    "rocm": "ROCm",
+    "vulkan": "Vulkan",
+    "sycl": "SYCL",
+    "directml": "DirectML",
+    "npu": "the NPU",
+    "gpu": "the GPU",
+}
+_SUBJECTS = {
+    Strategy.APPLE: "Apple silicon",
+    Strategy.BLACKWELL_SERVER: "NVIDIA Blackwell server GPUs",
+    Strategy.NVIDIA_SERVER: "NVIDIA data-centre GPUs",
+    Strategy.INSTINCT: "AMD Instinct accelerators",
+    Strategy.MIXED: "cards of several makers",
+    Strategy.RTX_MANY: "more than four NVIDIA RTX cards",
+    Strategy.RTX_FEW: "two to four NVIDIA RTX cards",
+    Strategy.RTX_ONE: "one NVIDIA RTX card",
+    Strategy.RTX_SMALL: "an NVIDIA RTX card with little memory",
+    Strategy.NVIDIA_UNIFIED: "an NVIDIA chip that shares memory with its processor",
+    Strategy.JETSON: "an NVIDIA Jetson",
+    Strategy.TURING_FEW: "several NVIDIA cards of the Turing generation",
+    Strategy.NVIDIA_OLDER: "other NVIDIA GPUs",
+    Strategy.ARC: "Intel Arc GPUs",
+    Strategy.RADEON: "AMD Radeon GPUs",
+    Strategy.AMD_APU: "an AMD processor with a GPU inside",
+    Strategy.SNAPDRAGON: "Snapdragon processors",
+    Strategy.INTEL_CPU: "Intel Xeon and Core Ultra processors",
+    Strategy.INTEL_MAC: "Intel Macs",
+    Strategy.BOARD: "small boards",
+    Strategy.CPU_SERVER: "servers without a GPU",
+    Strategy.CPU: "any processor",
+}
 _VECTORS = (
     ("avx512f", "AVX-512"),
     ("avx2", "AVX2"),
@@ -25,19 +59,33 @@ _BASE_PROBE = "base"
 """The probe that reads processor and memory; the others look for GPUs."""
 
 
-def sentence(machine: Machine, engine: EngineInfo, *, because: str) -> str:
+def choice_sentence(machine: Machine, engine: EngineInfo, *, because: str) -> str:
     """Return the whole choice in one sentence."""
     is_on_cpu = engine.backend == CPU
-    place = "the CPU" if is_on_cpu else f"the GPU ({_BACKENDS.get(engine.backend, engine.backend)})"
+    place = "the CPU" if is_on_cpu else f"the GPU ({BACKENDS.get(engine.backend, engine.backend)})"
     what = _processor(machine) if is_on_cpu else _accelerator(machine)
     return f"{engine.name} on {place}, because {because}; {what}."
 
 
+def subject(machine: Machine) -> str:
+    """Return the machine's kind in words: "one NVIDIA RTX card"."""
+    return _SUBJECTS[strategy(machine)]
+
+
+def summary(machine: Machine) -> str:
+    """Return the machine in a few words: "NVIDIA GeForce RTX 4090, AMD Ryzen 9 7950X, 64.0 GiB of memory"."""
+    cpu, total = machine.cpu.model.value, memory_bytes(machine)
+    counted = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
+    cards = [name if count == 1 else f"{count} x {name}" for name, count in counted.items()]
+    memory = f"{words.size(total)} of memory" if total is not None else ""
+    return ", ".join(filter(None, [*cards, cpu, memory])) or "a machine nothing is known of"
+
+
 def gpus(machine: Machine) -> str:
     """Return the GPUs by name: "the Apple M3", "2 x NVIDIA RTX A4000 and the Intel UHD Graphics"; empty for none."""
-    counted = Counter(_gpu_name(gpu) for gpu in machine.gpus)
+    counted = Counter(gpu_name(gpu) for gpu in machine.gpus)
     named = [f"the {name}" if count == 1 else f"{count} x {name}" for name, count in counted.items()]
-    return _joined(named)
+    return joined(named)
 
 
 def reasons(machine: Machine) -> list[Reason]:
@@ -98,8 +146,8 @@ def _gpu_reason(gpu: Gpu) -> Reason:
     memory = words.size(gpu.memory_total.value)
     compute = gpu.compute.value or "unknown"
     return Reason(
-        text=f"There is a GPU: {_gpu_name(gpu)}, memory {memory}, compute level {compute}.",
-        value=_gpu_name(gpu),
+        text=f"There is a GPU: {gpu_name(gpu)}, memory {memory}, compute level {compute}.",
+        value=gpu_name(gpu),
         source=gpu.name.source,
     )
 
@@ -137,9 +185,11 @@ def _reason(known: str, unknown: str, value: str | None, fact: _AnyFact) -> Reas
     return Reason(text=known.format(value), value=value, source=fact.source)
 
 
-def _gpu_name(gpu: Gpu) -> str:
+def gpu_name(gpu: Gpu) -> str:
+    """Return what the GPU is called."""
     return gpu.name.value or f"unnamed {gpu.vendor} GPU"
 
 
-def _joined(parts: list[str]) -> str:
+def joined(parts: list[str]) -> str:
+    """Return parts as prose: "a, b and c"."""
     return parts[0] if len(parts) == 1 else " and ".join([", ".join(parts[:-1]), parts[-1]]) if parts else ""
