@@ -50,6 +50,12 @@ def is_quantised(kv_type: str) -> bool:
     return BLOCKS[kv_type][0] > 1
 
 
+def is_small(kv_type: str) -> bool:
+    """Whether an element takes less than two bytes; servers then use their 8-bit floats."""
+    block, size = BLOCKS[kv_type]
+    return size < 2 * block
+
+
 def row_bytes(layer: Layer, setting: Setting) -> int:
     """Return the bytes one token takes in one layer; 0 where nothing is kept."""
     values = setting.value_type or setting.kv_type
