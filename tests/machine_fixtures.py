@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from app.core.machine import Machine
+from app.hardware.assemble import examined
+from app.hardware.evidence import replaying
 
 FOLDER = Path(__file__).parent / "fixtures" / "machines"
 UNKNOWN = "unknown"
@@ -48,17 +50,16 @@ class MachineFixture:
         found: Mapping[str, Any] = self.raw.get(name, {})
         return found
 
-    def unpack(self, root: Path) -> Path:
-        """Write `[files]` and `[links]` below `root`, and return it."""
-        for path, text in _expanded(self.table("files")):
-            target = root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-        for path, to in self.table("links").items():
-            link = root / path
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(to)
-        return root
+    def evidence(self) -> dict[str, Any]:
+        """Return the raw tables as `app.hardware.evidence.replaying` takes them."""
+        about = {"lesson", "expected"}
+        tables = {name: value for name, value in self.raw.items() if name not in about}
+        return tables | {"files": dict(_expanded(self.table("files")))}
+
+    def machine(self) -> Machine:
+        """Return what detection makes of it."""
+        with replaying(self.evidence()) as evidence:
+            return examined(evidence)
 
 
 def load(path: Path) -> MachineFixture:

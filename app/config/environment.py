@@ -65,3 +65,26 @@ def engine_environment(environ: Mapping[str, str] | None = None) -> dict[str, st
 
 def _is_kept(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
+
+
+_DEVICE_NAMES = frozenset(
+    {
+        "CUDA_DEVICE_ORDER",
+        "CUDA_VISIBLE_DEVICES",
+        "GGML_VK_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        "HIP_VISIBLE_DEVICES",
+        "HSA_OVERRIDE_GFX_VERSION",
+        "NVIDIA_VISIBLE_DEVICES",
+        "ONEAPI_DEVICE_SELECTOR",
+        "ROCR_VISIBLE_DEVICES",
+        "ZE_AFFINITY_MASK",
+    }
+)
+"""Which devices engines will see, in which order, and as what."""
+
+
+def device_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what `environ` (this process's own by default) says about which devices programs may see."""
+    source = os.environ if environ is None else environ
+    return {name: value for name, value in source.items() if name.upper() in _DEVICE_NAMES}

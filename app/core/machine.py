@@ -112,6 +112,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     partition_of: str = ""
     pool: str = ""
     """`Pool.id` of the memory it uses."""
+    carve_out: Fact[int] = Fact(unit="B")
+    """Bytes set aside for integrated graphics at start-up: part of `memory_total`, and no part of system memory."""
 
 
 class Npu(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,12 +4,14 @@ import sys
 
 import msgspec
 
-from app.hardware.families import FAMILIES
+from app.hardware.evidence import live
+from app.hardware.families import families_of
 
 
 def main() -> int:
     """Run the family named on the command line."""
-    sys.stdout.buffer.write(msgspec.json.encode(FAMILIES[sys.argv[1]]()))
+    evidence = live()
+    sys.stdout.buffer.write(msgspec.json.encode(families_of(evidence.system)[sys.argv[1]](evidence)))
     return 0
 
 

@@ -1,57 +1,36 @@
-"""The probe families. Each runs alone in a child process, so that a driver library can crash or hang only itself."""
+"""The probe families of each system. Each runs alone in a child process, so a driver library can crash only itself.
 
-import sys
-from collections.abc import Callable
+A family is a function of one `Evidence`; "base" (system, processor, memory) comes first and must answer.
+"""
 
-import msgspec
+from collections.abc import Callable, Mapping
 
-from app.core.machine import Cpu, Gpu, Memory, OperatingSystem
-from app.hardware.apple import read_apple
+from app.hardware import apple, linux
 from app.hardware.cpu import read_cpu
+from app.hardware.evidence import Evidence
 from app.hardware.memory import read_memory
-from app.hardware.nvidia import NoDriver, read_nvidia
-from app.hardware.sysfs_gpus import read_sysfs_gpus
+from app.hardware.nvidia import nvidia_family
+from app.hardware.part import Part
 from app.hardware.system import read_system
 
-
-class Part(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What one family found. `absent` says why there was nothing to ask."""
-
-    os: OperatingSystem | None = None
-    cpu: Cpu | None = None
-    memory: Memory | None = None
-    gpus: list[Gpu] = []
-    absent: str = ""
+Family = Callable[[Evidence], Part]
 
 
-def _base() -> Part:
-    return Part(os=read_system(), cpu=read_cpu(), memory=read_memory())
+def _base(evidence: Evidence) -> Part:
+    return Part(os=read_system(evidence), cpu=read_cpu(evidence), memory=read_memory(evidence))
 
 
-def _nvidia() -> Part:
-    import pynvml  # noqa: PLC0415 -- may load a vendor library: probe children only
-
-    try:
-        return Part(gpus=read_nvidia(pynvml))
-    except NoDriver as error:
-        return Part(absent=str(error))
+def _apple(_evidence: Evidence) -> Part:
+    return Part(gpus=apple.read_apple())
 
 
-def _sysfs() -> Part:
-    return Part(gpus=read_sysfs_gpus())
+FAMILIES: Mapping[str, Mapping[str, Family]] = {
+    "linux": linux.FAMILIES,
+    "macos": {"base": _base, "apple": _apple},
+    "windows": {"base": _base, "nvidia": nvidia_family},
+}
 
 
-def _apple() -> Part:
-    return Part(gpus=read_apple())
-
-
-FAMILIES: dict[str, Callable[[], Part]] = {"base": _base, "nvidia": _nvidia, "sysfs": _sysfs, "apple": _apple}
-
-
-def families_here() -> tuple[str, ...]:
-    """Return the families that make sense on this operating system; "base" is always first."""
-    if sys.platform == "darwin":
-        return ("base", "apple")
-    if sys.platform == "win32":
-        return ("base", "nvidia")
-    return ("base", "nvidia", "sysfs")
+def families_of(system: str) -> Mapping[str, Family]:
+    """Return the families that make sense on "linux", "macos" or "windows"; any other system is read like Linux."""
+    return FAMILIES.get(system, FAMILIES["linux"])

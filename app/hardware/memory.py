@@ -1,51 +1,61 @@
-"""System memory: what is there, what is free now, and what a control group leaves us of it."""
-
-import sys
-from pathlib import Path
+"""System memory: what is there, what is free now, what a control group leaves us of it, and how fast it could be."""
 
 import psutil
 
 from app.core.machine import Fact, Memory
 from app.hardware.cgroups import MemoryLimit, memory_limit
+from app.hardware.evidence import Evidence
 from app.hardware.facts import derived, measured, read_pairs, unknown
+from app.hardware.smbios import ask_modules, theoretical_bandwidth
 
 _KIB = 1024
+_UNIFIED: Fact[bool] = unknown("", "No GPU was looked at.")
 
 
-def read_memory(root: Path = Path("/"), *, unified: Fact[bool] | None = None) -> Memory:
-    """Return the memory's facts; `unified` is known to whoever looked at the GPUs."""
-    shared = unified or unknown("", "No GPU was looked at.")
-    if sys.platform == "linux":
-        return read_linux(root, unified=shared)
+def read_memory(evidence: Evidence) -> Memory:
+    """Return the memory's facts; whether a GPU shares it is known only to whoever looked at the GPUs."""
+    if evidence.system == "linux":
+        return read_linux_memory(evidence)
     found = psutil.virtual_memory()
     return Memory(
         total=measured(int(found.total), "psutil", unit="B"),
         available=measured(int(found.available), "psutil", unit="B"),
         limit=unknown("", "Control groups exist on Linux only.", unit="B"),
         swap_total=measured(int(psutil.swap_memory().total), "psutil", unit="B"),
-        unified=shared,
+        unified=_UNIFIED,
     )
 
 
-def read_linux(root: Path, *, unified: Fact[bool]) -> Memory:
-    """Return what /proc/meminfo and the control groups below `root` say."""
-    info = read_pairs(root / "proc/meminfo")
-    total, available = _bytes(info, "MemTotal"), _bytes(info, "MemAvailable")
-    limit = memory_limit(root)
+def read_linux_memory(evidence: Evidence) -> Memory:
+    """Return what /proc/meminfo, the control groups and the firmware say."""
+    info = read_pairs(evidence.root / "proc/meminfo")
+    total = meminfo_bytes(info, "MemTotal")
+    limit = memory_limit(evidence.root)
     return Memory(
         total=total,
-        available=_within(available, limit),
+        available=_available(info, total, limit),
         limit=_limit(limit, total),
-        swap_total=_bytes(info, "SwapTotal"),
-        unified=unified,
+        swap_total=meminfo_bytes(info, "SwapTotal"),
+        unified=_UNIFIED,
+        theoretical_gb_s=theoretical_bandwidth(ask_modules(evidence)),
     )
 
 
-def _bytes(info: dict[str, str], key: str) -> Fact[int]:
+def meminfo_bytes(info: dict[str, str], key: str) -> Fact[int]:
+    """Return a row of /proc/meminfo in bytes."""
     amount = info.get(key, "").removesuffix("kB").strip()
-    if amount.isdigit():
+    if amount.isdecimal():
         return measured(int(amount) * _KIB, f"/proc/meminfo {key}", unit="B")
     return unknown("/proc/meminfo", f"{key} is missing.", unit="B")
+
+
+def _available(info: dict[str, str], total: Fact[int], limit: MemoryLimit | None) -> Fact[int]:
+    available = meminfo_bytes(info, "MemAvailable")
+    if available.value is None or total.value is None or available.value <= total.value:
+        return _within(available, limit)
+    return _within(
+        derived(total.value, available.source, unit="B", note="More was said to be free than there is."), limit
+    )
 
 
 def _limit(limit: MemoryLimit | None, total: Fact[int]) -> Fact[int]:

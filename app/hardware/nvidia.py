@@ -1,68 +1,210 @@
-"""NVIDIA GPUs through NVML, the driver's own library (nvidia-ml-py). Runs in a probe child only.
+"""NVIDIA GPUs from what NVML said, and Jetson boards whose driver has no NVML.
 
-Parts whose memory NVML cannot state (GB10, Jetson: one pool shared with the CPU) are kept, marked integrated, with
-their memory unknown rather than zero.
+Parts that share the processor's memory (GB10, Thor, Jetson) state none of their own; their figures are the system's. A
+GPU cut into MIG instances is listed as those, never as a whole.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from app.core.machine import Fact, Gpu
+from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import derived, measured, unknown
+from app.hardware.nvml import NvmlDevice, NvmlState, read_nvml
+from app.hardware.part import Part
+from app.hardware.pci import pci_address
+from app.hardware.tegra import read_tegra
+from app.hardware.unified import shared_free, shared_total
 
 _SOURCE = "NVML"
+_ARCHITECTURES = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada Lovelace",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+"""NVML_DEVICE_ARCH_*."""
+_ATS = 2
+_DRIVER_FLOOR = 550
+_DRIVER_FLOOR_OLD_GPU = 570
+_OLD_COMPUTE = 7.0
+"""Builds made with CUDA 12.4 and later hold their kernels compressed, which drivers before 550 cannot read; GPUs before
+Volta have theirs compiled by the driver, which from CUDA 12.8 on needs 570 (Ollama's filter, hardware-fit 1.3)."""
+_NARROW = 8
+"""PCIe lanes below which loading and work split between GPU and processor suffer noticeably."""
 
 
-class NoDriver(Exception):
-    """NVML is not there: no NVIDIA driver. Not an error, an absence."""
-
-
-def read_nvidia(nvml: Any) -> list[Gpu]:  # noqa: ANN401 -- the binding has no types; tests pass a recorded one
-    """Return every NVIDIA GPU `nvml` (the module `pynvml`) lists. Raises NoDriver when there is no driver to ask."""
+def nvidia_family(evidence: Evidence) -> Part:
+    """Return NVIDIA's GPUs and what its driver's version rules out."""
     try:
-        nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        raise NoDriver(str(error)) from error
-    try:
-        driver = measured(_text(nvml.nvmlSystemGetDriverVersion()), _SOURCE)
-        return [_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(i), driver) for i in range(nvml.nvmlDeviceGetCount())]
-    finally:
-        nvml.nvmlShutdown()
+        state = evidence.ask("nvml", NvmlState, _ask_driver)
+    except Unanswered as error:
+        boards = read_tegra(evidence.root)
+        return Part(gpus=boards, absent="" if boards else str(error).removeprefix("Unanswered: "))
+    return Part(gpus=nvidia_gpus(state, evidence), limits=[*_driver_limits(state), *_slot_limits(state)])
 
 
-def _gpu(nvml: Any, handle: Any, driver: Fact[str]) -> Gpu:  # noqa: ANN401 -- as above
-    total, free = _memory(nvml, handle)
-    has_memory = total.value is not None
+def _ask_driver() -> NvmlState:
+    import pynvml  # noqa: PLC0415 -- may load a vendor library: probe children only
+
+    return read_nvml(pynvml)
+
+
+def nvidia_gpus(state: NvmlState, evidence: Evidence) -> list[Gpu]:
+    """Return the GPUs an engine can be given: whole ones, and the instances of partitioned ones."""
+    return [gpu for device in state.devices for gpu in _usable(device, state, evidence)]
+
+
+def _usable(device: NvmlDevice, state: NvmlState, evidence: Evidence) -> Iterator[Gpu]:
+    whole = _gpu(device, state, evidence)
+    if not device.is_mig:
+        yield whole
+    for number, instance in enumerate(device.instances):
+        yield _partition(whole, instance, number)
+
+
+def _gpu(device: NvmlDevice, state: NvmlState, evidence: Evidence) -> Gpu:
+    is_shared = _shares_memory(device)
+    total = shared_total(evidence.root) if is_shared else _own(device.memory_total, device)
     return Gpu(
-        id=_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower(),
+        id=pci_address(device.bus_id) or device.uuid,
         vendor="nvidia",
-        name=measured(_text(nvml.nvmlDeviceGetName(handle)), _SOURCE),
+        name=_said(device.name),
         memory_total=total,
-        memory_free=free,
-        driver=driver,
-        compute=_compute(nvml, handle),
-        integrated=derived(not has_memory, _SOURCE, note="NVML states no memory of its own: it shares the system's"),
+        memory_free=shared_free(evidence.root) if is_shared else _free(device),
+        driver=_said(state.driver),
+        compute=_said(device.compute),
+        integrated=_integrated(device, is_shared=is_shared),
+        uuid=device.uuid,
+        architecture=_architecture(device.architecture),
+        bandwidth_gb_s=_bandwidth(device),
+        addressable={"cuda": total},
+        drives_display=_known(device.display_active),
+        nvlink=_nvlink(device),
+        pcie_width=_width(device.max_pcie_width),
     )
 
 
-def _memory(nvml: Any, handle: Any) -> tuple[Fact[int], Fact[int]]:  # noqa: ANN401 -- as above
-    for arguments in ({"version": nvml.nvmlMemory_v2}, {}):  # older drivers know only the first version
-        try:
-            found = nvml.nvmlDeviceGetMemoryInfo(handle, **arguments)
-        except (nvml.NVMLError, TypeError):
-            continue
-        if found.total:
-            return measured(int(found.total), _SOURCE, unit="B"), measured(int(found.free), _SOURCE, unit="B")
-    missing: Fact[int] = unknown(_SOURCE, "The driver states no memory for this GPU.", unit="B")
-    return missing, missing
+def _partition(whole: Gpu, instance: NvmlDevice, number: int) -> Gpu:
+    """Return a MIG instance: its parent's chip, its own memory. Bandwidth is divided in a way NVML does not tell."""
+    total = _own(instance.memory_total, instance)
+    return Gpu(
+        id=instance.uuid or f"{whole.id}/{number}",
+        vendor="nvidia",
+        name=_said(instance.name) if instance.name else whole.name,
+        memory_total=total,
+        memory_free=_free(instance),
+        driver=whole.driver,
+        compute=whole.compute,
+        integrated=whole.integrated,
+        uuid=instance.uuid,
+        architecture=whole.architecture,
+        bandwidth_gb_s=unknown(_SOURCE, "An instance has a share of its GPU's bandwidth.", unit="GB/s"),
+        addressable={"cuda": total},
+        drives_display=measured(value=False, source="MIG"),
+        nvlink=measured(value=False, source="MIG", note="Instances cannot use NVLink."),
+        pcie_width=whole.pcie_width,
+        partition_of=whole.id,
+    )
 
 
-def _compute(nvml: Any, handle: Any) -> Fact[str]:  # noqa: ANN401 -- as above
-    try:
-        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    except nvml.NVMLError as error:
-        return unknown(_SOURCE, str(error))
-    return measured(f"{major}.{minor}", _SOURCE)
+def _shares_memory(device: NvmlDevice) -> bool:
+    """Tell parts without memory of their own: what they lack is "Not Supported", not forbidden or broken."""
+    if "(nvgpu)" in device.name:  # Jetson boards, whatever they state
+        return True
+    lacks = "not supported" in device.memory_error.lower() or not device.memory_error
+    return device.memory_total is None and not device.is_mig and (lacks or device.addressing_mode == _ATS)
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _integrated(device: NvmlDevice, *, is_shared: bool) -> Fact[bool]:
+    if is_shared:
+        return derived(
+            value=True, source=_SOURCE, note="The driver states no memory of its own: it shares the system's."
+        )
+    if device.memory_total is None and not device.is_mig:
+        return unknown(_SOURCE, device.memory_error)
+    return derived(value=False, source=_SOURCE, note="It has memory of its own.")
+
+
+def _own(amount: int | None, device: NvmlDevice) -> Fact[int]:
+    if amount is None:
+        return unknown(_SOURCE, device.memory_error or "The driver states no memory for this GPU.", unit="B")
+    return measured(amount, _SOURCE, unit="B")
+
+
+def _free(device: NvmlDevice) -> Fact[int]:
+    if device.memory_free is None or device.memory_total is None or device.memory_free <= device.memory_total:
+        return _own(device.memory_free, device)
+    return derived(device.memory_total, _SOURCE, unit="B", note="More was said to be free than there is.")
+
+
+def _architecture(number: int | None) -> Fact[str]:
+    if number in _ARCHITECTURES:
+        return measured(_ARCHITECTURES[number], _SOURCE)
+    return unknown(_SOURCE, "The driver names no architecture that is known here.")
+
+
+def _bandwidth(device: NvmlDevice) -> Fact[float]:
+    """Return bus width times memory clock times two: NVML's clock is half the data rate for every memory type.
+
+    It agrees with data sheets from GDDR5 (GTX 1650: 128 bit, 4,001 MHz, 128 GB/s) to HBM3 (H100: 5,120 bit, 2,619 MHz,
+    3,352 GB/s), and tells cards of one name with different memory apart.
+    """
+    if not device.bus_width_bits or not device.memory_clock_mhz:
+        return unknown(_SOURCE, "The driver states no bus width or no memory clock.", unit="GB/s")
+    rate = device.bus_width_bits / 8 * device.memory_clock_mhz * 2 / 1000
+    return derived(rate, _SOURCE, unit="GB/s", note=f"{device.bus_width_bits} bit x {device.memory_clock_mhz} MHz x 2")
+
+
+def _nvlink(device: NvmlDevice) -> Fact[bool]:
+    if not device.nvlinks:
+        return derived(value=False, source=_SOURCE, note="The driver knows no NVLink on this GPU.")
+    return measured(any(device.nvlinks), _SOURCE, note=f"{sum(device.nvlinks)} of {len(device.nvlinks)} links are up")
+
+
+def _width(lanes: int | None) -> Fact[int]:
+    return (
+        measured(lanes, _SOURCE, note="the most the slot and card agree on") if lanes else unknown(_SOURCE, "Not said.")
+    )
+
+
+def _known(answer: bool | None) -> Fact[bool]:  # noqa: FBT001 -- what the driver answered, if it did
+    return unknown(_SOURCE, "The driver does not say.") if answer is None else measured(answer, _SOURCE)
+
+
+def _said(text: str) -> Fact[str]:
+    return measured(text, _SOURCE) if text else unknown(_SOURCE, "The driver does not say.")
+
+
+def _driver_limits(state: NvmlState) -> list[Fact[str]]:
+    major = state.driver.partition(".")[0]
+    if not major.isdecimal():
+        return []
+    needed = _driver_floor(state.devices)
+    if int(major) >= needed:
+        return []
+    sentence = f"NVIDIA driver {state.driver} is too old for current CUDA engines, which need {needed} or later here."
+    return [measured(sentence, _SOURCE)]
+
+
+def _driver_floor(devices: Sequence[NvmlDevice]) -> int:
+    capabilities = [device.compute for device in devices if device.compute]
+    has_old = any(float(capability) < _OLD_COMPUTE for capability in capabilities)
+    return _DRIVER_FLOOR_OLD_GPU if has_old else _DRIVER_FLOOR
+
+
+def _slot_limits(state: NvmlState) -> list[Fact[str]]:
+    return [
+        measured(
+            f"{device.name} is connected by {device.max_pcie_width} PCIe lanes: it loads models slowly, and "
+            "work shared with the processor or another GPU suffers.",
+            _SOURCE,
+        )
+        for device in state.devices
+        if device.max_pcie_width and device.max_pcie_width < _NARROW
+    ]

@@ -1,6 +1,8 @@
 """Which physical memory there is, who computes on it, and how much of it: one pool per memory, not per device.
 
-A GPU that shares system memory makes that one pool with two users; keeping layers "on the CPU" frees nothing there.
+A GPU that shares system memory makes that one pool with two users: keeping layers "on the CPU" frees nothing there, and
+"shared GPU memory" is never added to it. An APU's carve-out is a part of the same chips that the system cannot use: it
+adds to what there is, and what is free of it counts whatever the system has left.
 """
 
 from collections.abc import Sequence
@@ -29,17 +31,62 @@ def pools_of(memory: Memory, gpus: Sequence[Gpu]) -> list[Pool]:
 
 
 def _system(memory: Memory, sharing: Sequence[Gpu]) -> Pool:
-    shares = [gpu.memory_total for gpu in sharing if gpu.memory_total.value]
-    usable = memory.limit if memory.limit.value is not None else memory.total
+    physical = _physical(memory, sharing)
     return Pool(
         id=SYSTEM,
         name="Memory",
-        physical=memory.total,
-        addressable=max(shares, key=lambda fact: fact.value or 0) if shares else usable,
-        free=_clamped(memory.available, usable),
+        physical=physical,
+        addressable=_clamped(_addressable(memory, sharing), physical),
+        free=_clamped(_free(memory, sharing), physical),
         gpus=[gpu.id for gpu in sharing],
         is_unified=bool(sharing),
     )
+
+
+def _physical(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+    carved = _carved(sharing)
+    if not carved or memory.total.value is None:
+        return memory.total
+    note = "what the system sees + what is set aside for graphics"
+    return derived(memory.total.value + carved, memory.total.source, unit="B", note=note)
+
+
+def _addressable(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+    """Return what the GPU may have of it, else what the system or a control group lets a process have."""
+    usable = memory.limit if memory.limit.value is not None else memory.total
+    shares = [fact for gpu in sharing if (fact := _most(gpu)).value]
+    if not shares:
+        return usable
+    share = max(shares, key=lambda fact: fact.value or 0)
+    if memory.limit.value is None:
+        return share
+    return _clamped(share, derived(memory.limit.value + _carved(sharing), memory.limit.source, unit="B"))
+
+
+def _most(gpu: Gpu) -> Fact[int]:
+    """Return the most any backend can address, or the driver's total where backends do not differ."""
+    told = [fact for fact in gpu.addressable.values() if fact.value is not None]
+    return max(told, key=lambda fact: fact.value or 0) if told else gpu.memory_total
+
+
+def _free(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+    """Return what is free now for its best user. Free graphics memory is what the driver says, within the system's."""
+    told = [gpu for gpu in sharing if gpu.memory_free.value is not None]
+    if not told or memory.available.value is None:
+        return memory.available
+    gpu = max(told, key=lambda card: card.memory_free.value or 0)
+    return _clamped(gpu.memory_free, _with_carve_out(memory.available, gpu))
+
+
+def _with_carve_out(available: Fact[int], gpu: Gpu) -> Fact[int]:
+    carved = gpu.carve_out.value
+    if not carved or available.value is None:
+        return available
+    return derived(available.value + carved, available.source, unit="B", note="available + set aside for graphics")
+
+
+def _carved(sharing: Sequence[Gpu]) -> int:
+    return sum(gpu.carve_out.value or 0 for gpu in sharing)
 
 
 def _separate(gpu: Gpu) -> Pool:
@@ -47,14 +94,14 @@ def _separate(gpu: Gpu) -> Pool:
         id=gpu.id,
         name=gpu.name.value or gpu.id,
         physical=gpu.memory_total,
-        addressable=gpu.memory_total,
+        addressable=_clamped(_most(gpu), gpu.memory_total),
         free=_clamped(gpu.memory_free, gpu.memory_total),
         gpus=[gpu.id],
     )
 
 
-def _clamped(free: Fact[int], physical: Fact[int]) -> Fact[int]:
-    """Return what is free, never more than there is: drivers of shared memory have told so."""
-    if free.value is None or physical.value is None or free.value <= physical.value:
-        return free
-    return derived(physical.value, free.source, unit="B", note="more was reported free than there is")
+def _clamped(amount: Fact[int], most: Fact[int]) -> Fact[int]:
+    """Return an amount, never more than there can be: drivers of shared memory have told so."""
+    if amount.value is None or most.value is None or amount.value <= most.value:
+        return amount
+    return derived(most.value, most.source or amount.source, unit="B", note=f"{amount.source} said more than there is")

@@ -1,55 +1,113 @@
-"""Which operating system this is, and whether it runs on the bare machine, in a VM, a container or WSL.
-
-`root` is "/" on a live system and a folder of captured files in tests.
-"""
+"""Which operating system this is, and whether it runs on the bare machine, in a VM, a container or WSL."""
 
 import platform
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from app.core.machine import Fact, OperatingSystem
+from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import derived, measured, read_pairs, read_text, unknown
 
-_NAMES = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
+_NAMES = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
-_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "lxc")
+_VERSIONS: dict[str, Callable[[], str]] = {"macos": lambda: platform.mac_ver()[0], "windows": platform.version}
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container", "var/run/secrets/kubernetes.io")
+_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod", "lxc")
+_VM_MAKERS = (
+    "qemu",
+    "vmware",
+    "innotek",
+    "xen",
+    "bochs",
+    "parallels",
+    "openstack",
+    "google compute engine",
+    "kubevirt",
+)
+"""Firmware makers that only virtual machines have. Amazon and Microsoft also make real ones: their products tell."""
+_VM_PRODUCTS = ("virtual machine", "kvm", "hvm domu")
 
 
-def read_system(root: Path = Path("/")) -> OperatingSystem:
+class Uname(msgspec.Struct, frozen=True):
+    """Of the running kernel: release, and the machine it was built for ("x86_64", "aarch64")."""
+
+    release: str = ""
+    machine: str = ""
+
+
+def read_system(evidence: Evidence) -> OperatingSystem:
     """Return the operating system's facts."""
-    machine = platform.machine().lower()
+    uname = _uname(evidence)
+    machine = uname.machine.lower()
     return OperatingSystem(
-        name=measured(_NAMES.get(sys.platform, sys.platform), "sys.platform"),
-        version=_version(root),
-        kernel=measured(platform.release(), "uname"),
-        architecture=measured(_ARCHITECTURES.get(machine, machine), "uname"),
-        environment=_environment(root),
+        name=measured(_NAMES.get(evidence.system, evidence.system), "sys.platform"),
+        version=_version(evidence),
+        kernel=_said(uname.release, "uname"),
+        architecture=_said(_ARCHITECTURES.get(machine, machine), "uname"),
+        environment=_environment(evidence),
     )
 
 
-def _version(root: Path) -> Fact[str]:
-    if sys.platform == "darwin":
-        return measured(platform.mac_ver()[0], "platform.mac_ver")
-    if sys.platform == "win32":
-        return measured(platform.version(), "platform.version")
-    name = read_pairs(root / "etc/os-release", "=").get("PRETTY_NAME", "").strip('"')
+def _uname(evidence: Evidence) -> Uname:
+    try:
+        return evidence.ask("uname", Uname, lambda: Uname(release=platform.release(), machine=platform.machine()))
+    except Unanswered:
+        return Uname()
+
+
+def _said(text: str, source: str) -> Fact[str]:
+    return measured(text, source) if text else unknown(source, "Nothing is said there.")
+
+
+def _version(evidence: Evidence) -> Fact[str]:
+    if evidence.system in _VERSIONS:
+        try:
+            return _said(evidence.ask("version", str, _VERSIONS[evidence.system]), "platform")
+        except Unanswered as error:
+            return unknown("platform", str(error))
+    name = read_pairs(evidence.root / "etc/os-release", "=").get("PRETTY_NAME", "").strip('"')
     if name:
         return measured(name, "/etc/os-release")
     return unknown("/etc/os-release", "The file has no PRETTY_NAME.")
 
 
-def _environment(root: Path) -> Fact[str]:
-    if sys.platform != "linux":
+def _environment(evidence: Evidence) -> Fact[str]:
+    if evidence.system in _VERSIONS:
         return unknown("", "Not looked for on this system.")
+    return _wsl(evidence.root) or _container(evidence.root) or _virtual_machine(evidence.root) or _bare()
+
+
+def _wsl(root: Path) -> Fact[str] | None:
     kernel = (read_text(root / "proc/version") or "").lower()
-    if "microsoft" in kernel:
-        return measured("wsl", "/proc/version")
+    return measured("wsl", "/proc/version") if "microsoft" in kernel else None
+
+
+def is_container(root: Path) -> bool:
+    """Tell whether this is a container; in WSL too there can be some."""
+    return _container(root) is not None
+
+
+def _container(root: Path) -> Fact[str] | None:
+    for name in _CONTAINER_FILES:
+        if (root / name).exists():
+            return measured("container", f"/{name}")
     groups = read_text(root / "proc/1/cgroup") or ""
-    if (root / ".dockerenv").exists() or (root / "run/.containerenv").exists():
-        return measured("container", "/.dockerenv, /run/.containerenv")
-    if any(mark in groups for mark in _CONTAINER_MARKS):
-        return measured("container", "/proc/1/cgroup")
-    flags = read_pairs(root / "proc/cpuinfo").get("flags", "").split()
-    if "hypervisor" in flags:
+    return measured("container", "/proc/1/cgroup") if any(mark in groups for mark in _CONTAINER_MARKS) else None
+
+
+def _virtual_machine(root: Path) -> Fact[str] | None:
+    if "hypervisor" in read_pairs(root / "proc/cpuinfo").get("flags", "").split():
         return measured("vm", "/proc/cpuinfo: hypervisor flag")
+    dmi = root / "sys/class/dmi/id"  # Arm processors have no such flag
+    maker, product = ((read_text(dmi / name) or "").lower() for name in ("sys_vendor", "product_name"))
+    if maker.startswith(_VM_MAKERS) or any(name in product for name in _VM_PRODUCTS):
+        return measured("vm", "/sys/class/dmi/id")
+    if (root / "proc/device-tree/hypervisor").exists() or (root / "sys/hypervisor/type").exists():
+        return measured("vm", "/proc/device-tree/hypervisor, /sys/hypervisor/type")
+    return None
+
+
+def _bare() -> Fact[str]:
     return derived("bare", "/proc", note="No mark of a container, WSL or a hypervisor was found.")

@@ -1,15 +1,15 @@
 # ruff: noqa: N802, N815, ANN401 -- the recorded driver has NVML's own names and types
-"""GPUs of every vendor, replayed from what drivers and kernels say."""
+"""What is asked of NVML and of system_profiler; whole machines are in tests/fixtures/machines."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.hardware.apple import parse_displays
-from app.hardware.nvidia import NoDriver, read_nvidia
-from app.hardware.sysfs_gpus import read_sysfs_gpus
+from app.hardware.evidence import Unanswered
+from app.hardware.nvml import NvmlState, read_nvml
 
 GIB = 1 << 30
 
@@ -23,11 +23,15 @@ class RecordedNvml:
 
     NVMLError = NVMLError
     nvmlMemory_v2 = 2
+    NVML_CLOCK_MEM = 2
 
     def __init__(self, cards: list[tuple[str, str, int, int, tuple[int, int]]], *, knows_v2: bool = True) -> None:
         self.cards = cards
         self.knows_v2 = knows_v2
         self.is_open = False
+
+    def fail(self) -> int:
+        raise NVMLError("Not Supported")
 
     def nvmlInit(self) -> None:
         self.is_open = True
@@ -61,98 +65,56 @@ class RecordedNvml:
         return self.cards[index][4]
 
 
-RTX_5090 = ("0000:01:00.0", "NVIDIA GeForce RTX 5090", 32 * GIB, 30 * GIB, (12, 0))
-GB10 = ("000F:01:00.0", "NVIDIA GB10", 0, 0, (12, 1))
+RTX_5090 = ("00000000:01:00.0", "NVIDIA GeForce RTX 5090", 32 * GIB, 30 * GIB, (12, 0))
+GB10 = ("0000000F:01:00.0", "NVIDIA GB10", 0, 0, (12, 1))
 
 
 @pytest.mark.parametrize("knows_v2", [True, False])
 def test_nvidia_card_by_either_version_of_the_memory_call(knows_v2: bool) -> None:  # noqa: FBT001 -- a parametrised case
     driver = RecordedNvml([RTX_5090], knows_v2=knows_v2)
-    (gpu,) = read_nvidia(driver)
-    assert (gpu.memory_total.value, gpu.memory_free.value) == (32 * GIB, 30 * GIB)
-    assert (gpu.compute.value, gpu.driver.value, gpu.integrated.value) == ("12.0", "580.65.06", False)
+    state = read_nvml(driver)
+    (device,) = state.devices
+    assert (device.memory_total, device.memory_free, device.memory_error) == (32 * GIB, 30 * GIB, "")
+    assert (device.compute, state.driver, device.bus_id) == ("12.0", "580.65.06", "00000000:01:00.0")
     assert not driver.is_open
 
 
-def test_gb10_memory_is_unknown_and_shared_not_zero() -> None:
-    (gpu,) = read_nvidia(RecordedNvml([GB10]))
-    assert gpu.memory_total.value is None
-    assert gpu.integrated.value is True
+def test_what_a_driver_cannot_say_is_missing_and_memory_says_why() -> None:
+    (device,) = read_nvml(RecordedNvml([GB10])).devices
+    assert (device.memory_total, device.memory_error) == (None, "Not Supported")
+    assert (device.bus_width_bits, device.display_active, device.nvlinks, device.instances) == (None, None, [], [])
 
 
-def test_no_driver_is_an_absence() -> None:
-    driver = RecordedNvml([])
-
-    def fail() -> None:
-        raise NVMLError("Shared Library Not Found")
-
-    driver.nvmlInit = fail  # type: ignore[method-assign]
-    with pytest.raises(NoDriver, match="Not Found"):
-        read_nvidia(driver)
-
-
-def card(root: Path, index: int, *, vendor: str, address: str, files: dict[str, str]) -> Path:
-    device = root / f"sys/class/drm/card{index}/device"
-    rows = {"vendor": vendor, "uevent": f"DRIVER=amdgpu\nPCI_SLOT_NAME={address}\n", **files}
-    for name, text in rows.items():
-        path = device / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return device
-
-
-def test_amd_apu_budget_is_carve_out_plus_gtt(tmp_path: Path) -> None:
-    device = card(
-        tmp_path,
-        0,
-        vendor="0x1002",
-        address="0000:C5:00.0",
-        files={
-            "mem_info_vram_total": str(GIB),
-            "mem_info_vram_used": str(GIB // 2),
-            "mem_info_gtt_total": str(62 * GIB),
-            "mem_info_gtt_used": str(2 * GIB),
-        },
+def test_instances_of_a_partitioned_gpu_are_asked_for_their_own_memory() -> None:
+    driver = RecordedNvml([RTX_5090, ("", "MIG 1g.10gb", 10 * GIB, 9 * GIB, (9, 0))])
+    driver.nvmlDeviceGetCount = lambda: 1  # type: ignore[method-assign]
+    extra = SimpleNamespace(
+        nvmlDeviceGetMigMode=lambda _: [1, 1],
+        nvmlDeviceGetMaxMigDeviceCount=lambda _: 2,
+        nvmlDeviceGetMigDeviceHandleByIndex=lambda _, index: [1, driver.fail()][index] if index else 1,
     )
-    (device / "drm/renderD128").mkdir(parents=True)
-    node = tmp_path / "sys/class/kfd/kfd/topology/nodes/1/properties"
-    node.parent.mkdir(parents=True)
-    node.write_text("gfx_target_version 110501\ndrm_render_minor 128\n")
-    (gpu,) = read_sysfs_gpus(tmp_path)
-    assert gpu.id == "0000:c5:00.0"
-    assert (gpu.memory_total.value, gpu.memory_free.value) == (63 * GIB, 63 * GIB - GIB // 2 - 2 * GIB)
-    assert (gpu.compute.value, gpu.integrated.value) == ("gfx1151", True)
+    vars(driver).update(vars(extra))
+    (device,) = read_nvml(driver).devices
+    assert device.is_mig
+    assert [(part.name, part.memory_total) for part in device.instances] == [("MIG 1g.10gb", 10 * GIB)]
 
 
-def test_amd_discrete_card_does_not_count_system_memory(tmp_path: Path) -> None:
-    files = {
-        "mem_info_vram_total": str(32 * GIB),
-        "mem_info_vram_used": "0",
-        "mem_info_gtt_total": str(64 * GIB),
-        "board_info": "type : oam",
-        "product_name": "AMD Radeon AI PRO R9700",
-    }
-    card(tmp_path, 0, vendor="0x1002", address="0000:03:00.0", files=files)
-    (gpu,) = read_sysfs_gpus(tmp_path)
-    assert gpu.memory_total.value == 32 * GIB
-    assert gpu.integrated.value is False
-    assert gpu.name.value == "AMD Radeon AI PRO R9700"
+def test_links_are_counted_until_the_driver_knows_no_more() -> None:
+    driver = RecordedNvml([RTX_5090])
+    vars(driver)["nvmlDeviceGetNvLinkState"] = lambda _, link: [1, 0][link] if link < 2 else driver.fail()
+    assert read_nvml(driver).devices[0].nvlinks == [True, False]
 
 
-def test_intel_tiles_add_up_and_an_igpu_shares(tmp_path: Path) -> None:
-    tiles = {"tile0/physical_vram_size_bytes": str(8 * GIB), "tile1/physical_vram_size_bytes": str(8 * GIB)}
-    card(tmp_path, 0, vendor="0x8086", address="0000:03:00.0", files=tiles)
-    card(tmp_path, 1, vendor="0x8086", address="0000:00:02.0", files={})
-    arc, igpu = read_sysfs_gpus(tmp_path)
-    assert (arc.memory_total.value, arc.integrated.value) == (16 * GIB, False)
-    assert (igpu.memory_total.value, igpu.integrated.value) == (None, True)
+def test_no_driver_is_no_answer() -> None:
+    driver = RecordedNvml([])
+    vars(driver)["nvmlInit"] = driver.fail
+    with pytest.raises(Unanswered, match="Not Supported"):
+        read_nvml(driver)
 
 
-def test_connectors_and_second_nodes_of_a_card_are_not_more_cards(tmp_path: Path) -> None:
-    card(tmp_path, 0, vendor="0x8086", address="0000:00:02.0", files={})
-    card(tmp_path, 1, vendor="0x8086", address="0000:00:02.0", files={})
-    (tmp_path / "sys/class/drm/card0-HDMI-A-1/device").mkdir(parents=True)
-    assert len(read_sysfs_gpus(tmp_path)) == 1
+def test_a_recording_survives_json() -> None:
+    state = read_nvml(RecordedNvml([RTX_5090, GB10]))
+    assert msgspec.json.decode(msgspec.json.encode(state), type=NvmlState) == state
 
 
 APPLE_M4 = {

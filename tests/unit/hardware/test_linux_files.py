@@ -6,12 +6,19 @@ import msgspec
 import pytest
 
 from app.core.machine import Confidence
-from app.hardware import cpu, memory
+from app.hardware import cpu
 from app.hardware.cgroups import cpu_quota, memory_limit
-from app.hardware.facts import cpu_list, measured, unknown
+from app.hardware.evidence import Evidence
+from app.hardware.facts import cpu_list, measured
+from app.hardware.linux_cpu import read_linux_cpu
+from app.hardware.memory import read_linux_memory
 from app.hardware.system import read_system
 
 GIB = 1 << 30
+
+
+def evidence(root: Path, **tables: object) -> Evidence:
+    return Evidence(root, tables={"system": "linux", **tables})
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
@@ -39,7 +46,7 @@ def cpuinfo(count: int, **fields: str) -> str:
 def test_two_threads_per_core_are_one_physical_core(tmp_path: Path) -> None:
     info = cpuinfo(4, model_name="AMD Ryzen 7", flags="fpu avx2 fma avx512f")
     root = tree(tmp_path, {"proc/cpuinfo": info, **topology([(0, 0), (0, 1), (0, 0), (0, 1)])})
-    found = cpu.read_linux(root, affinity=4)
+    found = read_linux_cpu(evidence(root, affinity=4))
     assert found.model.value == "AMD Ryzen 7"
     assert (found.physical_cores.value, found.logical_cores.value) == (2, 4)
     assert found.isa.value == ["avx2", "fma", "avx512f"]
@@ -48,7 +55,7 @@ def test_two_threads_per_core_are_one_physical_core(tmp_path: Path) -> None:
 def test_hybrid_intel_counts_performance_cores_once(tmp_path: Path) -> None:
     cores = [(0, 0), (0, 0), (0, 4), (0, 4), (0, 8), (0, 9)]
     root = tree(tmp_path, {"proc/cpuinfo": cpuinfo(6), "sys/devices/cpu_core/cpus": "0-3\n", **topology(cores)})
-    found = cpu.read_linux(root, affinity=6)
+    found = read_linux_cpu(evidence(root, affinity=6))
     assert (found.physical_cores.value, found.performance_cores.value) == (4, 2)
 
 
@@ -60,13 +67,13 @@ def test_arm_board_has_its_model_from_the_device_tree(tmp_path: Path) -> None:
             "proc/device-tree/model": "Raspberry Pi 5 Model B Rev 1.0\x00",
         },
     )
-    found = cpu.read_linux(root, affinity=4)
+    found = read_linux_cpu(evidence(root, affinity=4))
     assert found.model.value == "Raspberry Pi 5 Model B Rev 1.0"
     assert found.isa.value == ["asimd", "asimddp"]
 
 
 def test_nothing_readable_is_unknown_not_zero(tmp_path: Path) -> None:
-    found = cpu.read_linux(tmp_path, affinity=2)
+    found = read_linux_cpu(evidence(tmp_path, affinity=2))
     for fact in (found.model, found.physical_cores, found.logical_cores, found.isa, found.performance_cores):
         assert fact.value is None
         assert fact.confidence is Confidence.UNKNOWN
@@ -83,11 +90,11 @@ def test_cpu_quota_is_the_lowest_on_the_way_up(tmp_path: Path) -> None:
         },
     )
     assert cpu_quota(root) == 1.5
-    assert cpu.read_linux(root, affinity=8).usable_cores.value == 1.5
+    assert read_linux_cpu(evidence(root, affinity=8)).usable_cores.value == 1.5
 
 
 def test_affinity_counts_when_no_group_limits(tmp_path: Path) -> None:
-    assert cpu.read_linux(tmp_path, affinity=3).usable_cores.value == 3.0
+    assert read_linux_cpu(evidence(tmp_path, affinity=3)).usable_cores.value == 3.0
 
 
 def test_memory_limit_of_a_parent_group_counts_and_cache_is_free(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_memory_limit_of_a_parent_group_counts_and_cache_is_free(tmp_path: Path)
             "sys/fs/cgroup/slice/app/memory.max": "max",
         },
     )
-    found = memory.read_linux(root, unified=unknown("", ""))
+    found = read_linux_memory(evidence(root))
     assert found.limit.value == 8 * GIB
     assert found.limit.source == "/sys/fs/cgroup/slice/memory.max"
     assert found.available.value == 6 * GIB
@@ -133,7 +140,7 @@ def test_a_group_path_cannot_climb_out_of_the_mount(tmp_path: Path) -> None:
 
 
 def test_missing_meminfo_is_unknown(tmp_path: Path) -> None:
-    found = memory.read_linux(tmp_path, unified=unknown("", ""))
+    found = read_linux_memory(evidence(tmp_path))
     assert found.total.value is None
     assert found.available.value is None
 
@@ -148,9 +155,8 @@ def test_missing_meminfo_is_unknown(tmp_path: Path) -> None:
         ({"proc/cpuinfo": "processor : 0\nflags : fpu\n"}, "bare"),
     ],
 )
-def test_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: str) -> None:
-    monkeypatch.setattr("sys.platform", "linux")
-    assert read_system(tree(tmp_path, files)).environment.value == expected
+def test_surroundings(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+    assert read_system(evidence(tree(tmp_path, files))).environment.value == expected
 
 
 @pytest.mark.parametrize(("text", "members"), [("0-3,8", {0, 1, 2, 3, 8}), ("", set()), ("x,2", {2}), ("5", {5})])
@@ -165,8 +171,8 @@ def test_cpu_list(text: str, members: set[int]) -> None:
 def test_engine_threads_are_fast_cores_within_the_quota(
     monkeypatch: pytest.MonkeyPatch, performance: int | None, physical: int | None, usable: float, threads: int | None
 ) -> None:
-    found = cpu.read_linux(Path("/nowhere"), affinity=1)
+    found = read_linux_cpu(evidence(Path("/nowhere"), affinity=1))
     facts = {"performance_cores": performance, "physical_cores": physical, "usable_cores": usable}
     chosen = {name: measured(value, "test") for name, value in facts.items() if value is not None}
-    monkeypatch.setattr(cpu, "read_cpu", lambda: msgspec.structs.replace(found, **chosen))
+    monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(found, **chosen))
     assert cpu.engine_threads.__wrapped__() == threads

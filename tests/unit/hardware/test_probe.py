@@ -5,8 +5,11 @@ import pytest
 from app.core.errors import EnvironmentFault
 from app.core.machine import Gpu
 from app.hardware import probe
+from app.hardware.assemble import Outcome, assembled
+from app.hardware.evidence import THIS_SYSTEM
 from app.hardware.facts import derived, measured, unknown
-from app.hardware.families import Part, families_here
+from app.hardware.families import families_of
+from app.hardware.part import Part
 
 
 def gpu(identity: str, *, integrated: bool) -> Gpu:
@@ -26,7 +29,7 @@ async def test_this_machine_is_read_and_every_probe_reports() -> None:
     machine = await probe.read_machine()
     assert machine.cpu.logical_cores.value
     assert (machine.memory.total.value or 0) > (machine.memory.available.value or 0) > 0
-    assert [report.name for report in machine.probes] == list(families_here())
+    assert [report.name for report in machine.probes] == list(families_of(THIS_SYSTEM))
     assert all(report.outcome in {"ok", "absent"} for report in machine.probes)
 
 
@@ -46,7 +49,7 @@ async def test_a_slow_base_probe_is_an_error_in_words() -> None:
 async def test_the_same_card_from_two_drivers_counts_once_and_shares_memory() -> None:
     base = await probe._run("base", 8.0)
     report = base.report
-    twice = [probe._Outcome(report, Part(gpus=[gpu("a", integrated=True)])) for _ in range(2)]
-    machine = probe.merged([base, *twice])
+    twice = [Outcome(report, Part(gpus=[gpu("a", integrated=True)])) for _ in range(2)]
+    machine = assembled([base, *twice])
     assert [card.id for card in machine.gpus] == ["a"]
     assert machine.memory.unified.value is True

@@ -1,0 +1,73 @@
+"""From what the families found to one Machine: cards joined, shared memory made one pool, limits said once.
+
+Pure: the same for a live machine, a doctor report and a fixture.
+"""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from app.core.errors import EnvironmentFault
+from app.core.machine import Fact, Gpu, Machine, Memory, ProbeReport
+from app.hardware import devices
+from app.hardware.evidence import Evidence
+from app.hardware.facts import derived
+from app.hardware.families import families_of
+from app.hardware.merge import merged_gpus
+from app.hardware.part import Part
+from app.hardware.pools import with_pools
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a family ended, and what it found if it did."""
+
+    report: ProbeReport
+    part: Part | None
+
+
+def examined(evidence: Evidence) -> Machine:
+    """Run every family of the evidence's system here, without children: for recorded machines."""
+    outcomes = [
+        Outcome(
+            ProbeReport(name=name, outcome="absent" if part.absent else "ok", seconds=0.0, detail=part.absent), part
+        )
+        for name, family in families_of(evidence.system).items()
+        for part in [family(evidence)]
+    ]
+    return assembled(outcomes)
+
+
+def assembled(outcomes: Sequence[Outcome]) -> Machine:
+    """Return one Machine. Raises EnvironmentFault when the base family found nothing."""
+    parts = [outcome.part for outcome in outcomes if outcome.part]
+    base = next((part for part in parts if part.os and part.cpu and part.memory), None)
+    if base is None or base.os is None or base.cpu is None or base.memory is None:
+        raise EnvironmentFault("This machine could not be examined.", detail=outcomes[0].report.detail)
+    gpus = [devices.described(gpu) for gpu in merged_gpus([part.gpus for part in parts])]
+    return with_pools(
+        Machine(
+            os=base.os,
+            cpu=base.cpu,
+            memory=_with_unified(base.memory, gpus),
+            gpus=gpus,
+            probes=[outcome.report for outcome in outcomes],
+            probed_at=time.time(),
+            npus=[npu for part in parts for npu in part.npus],
+            limits=_once([limit for part in parts for limit in part.limits]),
+        )
+    )
+
+
+def _once(limits: Sequence[Fact[str]]) -> list[Fact[str]]:
+    return list({limit.value: limit for limit in reversed(limits)}.values())[::-1]
+
+
+def _with_unified(memory: Memory, gpus: Sequence[Gpu]) -> Memory:
+    """Say whether the GPU shares memory; one in the processor beside a card that does not is not meant."""
+    if not gpus:
+        return memory
+    own = [gpu for gpu in gpus if not gpu.integrated.value]
+    first = gpus[0].name.value or gpus[0].id
+    note = "A GPU has memory of its own." if own else f"{first} uses system memory."
+    return msgspec.structs.replace(memory, unified=derived(not own, "GPU probes", note=note))

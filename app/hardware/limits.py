@@ -1,0 +1,113 @@
+"""What narrows what can be used on Linux, one sentence each: variables, control groups, ulimits, WSL, containers."""
+
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from app.config.environment import device_variables
+from app.core.machine import Cpu, Fact, Memory, OperatingSystem
+from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.facts import measured
+
+if sys.platform != "win32":
+    import resource
+
+_GIB = 1 << 30
+_MIB = 1 << 20
+
+_HIDING = {
+    "CUDA_VISIBLE_DEVICES": "NVIDIA GPUs",
+    "HIP_VISIBLE_DEVICES": "AMD GPUs",
+    "ROCR_VISIBLE_DEVICES": "AMD GPUs",
+    "GPU_DEVICE_ORDINAL": "AMD GPUs",
+    "ONEAPI_DEVICE_SELECTOR": "Intel GPUs",
+    "ZE_AFFINITY_MASK": "Intel GPUs",
+    "GGML_VK_VISIBLE_DEVICES": "Vulkan devices",
+}
+"""Variable -> what it hides from engines."""
+
+
+class Ulimits(msgspec.Struct, frozen=True, kw_only=True):
+    """This process's limits in bytes; None where there is none."""
+
+    address_space: int | None = None
+    locked_memory: int | None = None
+
+
+def variables(evidence: Evidence) -> dict[str, str]:
+    """Return the variables that decide which devices engines see."""
+    try:
+        return evidence.ask("environment", dict[str, str], device_variables)
+    except Unanswered:
+        return {}
+
+
+def read_limits(evidence: Evidence, system: OperatingSystem, cpu: Cpu, memory: Memory) -> list[Fact[str]]:
+    """Return every limit that applies to this process."""
+    return [
+        *_variable_limits(variables(evidence)),
+        *_memory_limits(memory),
+        *_processor_limits(cpu),
+        *_ulimits(evidence),
+        *_wsl_limits(evidence, system, memory),
+    ]
+
+
+def _variable_limits(found: dict[str, str]) -> Iterator[Fact[str]]:
+    for name, value in sorted(found.items()):
+        if name in _HIDING:
+            yield measured(f'{name}="{value}" decides which {_HIDING[name]} engines see, and their numbers.', name)
+        elif name == "HSA_OVERRIDE_GFX_VERSION":
+            yield measured(f'{name}="{value}" makes ROCm take every AMD GPU for that version.', name)
+
+
+def _memory_limits(memory: Memory) -> Iterator[Fact[str]]:
+    if memory.limit.value is not None and memory.total.value:
+        allowed, there = memory.limit.value / _GIB, memory.total.value / _GIB
+        yield measured(f"A control group allows {allowed:.1f} of {there:.1f} GiB of memory.", memory.limit.source)
+
+
+def _processor_limits(cpu: Cpu) -> Iterator[Fact[str]]:
+    usable, there = cpu.usable_cores.value, cpu.logical_cores.value
+    if usable is None or there is None or usable >= there:
+        return
+    how = "A control group" if cpu.usable_cores.source.startswith("cgroup") else "This process's affinity"
+    yield measured(f"{how} allows {usable:g} of {there} processors.", cpu.usable_cores.source)
+
+
+def _ulimits(evidence: Evidence) -> Iterator[Fact[str]]:
+    try:
+        found = evidence.ask("ulimits", Ulimits, _read_ulimits)
+    except Unanswered:
+        return
+    if found.address_space is not None:
+        size = found.address_space / _GIB
+        yield measured(f"Programs may use {size:.1f} GiB of addresses: no larger model can be loaded.", "ulimit -v")
+    if found.locked_memory is not None:
+        size = found.locked_memory / _MIB
+        yield measured(f"Programs may lock {size:g} MiB: a model cannot be kept from being swapped out.", "ulimit -l")
+
+
+def _read_ulimits() -> Ulimits:
+    if sys.platform == "win32":
+        raise Unanswered("Windows has no such limits.")
+    return Ulimits(address_space=_soft(resource.RLIMIT_AS), locked_memory=_soft(resource.RLIMIT_MEMLOCK))
+
+
+def _soft(which: int) -> int | None:
+    if sys.platform == "win32":
+        return None
+    soft, _ = resource.getrlimit(which)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _wsl_limits(evidence: Evidence, system: OperatingSystem, memory: Memory) -> Iterator[Fact[str]]:
+    if system.environment.value != "wsl":
+        return
+    size = (memory.total.value or 0) / _GIB
+    yield measured(
+        f"WSL gives Linux {size:.1f} GiB of this computer's memory; .wslconfig sets how much.", "/proc/version"
+    )
+    if not (evidence.root / "dev/dxg").exists():
+        yield measured("WSL passes no GPU on: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg")

@@ -1,0 +1,17 @@
+"""What one probe family found. Everything is optional: a family that crashed costs only its own facts."""
+
+import msgspec
+
+from app.core.machine import Cpu, Fact, Gpu, Memory, Npu, OperatingSystem
+
+
+class Part(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`absent` says why there was nothing to ask."""
+
+    os: OperatingSystem | None = None
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    gpus: list[Gpu] = []
+    npus: list[Npu] = []
+    limits: list[Fact[str]] = []
+    absent: str = ""

@@ -1,0 +1,54 @@
+"""Whether programs here can reach the GPUs: containers are often not given them, accounts not let in."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from app.core.machine import Fact, Gpu
+from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.facts import measured, read_int, read_pairs
+
+_RENDER, _KFD = "dev/dri", "dev/kfd"
+_NVIDIA_NODES = ("dev/nvidiactl", "dev/nvidia0", "dev/dxg")
+_NVIDIA = 0x10DE
+_DISPLAY_CLASS = 0x03
+
+
+def split_reachable(
+    evidence: Evidence, gpus: Sequence[Gpu], *, is_container: bool
+) -> tuple[list[Gpu], list[Fact[str]]]:
+    """Return the GPUs programs can reach, and a sentence for whatever keeps them from others."""
+    root = evidence.root
+    if is_container and not (root / _RENDER).exists():
+        return [], [_not_given(gpu.name.value or gpu.id) for gpu in gpus] + list(_hidden_nvidia(root))
+    limits = list(_hidden_nvidia(root)) if is_container else []
+    if any(gpu.vendor == "amd" for gpu in gpus):
+        limits += _no_rocm(evidence, is_container=is_container)
+    return list(gpus), limits
+
+
+def _hidden_nvidia(root: Path) -> Iterator[Fact[str]]:
+    """/sys shows a container every card of the computer; /dev only what it was given."""
+    if any((root / node).exists() for node in _NVIDIA_NODES):
+        return
+    for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
+        is_display = (read_int(folder / "class") or 0) >> 16 == _DISPLAY_CLASS
+        has_driver = read_pairs(folder / "uevent", "=").get("DRIVER") == "nvidia"
+        if read_int(folder / "vendor") == _NVIDIA and is_display and has_driver:
+            yield _not_given(f"The NVIDIA GPU at {folder.name}")
+
+
+def _not_given(what: str) -> Fact[str]:
+    return measured(f"{what} was not given to this container; start it with --gpus all, or with --device.", "/dev")
+
+
+def _no_rocm(evidence: Evidence, *, is_container: bool) -> list[Fact[str]]:
+    if not (evidence.root / _KFD).exists():
+        missing = "ROCm cannot be used: there is no /dev/kfd."
+        return [measured(missing, "/dev/kfd")] if is_container else []
+    try:
+        may_open = evidence.ask("may_open_kfd", bool, lambda: os.access("/dev/kfd", os.R_OK | os.W_OK))
+    except Unanswered:
+        return []
+    sentence = "This account may not use ROCm: it is not let into /dev/kfd. Add it to the groups render and video."
+    return [] if may_open else [measured(sentence, "/dev/kfd")]

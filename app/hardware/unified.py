@@ -1,0 +1,39 @@
+"""Memory that processor and GPU share, as a GPU that states none of its own should see it (GB10, Thor, Jetson, Asahi).
+
+Free memory follows NVIDIA's advice for DGX Spark, which llama.cpp follows too: with huge pages reserved only the free
+ones can be had, else what the kernel calls available. Swap is not counted: a model that swaps is not one that fits.
+"""
+
+from pathlib import Path
+
+from app.core.machine import Fact
+from app.hardware.facts import derived, read_pairs, unknown
+from app.hardware.memory import meminfo_bytes
+
+_SOURCE = "/proc/meminfo"
+
+
+def shared_total(root: Path) -> Fact[int]:
+    """Return all of system memory as what such a GPU can address."""
+    total = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemTotal")
+    if total.value is None:
+        return unknown(_SOURCE, "The size of the shared memory is not known.", unit="B")
+    return derived(total.value, _SOURCE, unit="B", note="It shares the system's memory.")
+
+
+def shared_free(root: Path) -> Fact[int]:
+    """Return what such a GPU can still have now."""
+    info = read_pairs(root / "proc/meminfo")
+    if _count(info, "HugePages_Total"):
+        size = meminfo_bytes(info, "Hugepagesize").value or 0
+        free = _count(info, "HugePages_Free") * size
+        return derived(free, f"{_SOURCE} HugePages_Free", unit="B", note="Huge pages are reserved: only they count.")
+    available = meminfo_bytes(info, "MemAvailable")
+    if available.value is None:
+        return unknown(_SOURCE, "How much of the shared memory is free is not known.", unit="B")
+    return derived(available.value, available.source, unit="B", note="It shares the system's memory.")
+
+
+def _count(info: dict[str, str], key: str) -> int:
+    text = info.get(key, "")
+    return int(text) if text.isdecimal() else 0
