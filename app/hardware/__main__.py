@@ -5,13 +5,13 @@ import sys
 import msgspec
 
 from app.hardware.evidence import live
-from app.hardware.families import families_of
+from app.hardware.families import family
 
 
 def main() -> int:
     """Run the family named on the command line."""
     evidence = live()
-    sys.stdout.buffer.write(msgspec.json.encode(families_of(evidence.system)[sys.argv[1]](evidence)))
+    sys.stdout.buffer.write(msgspec.json.encode(family(evidence.system, sys.argv[1])(evidence)))
     return 0
 
 

@@ -6,6 +6,7 @@ A family is a function of one `Evidence`; "base" (system, processor, memory) com
 from collections.abc import Callable, Mapping
 
 from app.hardware import apple, linux
+from app.hardware.bandwidth import measured_bandwidth
 from app.hardware.cpu import read_cpu
 from app.hardware.evidence import Evidence
 from app.hardware.memory import read_memory
@@ -31,6 +32,22 @@ FAMILIES: Mapping[str, Mapping[str, Family]] = {
 }
 
 
+BANDWIDTH = "bandwidth"
+"""A second of reading memory with every core: only when asked for."""
+
+
 def families_of(system: str) -> Mapping[str, Family]:
     """Return the families that make sense on "linux", "macos" or "windows"; any other system is read like Linux."""
     return FAMILIES.get(system, FAMILIES["linux"])
+
+
+def family(system: str, name: str) -> Family:
+    """Return one family, those that run only on demand included. Raises KeyError for a name there is not."""
+    return _bandwidth if name == BANDWIDTH else families_of(system)[name]
+
+
+def _bandwidth(evidence: Evidence) -> Part:
+    base = families_of(evidence.system)["base"](evidence)
+    if base.cpu is None or base.memory is None:
+        return Part(absent="Nothing is known of processor and memory.")
+    return Part(bandwidth_gb_s=measured_bandwidth(evidence, base.cpu, base.memory.available.value or 0))

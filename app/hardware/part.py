@@ -14,4 +14,5 @@ class Part(msgspec.Struct, kw_only=True, omit_defaults=True):
     gpus: list[Gpu] = []
     npus: list[Npu] = []
     limits: list[Fact[str]] = []
+    bandwidth_gb_s: Fact[float] | None = None
     absent: str = ""

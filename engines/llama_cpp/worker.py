@@ -121,10 +121,17 @@ def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  
 
 
 def print_devices() -> None:
-    """Write the names of the devices llama.cpp can use, one event."""
+    """Write the devices llama.cpp can use as `llama-server --list-devices` does, PCI addresses added: one event."""
     import xllamacpp  # noqa: PLC0415 -- as in `serve`
 
-    worker_base.emit("devices", names=[f"{device['name']} ({device['description']})" for device in _devices(xllamacpp)])
+    worker_base.emit("devices", names=[_device_line(device) for device in _devices(xllamacpp)])
+
+
+def _device_line(device: dict[str, Any]) -> str:
+    """Return e.g. "CUDA0: NVIDIA GeForce RTX 4090 (24217 MiB, 23894 MiB free) [0000:01:00.0]"."""
+    total, free = (device.get(name, 0) >> 20 for name in ("memory_total", "memory_free"))
+    address = f" [{device['device_id']}]" if device.get("device_id") else ""
+    return f"{device['name']}: {device['description']} ({total} MiB, {free} MiB free){address}"
 
 
 def _devices(xllamacpp: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- the wheel has no type information

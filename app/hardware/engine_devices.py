@@ -1,0 +1,175 @@
+"""What an engine says it can use, matched with what the probes found. The engine has the last word.
+
+Its lines look like llama.cpp's: "CUDA0: NVIDIA GeForce RTX 4090 (24217 MiB, 23894 MiB free) [0000:01:00.0]". A card is
+known by its address, else by a name only one card has. Of several equal cards the n-th is the n-th, unless a variable
+hides some of them or changes their order: then none is.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from app.core.machine import EngineDevice, Fact, Gpu, Machine
+from app.hardware.facts import measured
+from app.hardware.pci import pci_address
+from app.hardware.pools import with_pools
+
+_MIB = 1 << 20
+_LINE = re.compile(
+    r"\s*(?P<name>[^:()]+?)\s*(?::\s*(?P<what>.*?))?"
+    r"\s*(?:\((?P<total>\d+) MiB(?:, (?P<free>\d+) MiB free)?\))?\s*(?:\[(?P<pci>[^\]]*)\])?\s*"
+)
+_BACKENDS = {
+    "cuda": ("cuda", "nvidia"),
+    "rocm": ("rocm", "amd"),
+    "hip": ("rocm", "amd"),
+    "vulkan": ("vulkan", ""),
+    "sycl": ("sycl", "intel"),
+    "metal": ("metal", "apple"),
+    "mtl": ("metal", "apple"),
+    "gpuopencl": ("opencl", ""),
+}
+"""What a device's name begins with -> backend, and the only vendor it is for."""
+_SLACK = 0.1
+"""Drivers and contexts keep some memory back; what differs by more than a tenth is worth saying."""
+_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_ALSO_HIDING = ("ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "GGML_VK_VISIBLE_DEVICES")
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One line, taken apart. `backend` is "" for the processor and whatever else is no GPU."""
+
+    name: str
+    what: str
+    total: int | None
+    free: int | None
+    pci: str
+    backend: str
+    vendor: str
+
+
+def with_engine_devices(machine: Machine, engine: str, lines: Sequence[str]) -> Machine:
+    """Return the machine with the engine's devices, and each GPU's addressable memory as the engine sees it."""
+    is_narrowed = any(limit.source in {*_HIDING, *_ALSO_HIDING} for limit in machine.limits)
+    found = matched(engine, lines, machine.gpus, is_narrowed=is_narrowed)
+    gpus = [_believing(gpu, engine, found) for gpu in machine.gpus]
+    others = [device for device in machine.engine_devices if device.engine != engine]
+    return with_pools(msgspec.structs.replace(machine, gpus=gpus, engine_devices=[*others, *found]))
+
+
+def matched(engine: str, lines: Sequence[str], gpus: Sequence[Gpu], *, is_narrowed: bool = False) -> list[EngineDevice]:
+    """Return the engine's devices with the GPUs they are, and in words where the two disagree.
+
+    `is_narrowed`: a variable such as CUDA_VISIBLE_DEVICES is set, so numbers mean nothing.
+    """
+    told = [_told(line) for line in lines if line.strip()]
+    homes = {number: _home(device, told[:number], gpus, is_narrowed=is_narrowed) for number, device in enumerate(told)}
+    has_gpu = any(device.backend for device in told)
+    return [
+        EngineDevice(
+            engine=engine,
+            name=f"{device.name}: {device.what}" if device.what else device.name,
+            memory_total=device.total,
+            memory_free=_free(device),
+            gpu=gpu.id if (gpu := homes[number]) else "",
+            difference=_difference(device, gpu, gpus, has_gpu=has_gpu),
+        )
+        for number, device in enumerate(told)
+    ]
+
+
+def _told(line: str) -> _Told:
+    found = _LINE.fullmatch(line)
+    parts: dict[str, str | None] = found.groupdict() if found else {}
+    name = parts.get("name") or line
+    backend, vendor = _BACKENDS.get(re.sub(r"\d+$", "", name).lower(), ("", ""))
+    return _Told(
+        name=name,
+        what=(parts.get("what") or "").strip(),
+        total=_bytes(parts.get("total")),
+        free=_bytes(parts.get("free")),
+        pci=pci_address(parts.get("pci") or ""),
+        backend=backend,
+        vendor=vendor,
+    )
+
+
+def _bytes(mib: str | None) -> int | None:
+    """Return bytes. Zero is what engines print when they were not told; above an exabyte a subtraction wrapped."""
+    amount = int(mib) * _MIB if mib and len(mib) <= len(str(1 << 40)) else 0
+    return amount if 0 < amount < 1 << 60 else None
+
+
+def _free(device: _Told) -> int | None:
+    if device.free is None or device.total is None:
+        return device.free
+    return min(device.free, device.total)
+
+
+def _home(device: _Told, before: Sequence[_Told], gpus: Sequence[Gpu], *, is_narrowed: bool) -> Gpu | None:
+    if not device.backend:
+        return None
+    if device.pci:
+        by_address = [gpu for gpu in gpus if device.pci in {gpu.id, gpu.partition_of}]
+        return by_address[0] if len(by_address) == 1 else None
+    named = [gpu for gpu in gpus if gpu.vendor == (device.vendor or gpu.vendor) and _is_named(gpu, device.what)]
+    if len(named) == 1:
+        return named[0]
+    number = sum(other.backend == device.backend and other.what == device.what for other in before)
+    return named[number] if number < len(named) and not is_narrowed else None
+
+
+def _is_named(gpu: Gpu, what: str) -> bool:
+    name = _plain(gpu.name.value or "")
+    return bool(name) and name == _plain(what)
+
+
+def _plain(name: str) -> str:
+    """Return the name without brackets and marks: "AMD Radeon RX 7900 XTX (RADV NAVI31)" is one with or without."""
+    return " ".join(re.sub(r"\([^)]*\)", " ", name).lower().split())
+
+
+def _difference(device: _Told, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu: bool) -> str:
+    if not device.backend:
+        missed = ", ".join(card.name.value or card.id for card in gpus)
+        return (
+            f"It lists no GPU and would compute on the processor; the probes found {missed}."
+            if gpus and not has_gpu
+            else ""
+        )
+    if gpu is None:
+        equal = any(_is_named(card, device.what) for card in gpus)
+        return _UNTOLD if equal else "The probes did not find this device."
+    return _memory_difference(device, gpu)
+
+
+_UNTOLD = "Several cards have this name, and a variable decides which are seen: which one it is cannot be told."
+
+
+def _memory_difference(device: _Told, gpu: Gpu) -> str:
+    if device.total is not None and device.free is not None and device.free > device.total:
+        return f"It says {_gib(device.free)} are free of {_gib(device.total)}."
+    expected = gpu.addressable.get(device.backend, gpu.memory_total)
+    if device.total is None or not expected.value or abs(device.total - expected.value) <= _SLACK * expected.value:
+        return ""
+    return f"It sees {_gib(device.total)}; {expected.source or 'the probes'}: {_gib(expected.value)}."
+
+
+def _gib(amount: int) -> str:
+    return f"{amount / (1 << 30):.1f} GiB"
+
+
+def _believing(gpu: Gpu, engine: str, found: Sequence[EngineDevice]) -> Gpu:
+    """Return the GPU with the engine's figures, within what there is."""
+    told = {_told(device.name).backend: device for device in found if device.gpu == gpu.id}
+    facts = {backend: _believed(device, gpu, engine) for backend, device in told.items() if device.memory_total}
+    return msgspec.structs.replace(gpu, addressable={**gpu.addressable, **facts})
+
+
+def _believed(device: EngineDevice, gpu: Gpu, engine: str) -> Fact[int]:
+    told = device.memory_total or 0
+    physical = gpu.memory_total.value
+    return measured(
+        told if physical is None or gpu.integrated.value else min(told, physical), f"{engine} device list", unit="B"
+    )
