@@ -15,7 +15,7 @@ from app.core.advice import Estimate, Offload, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts, WeightKind
 
-__all__ = ["HOST", "Component", "Components", "Setting", "Speed", "components", "estimate"]
+__all__ = ["HOST", "Component", "Components", "Setting", "Speed", "components", "estimate", "fits"]
 
 UNTRAINED_LIMIT = 1 << 20
 """The longest context looked for where the model does not say what it was trained for."""
@@ -47,6 +47,15 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 def components(facts: ModelFacts, setting: Setting) -> Components:
     """Return what running the model takes, by component and place. Raises KeyError for an engine we do not know."""
     return assemble(_RULES[setting.engine](facts, setting))
+
+
+def fits(facts: ModelFacts, machine: Machine, setting: Setting) -> bool:
+    """Say whether the setting fits as it stands, nothing moved to make it so: the quick question of a search.
+
+    Raises KeyError for an engine or KV type we do not know.
+    """
+    adapted = placement.adapted(setting, machine)
+    return _Fitting(facts, machine, adapted).holds(adapted)
 
 
 def estimate(facts: ModelFacts, machine: Machine, setting: Setting, *, speed: Speed | None = None) -> Estimate:
