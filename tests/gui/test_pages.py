@@ -7,16 +7,14 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.core.engines import EngineState, EngineStatus, Reason
+from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChanged
-from app.core.machine import Confidence, Fact
 from app.core.models import LoadModel, RegisterModel
 from app.core.settings import SettingInfo
 from app.gui import phrases
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
-from app.gui.screens.machine.model import MachineModel, fact_rows, figure, pools, said, source
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
@@ -233,74 +231,6 @@ def test_the_log_keeps_a_bounded_number_of_lines(log: LogModel, api: DemoApi) ->
     assert log.shown()[-1].text == "5999"
 
 
-def test_memory_is_divided_among_others_us_and_free() -> None:
-    system, graphics = pools(data.MACHINE, 0, int(6.1 * data.GIB))
-    assert system.ours == 0
-    assert system.others + system.free == system.total
-    assert (graphics.ours, graphics.free) == (int(6.1 * data.GIB), int(1.3 * data.GIB))
-    assert graphics.detail == "NVIDIA GeForce RTX 4070 Laptop GPU"
-
-
-def test_a_shared_pool_carries_what_runs_on_its_graphics() -> None:
-    memory = msgspec.structs.replace(data.MACHINE.memory, unified=data.fact(value=True, source="test"))
-    machine = msgspec.structs.replace(data.MACHINE, memory=memory, gpus=[])
-    (pool,) = pools(machine, data.GIB, 2 * data.GIB)
-    assert pool.ours == 3 * data.GIB
-    assert pool.detail == "shared by processor and graphics"
-
-
-def test_our_share_is_never_more_than_what_is_used() -> None:
-    (pool, _) = pools(data.MACHINE, 200 * data.GIB, 0)
-    assert pool.others == 0
-    assert pool.ours + pool.free == pool.total
-
-
-def test_an_unknown_fact_says_why() -> None:
-    fact: Fact[int] = Fact(unit="B", source="cgroup", note="No limit.")
-    assert said(fact) == "No limit."
-    assert source(fact) == "cgroup: unknown."
-    assert said(Fact()) == "Unknown"
-
-
-@pytest.mark.parametrize(
-    ("fact", "text"),
-    [
-        (data.fact(8 * data.GIB, "x", unit="B"), "8.0 GiB"),
-        (data.fact(["avx2", "fma"], "x"), "avx2 fma"),
-        (data.fact(7.5, "x"), "7.5"),
-        (data.fact("container", "x"), "a container"),
-    ],
-)
-def test_facts_in_words(fact: Fact[object], text: str) -> None:
-    assert said(fact) == text
-
-
-def test_a_fact_says_where_it_comes_from_and_how_sure_it_is() -> None:
-    fact = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
-    assert source(fact) == "table: looked up by product name. Rounded."
-    assert all(row.tip for row in fact_rows(data.MACHINE))
-
-
-def test_the_machine_is_read_and_looked_at_again(api: DemoApi, shell: Shell) -> None:
-    model = MachineModel(api, shell)
-    api.flush()
-    assert model.machine == data.MACHINE
-    assert model.choice == data.CHOICE
-    model.look_again()
-    assert model.is_reading
-    assert model.machine is not None, "what is shown stays"
-    api.flush()
-    assert not model.is_reading
-    assert ("GET", "/machine?fresh=1", None) in api.calls
-
-
-def test_a_machine_that_cannot_be_read_is_said(api: DemoApi, shell: Shell) -> None:
-    api.replies["GET /machine"] = REFUSED
-    model = MachineModel(api, shell)
-    api.flush()
-    assert model.error == REFUSED
-
-
 def info(name: str) -> SettingInfo:
     return next(info for info in data.settings() if info.name == name)
 
@@ -403,16 +333,3 @@ def test_unknown_figures_are_left_out() -> None:
     bare = msgspec.structs.replace(data.MODELS[1], parameters=None, trained_context=None, architecture="")
     assert phrases.model_facts(bare) == "4.7 GiB"
     assert phrases.running_facts(data.LOADING) == "llama.cpp b11549"
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "shown"),
-    [
-        ("The processor is AMD EPYC.", "AMD EPYC", ""),
-        ("Its widest vector instructions are AVX-512.", "avx-512", ""),
-        ("No GPU was found.", "0", ""),
-        ("Its memory is one pool.", "410 GB/s", "410 GB/s"),
-    ],
-)
-def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, shown: str) -> None:
-    assert figure(Reason(text=text, value=value, source="")) == shown

@@ -14,7 +14,6 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
-from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
@@ -175,21 +174,6 @@ def test_the_log_follows_only_a_reader_at_its_end(theme: Theme, qtbot: QtBot) ->
 def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api: DemoApi) -> None:
     api.tell("/events?logs=1", LogLine(model="m", stream="err", text="a new line", at=2e9))
     assert server_page._log_view.toPlainText().endswith("a new line")
-
-
-def test_the_machine_is_drawn_with_its_figures(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
-    screen = MachineScreen(theme, api, shell)
-    qtbot.addWidget(screen)
-    screen.show()
-    assert screen._skeleton.isVisible()
-    api.flush()
-    assert [pool._bar.accessibleName() for pool in screen._pools.values()] == [
-        "Memory: 20.5 GiB other programs, 0 B Roundhouse's models, 41.7 GiB free",
-        "Graphics memory: 614 MiB other programs, 6.1 GiB Roundhouse's models, 1.3 GiB free",
-    ]
-    assert screen._sentence.text() == data.CHOICE.sentence
-    assert screen._wanted.isVisible()
-    assert len(screen._reasons.rows) == 3
 
 
 @pytest.fixture

@@ -2,22 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from app.config.store import Settings
 from app.core.api import Status
-from app.core.engines import EngineChoice, EngineInfo, EngineState, EngineStatus, FailureReport, Reason
+from app.core.engines import EngineInfo, EngineState, EngineStatus, FailureReport
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
-from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, OperatingSystem, ProbeReport
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo, SettingValue
+from app.gui.demo import advice, machines
+from app.gui.demo.machines import GIB, NOON
 
-T = TypeVar("T")
-GIB = 1024**3
-NOON = 1_790_000_000.0
 OFFLINE = ErrorBody(
     code="gateway_start",
     sentence="Roundhouse's service ended while it was starting.",
@@ -26,10 +23,12 @@ OFFLINE = ErrorBody(
 )
 
 
-def fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
-    """Return a measured fact."""
-    return Fact(value=value, unit=unit, source=source, confidence=Confidence.MEASURED, note=note)
-
+NO_SUCH_MODEL = ErrorBody(
+    code="model_unknown",
+    sentence="Nothing is known of a model named qwen-9-mega.",
+    hint="Name a file, a repository as owner/name, or a model everybody knows, such as Qwen3 8B.",
+    detail="https://huggingface.co/api/models/qwen-9-mega answered 401.",
+)
 
 STATUS = Status(
     version="0.1.0", api_version=1, pid=1, url="http://127.0.0.1:11434", started_at=NOON, resident_bytes=74 << 20
@@ -132,12 +131,12 @@ READY = EngineStatus(
     model="qwen3-8b-q4_k_m",
     engine="llama.cpp",
     version="b11549",
-    backend="cuda",
+    backend="cpu",
     state=EngineState.READY,
     context=8192,
     slots=4,
     in_flight=1,
-    memory_bytes=int(6.1 * GIB),
+    memory_bytes=int(9.6 * GIB),
 )
 LOADING = EngineStatus(
     model="gpt-oss-20b-mxfp4",
@@ -153,10 +152,13 @@ FAILED = EngineStatus(
     version="b11549",
     state=EngineState.FAILED,
     failure=FailureReport(
-        code="out_of_gpu_memory",
-        sentence="There is not enough graphics memory for this model and its context.",
+        code="out_of_memory",
+        sentence="There is not enough memory for this model and its context.",
         hint="A context of 4k would fit, and so would unloading qwen3-8b-q4_k_m.",
-        log_tail=["ggml_cuda: cudaMalloc of 2048 MiB failed: out of memory", "failed to allocate KV cache"],
+        log_tail=[
+            "ggml_aligned_malloc: insufficient memory (attempted to allocate 12288.00 MB)",
+            "failed to allocate KV cache",
+        ],
         exit_code=1,
     ),
 )
@@ -166,77 +168,19 @@ LOG = [
     for place, text in enumerate(
         (
             "main: build = 11549, loading model",
-            "load_tensors: offloading 36 repeating layers to GPU",
-            "load_tensors:        CUDA0 model buffer size =  4455.34 MiB",
+            "load_tensors: offloaded 0/37 layers to GPU",
+            "load_tensors:   CPU_Mapped model buffer size =  4788.31 MiB",
             "llama_context: n_ctx = 32768, n_seq_max = 4",
-            "llama_kv_cache: size = 1152.00 MiB (32768 cells, 36 layers)",
+            "llama_kv_cache: size = 4608.00 MiB (32768 cells, 36 layers)",
             "srv  init: initializing slots, n_slots = 4",
             "main: server is listening on http://127.0.0.1:40211",
             "slot 0: new prompt, n_ctx_slot = 8192, n_prompt_tokens = 412",
-            "slot 0: prompt eval time = 183.20 ms / 412 tokens (2248.9 tokens per second)",
-            "slot 0: eval time = 10842.11 ms / 412 tokens (38.0 tokens per second)",
-            "ggml_cuda: cudaMalloc of 2048 MiB failed: out of memory",
+            "slot 0: prompt eval time = 6437.50 ms / 412 tokens (64.0 tokens per second)",
+            "slot 0: eval time = 36140.35 ms / 412 tokens (11.4 tokens per second)",
+            "ggml_aligned_malloc: insufficient memory (attempted to allocate 12288.00 MB)",
         )
     )
 ]
-
-MACHINE = Machine(
-    os=OperatingSystem(
-        name=fact("Linux", "sys.platform"),
-        version=fact("Ubuntu 24.04.3 LTS", "/etc/os-release"),
-        kernel=fact("6.14.0-33-generic", "uname"),
-        architecture=fact("x86_64", "uname"),
-        environment=fact("bare", "systemd-detect-virt"),
-    ),
-    cpu=Cpu(
-        model=fact("AMD Ryzen 9 7940HS", "/proc/cpuinfo"),
-        vendor=fact("AuthenticAMD", "/proc/cpuinfo"),
-        physical_cores=fact(8, "/sys/devices/system/cpu/cpu*/topology"),
-        performance_cores=fact(8, "/sys/devices/system/cpu/cpu*/cpu_capacity"),
-        logical_cores=fact(16, "/proc/cpuinfo"),
-        usable_cores=fact(8.0, "sched_getaffinity"),
-        isa=fact(["avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16"], "/proc/cpuinfo"),
-    ),
-    memory=Memory(
-        total=fact(int(62.2 * GIB), "/proc/meminfo MemTotal", unit="B"),
-        available=fact(int(41.7 * GIB), "/proc/meminfo MemAvailable", unit="B"),
-        limit=Fact(unit="B", source="cgroup", note="No control group limits this process."),
-        swap_total=fact(8 * GIB, "/proc/meminfo SwapTotal", unit="B"),
-        unified=fact(value=False, source="NVML"),
-    ),
-    gpus=[
-        Gpu(
-            id="GPU-4f1c",
-            vendor="nvidia",
-            name=fact("NVIDIA GeForce RTX 4070 Laptop GPU", "nvmlDeviceGetName"),
-            memory_total=fact(8 * GIB, "nvmlDeviceGetMemoryInfo", unit="B"),
-            memory_free=fact(int(1.3 * GIB), "nvmlDeviceGetMemoryInfo", unit="B"),
-            driver=fact("580.95.05", "nvmlSystemGetDriverVersion"),
-            compute=fact("8.9", "nvmlDeviceGetCudaComputeCapability"),
-            integrated=fact(value=False, source="NVML"),
-        )
-    ],
-    probes=[
-        ProbeReport(name="base", outcome="ok", seconds=0.12),
-        ProbeReport(name="nvidia", outcome="ok", seconds=0.31),
-        ProbeReport(name="sysfs", outcome="absent", seconds=0.05, detail="No AMD or Intel graphics device."),
-    ],
-    probed_at=NOON,
-)
-
-CHOICE = EngineChoice(
-    engine="llama.cpp",
-    name="llama.cpp",
-    backend="cuda",
-    sentence="llama.cpp, because one RTX card with 8 GiB is filled best by a quantised GGUF that may spill over.",
-    reasons=[
-        Reason(text="One NVIDIA card with memory of its own", value="8.0 GiB", source="nvmlDeviceGetMemoryInfo"),
-        Reason(text="System memory that can take what spills", value="41.7 GiB free", source="/proc/meminfo"),
-        Reason(text="One person at a time", value="4 requests", source="settings: models.slots"),
-    ],
-    wanted="ExLlamaV3",
-    wanted_why="It decodes faster on one RTX card. Roundhouse cannot install it yet.",
-)
 
 ENGINES = [
     EngineInfo(
@@ -247,7 +191,7 @@ ENGINES = [
         formats=["gguf"],
         installed=True,
         version="b11549",
-        backend="cuda",
+        backend="cpu",
     )
 ]
 
@@ -271,8 +215,14 @@ def replies(
         "GET /running": [READY, LOADING] if running is None else running,
         "GET /models": MODELS if models is None else models,
         "GET /settings": settings(),
-        "GET /machine": MACHINE,
-        "GET /choice": CHOICE,
+        "GET /machine": machines.LAPTOP,
+        "POST /plan": advice.advice,
+        "POST /estimate": advice.answered,
+        "GET /calibration": advice.CALIBRATIONS,
+        "POST /calibrate": None,
+        "DELETE /calibrate": None,
+        "GET /loads": advice.LOADS,
+        "GET /doctor": msgspec.Raw(msgspec.json.encode(advice.REPORT)),
         "GET /engines": ENGINES,
         "GET /logs": LOG,
         "POST /load": LOADING,

@@ -6,15 +6,21 @@ Every page is drawn in every look; what is special (long names, errors, nothing 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.chats import Chat, ChatSummary
-from app.gui.demo import data
+from app.core.events import CalibrationChanged
+from app.gui.demo import advice, data, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
+from app.gui.screens.machine.controls import Controls
+from app.gui.screens.machine.learning import Learning
+from app.gui.screens.machine.sums import Sums
+from app.gui.screens.machine.truths import Truths
+from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Page
@@ -60,7 +66,8 @@ class Scene:
 EVERY_LOOK = tuple(
     Look(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
 )
-USUAL_LOOKS = (Look("light"), Look("dark"), *EVERY_LOOK)
+BOTH = (Look("light"), Look("dark"))
+USUAL_LOOKS = (*BOTH, *EVERY_LOOK)
 
 
 def scenes() -> Iterator[Scene]:
@@ -82,7 +89,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-idle", Page.SERVER, nothing)
     yield Scene("server-failing", Page.SERVER, much, unfold)
     yield Scene("server-log", Page.SERVER, much, scroll_down)
-    yield Scene("machine-facts", Page.MACHINE, data.replies(), scroll_down)
+    yield from machine_scenes(much)
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
     yield Scene("settings-end", Page.SETTINGS, data.replies(), scroll_down)
@@ -92,6 +99,22 @@ def scenes() -> Iterator[Scene]:
     )
     yield Scene("focus", Page.SERVER, data.replies(), press_tab)
     yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
+
+
+def machine_scenes(much: Replies) -> Iterator[Scene]:
+    """Yield what the machine page shows beside its usual state."""
+    usual, page = data.replies(), Page.MACHINE
+    cards = {**usual, "GET /machine": machines.WORKSTATION, "POST /plan": advice.workstation_advice}
+    yield Scene("machine-plan", page, usual, scroll_to(Controls), looks=(*BOTH, *EVERY_LOOK))
+    yield Scene("machine-sums", page, usual, scroll_to(Sums), looks=(*BOTH, *EVERY_LOOK[:3], Look(is_mirrored=True)))
+    yield Scene("machine-truths", page, usual, scroll_to(Truths), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("machine-facts", page, usual, unfold_last)
+    yield Scene("machine-cards", page, cards, looks=(*BOTH, EVERY_LOOK[2], EVERY_LOOK[1]))
+    yield Scene("machine-cards-sums", page, cards, scroll_to(Sums))
+    yield Scene("machine-calibrating", page, usual, calibrate)
+    yield Scene("machine-report", page, usual, open_report, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("machine-refused", page, {**usual, "POST /plan": data.NO_SUCH_MODEL}, scroll_to(Controls))
+    yield Scene("machine-long-names", page, {**much, "POST /plan": advice.long_names}, scroll_to(Controls))
 
 
 def with_chat(replies: Replies, chat: Chat | None = None, *, listed: list[ChatSummary] | None = None) -> Replies:
@@ -131,6 +154,43 @@ def scroll_down(window: Window, _api: DemoApi) -> None:
     if isinstance(page, PageView):
         bar = page.scroller.verticalScrollBar()
         bar.setValue(bar.maximum())
+
+
+def scroll_to(kind: type[QWidget]) -> Act:
+    """Return what brings the first widget of a kind to the top."""
+
+    def act(window: Window, _api: DemoApi) -> None:
+        page = window.pages.currentWidget()
+        if isinstance(page, PageView) and (found := page.findChildren(kind)):
+            content = page.scroller.widget()
+            top = found[0].mapTo(content, QPoint(0, 0)).y() if content else 0
+            page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
+
+    return act
+
+
+def unfold_last(window: Window, api: DemoApi) -> None:
+    """Unfold the last fold of the page and show it."""
+    folds = [fold for fold in window.pages.findChildren(Fold) if fold.isVisible()]
+    folds[-1].toggle()
+    QApplication.sendPostedEvents()
+    scroll_down(window, api)
+
+
+def calibrate(window: Window, api: DemoApi) -> None:
+    """Begin a calibration that has come some way."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachineScreen):
+        page.model.calibrating.start()
+        window.shell.receive(CalibrationChanged(stage="Writing with a model of 1.1 GB", fraction=0.62))
+    scroll_to(Learning)(window, api)
+
+
+def open_report(window: Window, _api: DemoApi) -> None:
+    """Have the report written."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachineScreen):
+        page.model.report.open()
 
 
 def type_wrong_port(window: Window, _api: DemoApi) -> None:

@@ -29,6 +29,12 @@ LIGHT: Palette = {
     "warn-soft": "#FAEFD9",
     "bad": "#B3261E",
     "bad-soft": "#FBE9E7",
+    "part-1": "#C2571A",
+    "part-2": "#2F6F93",
+    "part-3": "#7B5AA6",
+    "part-4": "#3F8460",
+    "part-5": "#A57A12",
+    "part-6": "#B0517A",
     "hover": "#0F1C1B19",
     "press": "#1C1C1B19",
     "shadow": "#241C1B19",
@@ -55,6 +61,12 @@ DARK: Palette = {
     "warn-soft": "#2E2413",
     "bad": "#F2766B",
     "bad-soft": "#361C1A",
+    "part-1": "#F08A4B",
+    "part-2": "#6FB1D6",
+    "part-3": "#B596E0",
+    "part-4": "#74C297",
+    "part-5": "#D9B24C",
+    "part-6": "#E08BB0",
     "hover": "#12ECEAE6",
     "press": "#22ECEAE6",
     "shadow": "#78000000",
@@ -64,8 +76,11 @@ DARK: Palette = {
 TEXT = ("ink", "ink-2", "ink-3", "accent-ink", "ok", "warn", "bad")
 """Colours words are written in; at least 4.5:1 on every one of `GROUNDS`."""
 
-CONTROLS = ("edge", "accent", "accent-fill")
-"""Colours that alone make a control visible; at least 3:1 on every one of `GROUNDS`."""
+PARTS = ("part-1", "part-2", "part-3", "part-4", "part-5", "part-6")
+"""Colours of the parts of a whole: the accent first, then hues far enough apart. Words stand beside them always."""
+
+CONTROLS = ("edge", "accent", "accent-fill", *PARTS)
+"""Colours that alone make a control or a part visible; at least 3:1 on every one of `GROUNDS`."""
 
 GROUNDS = ("ground", "surface", "sunken")
 """Colours words and controls lie on."""

@@ -16,15 +16,18 @@ _ICON = 16
 
 
 class Field(QLineEdit):
-    """One line of text. `set_wrong` outlines it; the sentence that says why stands elsewhere."""
+    """One line of text. `set_wrong` outlines it; the sentence that says why stands elsewhere.
+
+    `end_room` unscaled pixels at its end are left to whoever puts a button there.
+    """
 
     stepped = Signal(int)
     """Up or Down was pressed: +1 or -1."""
 
-    def __init__(self, theme: Theme, name: str, *, placeholder: str = "", icon: str = "") -> None:
+    def __init__(self, theme: Theme, name: str, *, placeholder: str = "", icon: str = "", end_room: int = 0) -> None:
         super().__init__()
         self.theme = theme
-        self._icon, self._unit = icon, ""
+        self._icon, self._unit, self._end_room = icon, "", end_room
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         theme.changed.connect(self._restyle)
@@ -69,6 +72,7 @@ class Field(QLineEdit):
         self.setFont(self.theme.font("body"))
         start = self.theme.px(_ICON + 8) if self._icon else 0
         end = self.fontMetrics().horizontalAdvance(self._unit) + self.theme.px(6) if self._unit else 0
+        end += self.theme.px(self._end_room)
         if self.layoutDirection() == Qt.LayoutDirection.RightToLeft:
             start, end = end, start
         self.setTextMargins(start, 0, end, 0)

@@ -54,6 +54,14 @@ class Choice(Pressable):
         """The chosen value, not its words."""
         return self._value
 
+    def set_options(self, options: Sequence[tuple[str, str]]) -> None:
+        """Offer other values; the chosen one stays, even if it is no longer among them."""
+        if list(options) != self._options:
+            self._options = list(options)
+            self._tell()
+            self.updateGeometry()
+            self.update()
+
     def set_value(self, value: str) -> None:
         """Show a value without saying that it was chosen."""
         self._value = value

@@ -36,6 +36,12 @@ class Fold(QWidget):
         """Whether the content is shown."""
         return not self._content.isHidden()
 
+    def set_title(self, title: str) -> None:
+        """Show another title."""
+        if title != self._title:
+            self._title = title
+            self._button.set_text(title)
+
     def toggle(self) -> None:
         """Unfold what is folded, fold what is not."""
         is_opening = not self.is_open

@@ -1,10 +1,7 @@
-"""Small signs of how things are: a dot, a bar that fills, a bar of parts, rows that hold a place while data comes."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""Small signs of how things are: a dot, a bar that fills, rows that hold a place while data comes."""
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
@@ -12,7 +9,6 @@ from app.gui.theme.tokens import ROW_HEIGHT, Radius
 from app.gui.widgets.layout import hairline, inside
 
 _BAR = 6
-_POOL = 28
 _SKELETON_WIDTHS = (0.42, 0.56, 0.36, 0.5, 0.44)
 
 
@@ -83,60 +79,6 @@ class Progress(QWidget):
             left = area.width() - filled if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else 0.0
             painter.setBrush(self._theme.color("accent"))
             painter.drawRoundedRect(QRectF(left, 0, filled, area.height()), radius, radius)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One piece of a bar: what it is, how much, and its colour in the table."""
-
-    name: str
-    amount: float
-    color: str
-
-
-class PartsBar(QWidget):
-    """A bar divided among parts, drawn to scale; what is left is the empty track."""
-
-    def __init__(self, theme: Theme, name: str) -> None:
-        super().__init__()
-        self._theme, self._name = theme, name
-        self._parts: Sequence[Part] = ()
-        self._total = 1.0
-        self.setAccessibleName(name)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self.updateGeometry)
-
-    def set_parts(self, parts: Sequence[Part], total: float, words: str) -> None:
-        """Show `parts` of `total`; `words` is the same for a screen reader."""
-        self._parts, self._total = parts, max(total, 1.0)
-        self.setAccessibleName(f"{self._name}: {words}")
-        self.update()
-
-    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
-        """Return a bar tall enough to read."""
-        return QSize(self._theme.px(240), self._theme.px(_POOL))
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
-        """Draw the parts side by side in one rounded track."""
-        del event
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        track = QPainterPath()
-        track.addRoundedRect(area, self._theme.px(Radius.CONTROL), self._theme.px(Radius.CONTROL))
-        painter.fillPath(track, self._theme.color("sunken"))
-        painter.save()
-        painter.setClipPath(track)
-        is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
-        done = 0.0
-        for part in self._parts:
-            width = area.width() * part.amount / self._total
-            left = area.right() - done - width if is_rtl else area.left() + done
-            painter.fillRect(QRectF(left, area.top(), width, area.height()), self._theme.color(part.color))
-            done += width
-        painter.restore()
-        painter.setPen(hairline(self._theme, "edge"))
-        painter.drawPath(track)
 
 
 class Skeleton(QWidget):

@@ -9,7 +9,7 @@ from app.core.chats import ChatPatch, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
 from app.gui.demo.api import DemoApi
-from app.gui.demo.data import NOON
+from app.gui.demo.machines import NOON
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.conversations import PAGE, Conversations, grouped
 from app.gui.screens.chat.listing import from_match, parts, plain

@@ -59,7 +59,7 @@ def test_the_chip_has_the_failure_as_a_sentence(model: ChatModel, shell: Shell) 
     model.new_chat(data.FAILED.model)
     chip = model.chip(now=0.0)
     assert chip.failure is not None
-    assert chip.failure.sentence.startswith("There is not enough graphics memory")
+    assert chip.failure.sentence.startswith("There is not enough memory")
     assert chip.color == "bad"
 
 

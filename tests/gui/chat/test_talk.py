@@ -172,7 +172,7 @@ def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Talk) -> None:
 
 def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> None:
     message = sample.answer(1, "x" * 100, reasoning="y" * 300, timings=sample.timings(400))
-    assert guessed_thought(message) == pytest.approx(0.75 * 400 / 38.2)
+    assert guessed_thought(message) == pytest.approx(0.75 * 400 / 11.4)
     assert guessed_thought(sample.answer(1, "x")) is None
 
 
@@ -259,7 +259,7 @@ def shown_trouble(
     found = talk.turns()[-1].trouble
     assert found is not None
     assert found.sentence == "The engine ended while it was reading the weights."
-    assert "out of memory" in found.cause
+    assert "insufficient memory" in found.cause
     return found.hint, found.remedies
 
 

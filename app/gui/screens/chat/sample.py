@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
-from app.gui.demo.data import NOON, READY
+from app.gui.demo.data import READY
+from app.gui.demo.machines import NOON
 
 _HOUR = 3600.0
 MODEL = READY.model
@@ -60,7 +61,7 @@ ARABIC_ANSWER = """الذاكرة **عامة** يستخدمها المعالج،
 def timings(completion: int = 412) -> Timings:
     """Return what a usual answer cost."""
     return Timings(
-        ttft_s=0.21, total_s=11.1, prompt_tokens=5200, completion_tokens=completion, decode_tokens_per_s=38.2
+        ttft_s=0.84, total_s=37.0, prompt_tokens=5200, completion_tokens=completion, decode_tokens_per_s=11.4
     )
 
 
@@ -122,12 +123,12 @@ def conversation(
 
 def failed_chat() -> Chat:
     """Return a conversation whose answer failed."""
-    error = "The engine ended while it was reading the weights.\nggml_backend_cuda_buffer_type_alloc: out of memory"
+    error = "The engine ended while it was reading the weights.\nggml_aligned_malloc: insufficient memory"
     messages = [
         question(1, "Summarise this paper in five sentences.", None),
         answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
     ]
-    return conversation(messages, title="Fit maths for a 24 GB card", name="c2")
+    return conversation(messages, title="Fit maths for a 64 GB laptop", name="c2")
 
 
 def summaries() -> list[ChatSummary]:
@@ -135,7 +136,7 @@ def summaries() -> list[ChatSummary]:
     noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp()
     titles = [
         (0.1, "Rust borrow checker and temporaries"),
-        (0.3, "Fit maths for a 24 GB card"),
+        (0.3, "Fit maths for a 64 GB laptop"),
         (2.0, "A name for the release that is not a pun, please, and a second line that is far too long"),
         (26.0, "الفرق بين الذاكرة وذاكرة البطاقة"),
         (30.0, "Regex for semantic versions"),

@@ -1,0 +1,348 @@
+"""Plausible advice for the demo machines: plans, an estimate, loads, calibrations. Invented, for pictures.
+
+The figures of the estimate do add up, and follow the question asked, so that a what-if can be seen to answer.
+"""
+
+import time
+
+import msgspec
+
+from app.core.advice import (
+    Advice,
+    Amount,
+    Calibration,
+    Counterfactual,
+    Estimate,
+    EstimateConfidence,
+    EstimateRequest,
+    LoadTruth,
+    Offload,
+    Parallelism,
+    Plan,
+    PlanRequest,
+    PoolUse,
+    Rate,
+)
+from app.core.engines import Reason
+from app.gui.demo.machines import CARDS, GIB, NOON, RADEON
+
+_C = EstimateConfidence
+MIB = 1024**2
+_LAYERS, _KV_HEADS, _HEAD = 36, 8, 128
+_KV_BYTES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
+_WEIGHTS, _COMPUTE, _OUTPUT, _RUNTIME = 4_788 * MIB, 304 * MIB, 2 * MIB, 118 * MIB
+_FREE, _MARGIN = int(38.4 * GIB), int(1.5 * GIB)
+_TRAINED = 40_960
+
+
+def _amount(count: int, confidence: EstimateConfidence, arithmetic: str = "") -> Amount:
+    return Amount(bytes=count, confidence=confidence, arithmetic=arithmetic)
+
+
+def _gib(count: int) -> str:
+    return f"{count / GIB:.1f}"
+
+
+def estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") -> Estimate:
+    """Return what Qwen3 8B takes on the laptop's processor."""
+    cells = context * slots
+    kv = int(_LAYERS * cells * _KV_HEADS * _HEAD * 2 * _KV_BYTES[kv_type])
+    total = _WEIGHTS + kv + _COMPUTE + _OUTPUT + _RUNTIME
+    per_token = kv / cells * slots
+    room = _FREE - _MARGIN - (total - kv)
+    return Estimate(
+        model="qwen3-8b-q4_k_m",
+        engine="llama.cpp",
+        backend="cpu",
+        context=context,
+        slots=slots,
+        kv_type=kv_type,
+        weights=_amount(_WEIGHTS, _C.EXACT, "399 tensors of the file, each padded to 32 bytes"),
+        kv=_amount(kv, _C.EXACT, f"{_LAYERS} x {cells} x {_KV_HEADS} x ({_HEAD} + {_HEAD}) x {_KV_BYTES[kv_type]:.4g}"),
+        state=_amount(0, _C.EXACT),
+        compute=_amount(_COMPUTE, _C.PREDICTED, "512 x 151936 x 4 + 512 x 4096 x 4"),
+        output=_amount(_OUTPUT, _C.EXACT, f"{slots} x 151936 x 4"),
+        runtime=_amount(_RUNTIME, _C.MEASURED, "as the last load showed"),
+        total=_amount(total, _C.PREDICTED),
+        pools=[PoolUse(name="Memory", id="system", bytes=total, free=_FREE, margin=_MARGIN)],
+        fits=total + _MARGIN <= _FREE,
+        largest_context=min(_TRAINED, int(room / per_token) // 256 * 256),
+        decode=Rate(tokens_per_second=11.4, low=10.6, high=12.3, confidence=_C.CALIBRATED),
+        prefill=Rate(tokens_per_second=64.0, low=48.0, high=81.0, confidence=_C.PREDICTED),
+        sentence=f"{_gib(_WEIGHTS)} weights + {_gib(kv)} KV cache + {_gib(_COMPUTE)} compute + {_gib(_RUNTIME)} "
+        f"runtime = {_gib(total)} of {_gib(_FREE)} GiB free, with {_gib(_MARGIN)} kept free besides.",
+        depth=0,
+    )
+
+
+def answered(request: EstimateRequest) -> Estimate:
+    """Return the laptop's estimate for a question."""
+    return estimate(context=request.context or 8192, slots=request.slots or 4, kv_type=request.kv_type or "f16")
+
+
+def advice(request: PlanRequest) -> Advice:
+    """Return the laptop's plans for a question."""
+    slots = max(4, request.users)
+    sums = estimate(context=request.context or 8192, slots=slots, kv_type=request.kv_type or "f16")
+    best = Plan(
+        engine="llama.cpp",
+        name="llama.cpp",
+        backend="cpu",
+        format="gguf",
+        quantization="Q4_K_M",
+        context=sums.context,
+        kv_type=sums.kv_type,
+        parallelism=Parallelism(slots=slots),
+        model=request.model or sums.model,
+        is_installed=True,
+        sentence="llama.cpp on the processor, because it is installed and this laptop's 64 GB are one pool: the "
+        "graphics would read no faster from it.",
+        reasons=[
+            Reason(text="The processor and the graphics share one memory", value="64.0 GiB", source="amdgpu"),
+            Reason(text="Memory can be read at 66 GB/s", value="66 GB/s", source="reading it for a second"),
+            Reason(
+                text="The model is a GGUF file with kernels for AVX-512", value="Q4_K_M", source="the file's header"
+            ),
+            Reason(text="Up to four conversations at once", value="4 slots", source="settings: models.slots"),
+        ],
+        estimate=sums,
+        counterfactuals=_changes(request, sums),
+    )
+    return Advice(
+        plans=[best, *_others(best), *REFUSED],
+        intent=request.intent,
+        users=request.users,
+        machine="Ryzen 7 7840U with Radeon 780M, 64 GB",
+        model=request.model,
+    )
+
+
+def _changes(request: PlanRequest, sums: Estimate) -> list[Counterfactual]:
+    found = []
+    if sums.kv_type == "f16":
+        smaller = estimate(context=sums.context, slots=sums.slots, kv_type="q8_0")
+        saved = sums.kv.bytes - smaller.kv.bytes
+        found.append(
+            Counterfactual(text=f"With an 8-bit KV cache it takes {_gib(saved)} GiB less.", change={"kv_type": "q8_0"})
+        )
+    if request.context != _TRAINED:
+        text = "All the context it was trained for fits too, and answers from deep in it come slower."
+        found.append(Counterfactual(text=text, change={"context": _TRAINED}, context=_TRAINED, tokens_per_second=7.9))
+    found.append(
+        Counterfactual(
+            text="One quantisation higher, Q5_K_M, fits as well and is a little more exact.",
+            change={"quantization": "Q5_K_M"},
+            tokens_per_second=9.8,
+        )
+    )
+    return found
+
+
+def _others(best: Plan) -> list[Plan]:
+    vulkan = msgspec.structs.replace(
+        best,
+        backend="vulkan",
+        is_installed=False,
+        sentence="Prompts would be read about twice as fast on the Radeon 780M; answers would come no faster.",
+        estimate=_faster(best.estimate),
+        counterfactuals=[],
+    )
+    onnx = msgspec.structs.replace(
+        best,
+        engine="onnxruntime-genai",
+        name="ONNX Runtime GenAI",
+        format="onnx",
+        quantization="int4",
+        is_installed=False,
+        sentence="Worth it inside a program of one's own.",
+        estimate=None,
+        counterfactuals=[],
+    )
+    return [vulkan, onnx]
+
+
+def _faster(sums: Estimate | None) -> Estimate | None:
+    if sums is None:
+        return None
+    return msgspec.structs.replace(
+        sums,
+        backend="vulkan",
+        prefill=Rate(tokens_per_second=142.0, low=106.0, high=178.0, confidence=_C.PREDICTED),
+        decode=Rate(tokens_per_second=11.9, low=9.4, high=14.6, confidence=_C.PREDICTED),
+    )
+
+
+def _refused(engine: str, name: str, why: str, *, format_: str = "") -> Plan:
+    return Plan(
+        engine=engine,
+        name=name,
+        backend="",
+        format=format_,
+        quantization="",
+        context=0,
+        kv_type="",
+        parallelism=Parallelism(),
+        reasons=[],
+        can_install=False,
+        refused=why,
+    )
+
+
+REFUSED = [
+    _refused("mlx-lm", "MLX-LM", "It is made for Apple silicon; this is a Ryzen."),
+    _refused("exllamav3", "ExLlamaV3", "It needs an NVIDIA card; there is none."),
+    _refused("vllm", "vLLM", "One person gains nothing from its scheduler, and it has no back end for RDNA3."),
+    _refused("openvino", "OpenVINO GenAI", "It runs on Intel processors and graphics."),
+]
+
+CALIBRATIONS = [
+    Calibration(
+        device="cpu",
+        engine="llama.cpp",
+        version="b11549",
+        backend="cpu",
+        efficiency=0.84,
+        layer_seconds=41e-6,
+        bandwidth_gb_s=66.4,
+        prefill_flops=0.98e12,
+        samples=14,
+        measured_at=time.time() - 3 * 86400,
+        source="calibration run",
+    )
+]
+
+LOADS = [
+    LoadTruth(
+        model="qwen3-8b-q4_k_m",
+        engine="llama.cpp",
+        version="b11549",
+        predicted={
+            "weights": _WEIGHTS,
+            "kv": 4_608 * MIB,
+            "compute": _COMPUTE,
+            "output": _OUTPUT,
+            "runtime": _RUNTIME,
+            "total": 9_820 * MIB,
+        },
+        logged={
+            "weights": _WEIGHTS,
+            "kv": 4_608 * MIB,
+            "compute": 311 * MIB,
+            "output": _OUTPUT,
+            "runtime": 126 * MIB,
+            "total": 9_835 * MIB,
+        },
+        resident=9_902 * MIB,
+        at=NOON - 600,
+    ),
+    LoadTruth(
+        model="gemma-3-12b-it-q4_0",
+        engine="llama.cpp",
+        version="b11549",
+        predicted={"weights": 7_692 * MIB, "kv": 1_152 * MIB, "compute": 519 * MIB, "total": 9_480 * MIB},
+        logged={"weights": 7_692 * MIB, "kv": 1_152 * MIB, "compute": 563 * MIB},
+        resident=9_760 * MIB,
+        at=NOON - 90_000,
+    ),
+]
+
+
+_SPLIT = {"weights": int(19.8 * GIB), "kv": 5 * GIB, "compute": 717 * MIB, "runtime": 563 * MIB}
+"""What each of the workstation's two cards would hold."""
+
+
+def _split_sums() -> Estimate:
+    """Return what a model takes that is too large for both cards, as it is asked for."""
+    both = {key: 2 * count for key, count in _SPLIT.items()}
+    half = sum(_SPLIT.values())
+    return Estimate(
+        model="Llama-3.3-70B-Instruct-exl3-4.5bpw",
+        engine="exllamav3",
+        backend="cuda",
+        context=32768,
+        slots=1,
+        kv_type="f16",
+        weights=_amount(both["weights"], _C.PREDICTED, "70.6e9 x 4.5 / 8, and the output in 6 bits"),
+        kv=_amount(both["kv"], _C.EXACT, "80 x 32768 x 8 x (128 + 128) x 2"),
+        state=_amount(0, _C.EXACT),
+        compute=_amount(both["compute"], _C.PREDICTED),
+        output=_amount(0, _C.EXACT),
+        runtime=_amount(both["runtime"], _C.TABLE, "two CUDA contexts and the libraries"),
+        total=_amount(2 * half, _C.PREDICTED),
+        pools=[
+            PoolUse(name=f"Graphics memory {n + 1}", id=CARDS[n], bytes=half, free=free, margin=GIB, parts=_SPLIT)
+            for n, free in enumerate((int(21.9 * GIB), int(23.3 * GIB)))
+        ],
+        fits=False,
+        largest_context=0,
+        decode=None,
+        prefill=None,
+        sentence=f"39.6 weights + 10.0 KV cache + 1.4 compute + 1.1 runtime = {_gib(2 * half)} of 45.2 GiB free.",
+        notes=["Without NVLink the cards speak over PCIe: layers are shared out in stages, not split across both."],
+    )
+
+
+_SPLIT_PLAN = Plan(
+    engine="exllamav3",
+    name="ExLlamaV3",
+    backend="cuda",
+    format="exl3",
+    quantization="4.5 bpw",
+    context=32768,
+    kv_type="f16",
+    parallelism=Parallelism(mode="pipeline", pipeline=2),
+    model="Llama-3.3-70B-Instruct-exl3-4.5bpw",
+    sentence="ExLlamaV3, because two RTX 3090 without NVLink do most with EXL3 in stages.",
+    reasons=[
+        Reason(text="Two NVIDIA cards of one kind", value="2 x 24.0 GiB", source="nvmlDeviceGetMemoryInfo"),
+        Reason(text="No NVLink between them", value="PCIe", source="nvmlDeviceGetNvLinkState"),
+    ],
+    offload=Offload(layers=80, gpu_layers=80),
+    estimate=_split_sums(),
+    counterfactuals=[
+        Counterfactual(text="With 8k of context it fits.", change={"context": 8192}, context=8192),
+        Counterfactual(text="With a 4-bit KV cache it fits.", change={"kv_type": "q4_0"}, context=32768),
+    ],
+    warnings=["ExLlamaV3 has to be installed first."],
+)
+
+
+def workstation_advice(request: PlanRequest) -> Advice:
+    """Return the workstation's plans, whatever the question."""
+    second = Plan(
+        engine="llama.cpp",
+        name="llama.cpp",
+        backend="cpu",
+        format="gguf",
+        quantization="Q4_K_M",
+        context=32768,
+        kv_type="f16",
+        parallelism=Parallelism(slots=4),
+        reasons=[],
+        is_installed=True,
+        sentence="It is installed and has the memory, but would write about two words a second.",
+    )
+    plans = [_SPLIT_PLAN, second, *REFUSED[:1]]
+    return Advice(plans=plans, intent=request.intent, users=request.users, machine="2 x RTX 3090, 128 GB")
+
+
+def long_names(request: PlanRequest) -> Advice:
+    """Return plans about a model whose name is longer than any field."""
+    name = "a-very-long-organisation-name/an-even-longer-model-name-distilled-instruct-2512-imatrix-ud-q4_k_xl"
+    found = advice(request)
+    plans = [msgspec.structs.replace(plan, model=name) for plan in found.plans]
+    return msgspec.structs.replace(found, plans=plans, model=name)
+
+
+REPORT = {
+    "report_version": 1,
+    "roundhouse": "0.1.0",
+    "machine": {"os": "Ubuntu 24.04.3 LTS", "cpu": "AMD Ryzen 7 7840U", "gpus": ["AMD Radeon 780M (gfx1103)"]},
+    "raw_outputs": {
+        "/proc/meminfo": "MemTotal:       63648120 kB\nMemAvailable:   40265318 kB",
+        "/sys/class/kfd/kfd/topology/nodes/1/properties": "gfx_target_version 110003\ndrm_render_minor 128",
+    },
+    "probes": [{"name": "base", "outcome": "ok", "seconds": 0.12}],
+    "left_out": ["host name", "user name", "serial numbers", "MAC addresses"],
+    "device": RADEON,
+}

@@ -1,0 +1,135 @@
+"""State of the calibration: what was learned before, and the run that is under way.
+
+How far a run has come arrives as events; after its last one, what was learned is read again.
+"""
+
+import time
+from types import NoneType
+from typing import Any
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.core import words
+from app.core.advice import Calibration
+from app.core.errors import ErrorBody
+from app.core.events import CalibrationChanged
+from app.core.machine import Machine
+from app.gui.net.api import GatewayApi
+from app.gui.screens.machine.wording import backend_words
+from app.gui.shell.contract import Shell
+
+_MICRO = 1e6
+_DAY = 86400.0
+
+
+class CalibrationRow(msgspec.Struct, frozen=True):
+    """What was learned with one engine on one device, in words."""
+
+    key: str
+    title: str
+    quiet: str
+    efficiency: float
+
+
+class Calibrating(QObject):
+    """The owner of what the page knows of calibrations."""
+
+    changed = Signal()
+    learned = Signal()
+    """A run ended well: predictions are others now."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.items: list[Calibration] = []
+        self.is_known = False
+        self.progress: CalibrationChanged | None = None
+        """How the run under way has come; None when none is."""
+        self.error: ErrorBody | None = None
+        shell.happened.connect(self._take)
+        shell.connected.connect(self._lost_run)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether one is under way."""
+        return self.progress is not None
+
+    def read(self) -> None:
+        """Fetch what was learned."""
+        self._api.get("/calibration", list[Calibration], self._took, self._failed)
+
+    def start(self) -> None:
+        """Begin a run; what it measures takes about a minute."""
+        self.progress, self.error = CalibrationChanged(stage="Getting ready"), None
+        self.changed.emit()
+        self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._failed)
+
+    def cancel(self) -> None:
+        """End the run; what was learned before stays."""
+        self._api.send("DELETE", "/calibrate", None, kind=NoneType, then=self._cancelled, failed=self._failed)
+
+    def rows(self, machine: Machine | None, now: float | None = None) -> list[CalibrationRow]:
+        """Return what was learned, latest first, by the device's name. `now` is in Unix seconds."""
+        latest = sorted(self.items, key=lambda item: item.measured_at, reverse=True)
+        return [_row(item, machine, time.time() if now is None else now) for item in latest]
+
+    def _take(self, event: Any) -> None:  # noqa: ANN401 -- an Event, as a Qt signal carries it
+        if not isinstance(event, CalibrationChanged):
+            return
+        if not event.done:
+            self.progress = event
+            self.changed.emit()
+            return
+        self.progress = None
+        if event.error:
+            self.error = ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
+            self.changed.emit()
+            return
+        self.error = None
+        self.read()
+        self.learned.emit()
+
+    def _took(self, items: list[Calibration]) -> None:
+        self.items, self.is_known = items, True
+        self.changed.emit()
+
+    def _cancelled(self, _nothing: None) -> None:
+        self.progress = None
+        self.changed.emit()
+
+    def _failed(self, error: ErrorBody) -> None:
+        self.error, self.progress = error, None
+        self.changed.emit()
+
+    def _lost_run(self) -> None:
+        """Forget a run of a gateway that is gone; one that goes on speaks up again."""
+        self.progress = None
+
+
+def _row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
+    engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
+    reached = f"{item.efficiency:.0%} of {item.bandwidth_gb_s:,.0f} GB/s".replace("%", " %", 1)
+    layer = f"{item.layer_seconds * _MICRO:.0f} µs per layer"
+    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", _age(now - item.measured_at)]
+    return CalibrationRow(
+        key=f"{item.device} {engine}",
+        title=f"{_device(item.device, machine)} with {engine}",
+        quiet=" · ".join(filter(None, facts)),
+        efficiency=item.efficiency,
+    )
+
+
+def _device(device: str, machine: Machine | None) -> str:
+    if machine is None:
+        return device
+    if device == "cpu":
+        return machine.cpu.model.value or "Processor"
+    return next((gpu.name.value or device for gpu in machine.gpus if gpu.id == device), device)
+
+
+def _age(seconds: float) -> str:
+    if seconds < _DAY:
+        return f"{words.seconds(max(seconds, 60.0))} ago" if seconds >= 60 else "just now"  # noqa: PLR2004 -- a minute
+    days = int(seconds // _DAY)
+    return f"{days} days ago" if days > 1 else "yesterday"

@@ -1,0 +1,229 @@
+"""The engine decision as a card: the sentence, its reasons, the runner-up and its price, and what else there is."""
+
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.advice import Plan
+from app.core.engines import Reason
+from app.gui.screens.machine.drawing import Remark
+from app.gui.screens.machine.what_if import WhatIf, key_of
+from app.gui.screens.machine.wording import availability, costs, figure, plan_tags, plan_title
+from app.gui.theme.theme import Theme
+from app.gui.widgets.flow import Beside, Flow
+from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.panels import Fold
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Picture, Row, RowList, Tag
+from app.gui.widgets.text import Label, Paragraph
+
+
+class Decision(Surface):
+    """Shows the plans of a `WhatIf`; a press looks at the sums of another plan."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme)
+        self._what_if = what_if
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName("The engine to use")
+        box = Column(theme, self, margins=(24, 20, 24, 16), gap=12)
+        self.sentence = Paragraph(theme, role="title")
+        box.addWidget(self.sentence)
+        self._tags = Flow(theme, gap=6)
+        box.addLayout(self._tags)
+        self._shown_tags: list[str] = []
+        self.reasons = RowList(theme, "Reasons", inset=0)
+        self.reasons.fill = self.reasons.outline = ""
+        box.addWidget(self.reasons)
+        self.second = RunnerUp(theme, what_if)
+        box.addWidget(self.second)
+        self.others = RowList(theme, "Further plans", inset=0)
+        self._refused = RowList(theme, "Not used", inset=0)
+        for rows in (self.others, self._refused):
+            rows.fill = rows.outline = ""
+        self._others_fold = Fold(theme, "Further plans", self.others)
+        self._refused_fold = Fold(theme, "Not used, and why", self._refused)
+        box.addWidget(self._others_fold)
+        box.addWidget(self._refused_fold)
+
+    def show_plans(self) -> None:
+        """Show what is advised now."""
+        usable, refused = self._what_if.usable, self._what_if.refused
+        best = usable[0] if usable else None
+        self.sentence.setText(_sentence(best))
+        self._show_tags(best)
+        reasons = best.reasons if best else []
+        self.reasons.sync({reason.text: reason for reason in reasons}, self._reason, ReasonView.show_reason)
+        self.reasons.setVisible(bool(reasons))
+        self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
+        further = usable[2:]
+        self.others.sync({_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
+        self._others_fold.set_title(f"{len(further)} further plan{'s' if len(further) > 1 else ''}")
+        self._others_fold.setVisible(bool(further))
+        self._refused.sync({_key(plan): plan for plan in refused}, lambda _: Refusal(self.theme), Refusal.show_plan)
+        self._refused_fold.set_title(f"{len(refused)} not used, and why")
+        self._refused_fold.setVisible(bool(refused))
+
+    def _show_tags(self, best: Plan | None) -> None:
+        said = [plan_title(best), *plan_tags(best), *filter(None, [availability(best)])] if best else []
+        if said == self._shown_tags:
+            return
+        self._shown_tags = said
+        clear(self._tags)
+        for place, text in enumerate(said):
+            is_first = place == 0
+            color, fill = ("accent-ink", "accent-soft") if is_first else ("ink-2", "sunken")
+            self._tags.addWidget(Tag(self.theme, text, color=color, fill=fill))
+
+    def _reason(self, reason: Reason) -> "ReasonView":
+        return ReasonView(self.theme, reason)
+
+    def _plan_row(self, _plan: Plan) -> "PlanRow":
+        return PlanRow(self.theme, self._what_if)
+
+
+class RunnerUp(Surface):
+    """The second-best plan: what it would cost or bring."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme, fill="sunken", outline="")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        line = Line(theme, self, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(Picture(theme, "lightbulb", color="accent-ink"), 0, Qt.AlignmentFlag.AlignTop)
+        pair = Beside(theme)
+        said = Column(theme, gap=2)
+        self.title = Paragraph(theme, weight=500)
+        self.why = Paragraph(theme, color="ink-2")
+        self.price = Paragraph(theme, color="ink-2")
+        for label in (self.title, self.why, self.price):
+            said.addWidget(label)
+        pair.addLayout(said)
+        tail = Line(theme)
+        self.look = LookAt(theme, what_if)
+        tail.addWidget(self.look, 0, Qt.AlignmentFlag.AlignTop)
+        pair.addLayout(tail)
+        line.addLayout(pair, 1)
+
+    def show_plan(self, best: Plan | None, plan: Plan | None) -> None:
+        """Show the plan after the best, if there is one."""
+        self.setVisible(plan is not None)
+        if best is None or plan is None:
+            return
+        kind = " ".join(plan_tags(plan)[:1])
+        self.title.setText(f"Runner-up: {plan_title(plan)}" + (f" with {kind}" if kind else ""))
+        self.why.setText(plan.sentence)
+        self.why.setVisible(bool(plan.sentence))
+        price = costs(best, plan)
+        self.price.setText(f"Against the first: {', '.join(price)}." if price else "It would cost nothing to speak of.")
+        self.look.show_plan(plan)
+
+
+class LookAt(Button):
+    """Shows the sums of a plan below, or goes back to those of the best."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme, "Show its sums", look=Look.QUIET, widest="Back to the best")
+        self._what_if = what_if
+
+    def show_plan(self, plan: Plan) -> None:
+        """Offer what can be done with it now."""
+        shown, best = self._what_if.shown, self._what_if.usable[0]
+        is_shown = shown is not None and key_of(shown) == key_of(plan)
+        goal = best if is_shown else plan
+        self.set_text("Back to the best" if is_shown else "Show its sums")
+        self.setAccessibleName(f"{self.text()}: {plan_title(plan)}")
+        self.act(partial(self._what_if.look_at, goal))
+
+
+class PlanRow(Row):
+    """A plan further down the list."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme, inset=0)
+        self._what_if = what_if
+        self._look = LookAt(theme, what_if)
+        self.tail.addWidget(self._look)
+
+    def show_plan(self, plan: Plan) -> None:
+        """Show it against the best."""
+        price = ", ".join(costs(self._what_if.usable[0], plan))
+        strong = " · ".join([plan_title(plan), *plan_tags(plan)[:1]])
+        self.say(strong, price or plan.sentence)
+        self._look.show_plan(plan)
+
+
+class Refusal(QWidget):
+    """An engine that is not used, and why."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        box = Column(theme, self, margins=(0, 8, 0, 8), gap=2)
+        self._name = Label(theme, weight=500)
+        self._why = Paragraph(theme, color="ink-2")
+        box.addWidget(self._name)
+        box.addWidget(self._why)
+
+    def show_plan(self, plan: Plan) -> None:
+        """Show the refusal."""
+        self._name.setText(plan_title(plan))
+        self._why.setText(plan.refused)
+
+
+class ReasonView(QWidget):
+    """A reason: its sentence, where that was read, and the value if the sentence does not say it."""
+
+    def __init__(self, theme: Theme, reason: Reason) -> None:
+        super().__init__()
+        frame = Column(theme, self, margins=(0, 7, 0, 7))
+        pair = Beside(theme, room=260)
+        frame.addLayout(pair)
+        said, told = Line(theme), Line(theme, gap=16)
+        self._text = Paragraph(theme)
+        self._source = Label(theme, role="meta", color="ink-2")
+        self._value = Label(theme, weight=500)
+        said.addWidget(self._text)
+        told.addWidget(self._value)
+        told.addWidget(self._source)
+        pair.addLayout(said)
+        pair.addLayout(told)
+        self.show_reason(reason)
+
+    def show_reason(self, reason: Reason) -> None:
+        """Show it as it is now."""
+        self._text.setText(reason.text)
+        self._source.setText(reason.source)
+        self._source.setVisible(bool(reason.source))
+        self._value.setText(figure(reason))
+        self._value.setVisible(bool(self._value.text()))
+
+
+class Warnings(QWidget):
+    """Sentences one should know before following a plan."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._said: list[str] = []
+        self._box = Column(theme, self, gap=6)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+
+    def say(self, sentences: list[str]) -> None:
+        """Show these."""
+        self.setVisible(bool(sentences))
+        if sentences == self._said:
+            return
+        self._said = sentences
+        clear(self._box)
+        for sentence in sentences:
+            self._box.addWidget(Remark(self._theme, sentence))
+
+
+def _sentence(best: Plan | None) -> str:
+    if best is None:
+        return "No engine can do that on this machine."
+    return best.sentence or best.name or best.engine
+
+
+def _key(plan: Plan) -> str:
+    return " ".join(key_of(plan))

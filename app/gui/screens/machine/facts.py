@@ -1,0 +1,87 @@
+"""Facts in words: what is known of the computer, from where, and how far to trust it."""
+
+from typing import Any
+
+import msgspec
+
+from app.core import words
+from app.core.machine import Confidence, Fact, Gpu, Machine
+
+AnyFact = Fact[Any]
+_CONFIDENCE = {
+    Confidence.MEASURED: "measured just now",
+    Confidence.DERIVED: "worked out from measured facts",
+    Confidence.TABLE: "looked up by product name",
+    Confidence.UNKNOWN: "unknown",
+}
+
+_ENVIRONMENTS = {"bare": "the computer itself", "vm": "a virtual machine", "container": "a container", "wsl": "WSL"}
+
+
+class FactRow(msgspec.Struct, frozen=True):
+    """One fact, said: `tip` tells where it comes from and how far to trust it."""
+
+    label: str
+    text: str
+    tip: str
+    is_known: bool
+
+
+def fact_rows(machine: Machine) -> list[FactRow]:
+    """Return what is known of the system and the processor, in the order people ask."""
+    system, cpu, memory = machine.os, machine.cpu, machine.memory
+    return [
+        _row("System", system.version),
+        _row("Kernel", system.kernel),
+        _row("Architecture", system.architecture),
+        _row("Runs on", system.environment),
+        _row("Processor", cpu.model),
+        _row("Cores", cpu.physical_cores),
+        _row("Usable cores", cpu.usable_cores),
+        _row("Vector extensions", cpu.isa),
+        _row("Last-level cache", cpu.cache_bytes),
+        _row("Memory", memory.total),
+        _row("Memory bandwidth", memory.bandwidth_gb_s),
+        _row("By its data sheet", memory.theoretical_gb_s),
+        _row("Memory limit", memory.limit),
+        _row("Swap", memory.swap_total),
+        *(row for gpu in machine.gpus for row in _gpu_rows(gpu)),
+        *(_row("Neural processor", npu.name) for npu in machine.npus),
+    ]
+
+
+def said(fact: AnyFact) -> str:
+    """Return a fact's value in words; an unknown one says why."""
+    value: Any = _ENVIRONMENTS.get(fact.value, fact.value) if isinstance(fact.value, str) else fact.value
+    if value is None:
+        return fact.note or "Unknown"
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if fact.unit == "B":
+        return words.size(value)
+    if isinstance(value, float):
+        value = f"{value:.4g}"
+    return f"{value} {fact.unit}".strip()
+
+
+def source(fact: AnyFact) -> str:
+    """Return where a fact comes from and how far to trust it."""
+    known = _CONFIDENCE[fact.confidence]
+    origin = f"{fact.source}: {known}" if fact.source else known.capitalize()
+    return f"{origin}. {fact.note}" if fact.note and fact.value is not None else f"{origin}."
+
+
+def _gpu_rows(gpu: Gpu) -> list[FactRow]:
+    return [
+        _row("Graphics", gpu.name),
+        _row("Graphics architecture", gpu.architecture),
+        _row("Graphics driver", gpu.driver),
+        _row("Compute level", gpu.compute),
+        _row("Drives a display", gpu.drives_display),
+    ]
+
+
+def _row(label: str, fact: AnyFact) -> FactRow:
+    return FactRow(label, said(fact), source(fact), fact.value is not None)

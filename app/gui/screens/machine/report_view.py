@@ -1,0 +1,85 @@
+"""The report before it is saved: what it contains and what not, its whole text, and where to keep it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtWidgets import QFileDialog, QSizePolicy
+
+from app.gui.screens.machine.report import Report
+from app.gui.theme.theme import Theme
+from app.gui.widgets.code import Verbatim
+from app.gui.widgets.flow import Beside
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import Label, Paragraph
+
+_ABOUT = (
+    "What was found on this machine, for a bug report. It holds no serial numbers, host names or user names, and "
+    "nothing of your conversations. Read it before you give it away."
+)
+_HEIGHT = 280
+
+
+class ReportPanel(Surface):
+    """Shows a `Report`."""
+
+    def __init__(self, theme: Theme, report: Report, copy: Callable[[str], object]) -> None:
+        super().__init__(theme)
+        self._report = report
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName("Report")
+        box = Column(theme, self, margins=(24, 20, 24, 20), gap=12)
+        head = Beside(theme, room=240)
+        named = Column(theme, gap=4)
+        named.addWidget(Label(theme, "Report", role="section"))
+        named.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        head.addLayout(named)
+        tail = Line(theme, gap=8)
+        self._save = Button(theme, "Save…", look=Look.PRIMARY, name="Save the report", action=self._ask)
+        self._copy = Button(theme, "Copy", name="Copy the report", action=lambda: copy(report.text))
+        for button in (
+            self._save,
+            self._copy,
+            Button(theme, "Close", look=Look.QUIET, name="Close the report", action=report.close),
+        ):
+            tail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        head.addLayout(tail)
+        box.addLayout(head)
+        self._error = ErrorPanel(theme)
+        self._parts = Paragraph(theme, role="meta", color="ink-2")
+        self._skeleton = Skeleton(theme, 5)
+        sheet = Surface(theme, fill="sunken", outline="")
+        self._sheet = sheet
+        frame = Column(theme, sheet, margins=(16, 12, 8, 12))
+        self.text = Verbatim(theme, "Text of the report")
+        self.text.setFixedHeight(theme.px(_HEIGHT))
+        frame.addWidget(self.text)
+        for widget in (self._error, self._parts, self._skeleton, sheet):
+            box.addWidget(widget)
+
+    def show_report(self) -> None:
+        """Show it as far as it is there."""
+        report = self._report
+        self.setVisible(report.is_open)
+        has_text = bool(report.text)
+        self._skeleton.setVisible(report.is_reading)
+        self._sheet.setVisible(has_text)
+        self._save.setEnabled(has_text)
+        self._copy.setEnabled(has_text)
+        if self.text.toPlainText() != report.text:
+            self.text.setPlainText(report.text)
+        self._parts.setText("It contains: " + ", ".join(report.parts) + ".")
+        self._parts.setVisible(bool(report.parts))
+        if report.error is None:
+            self._error.hide()
+        else:
+            self._error.say(report.error, "" if has_text else "Try again", None if has_text else report.open)
+
+    def _ask(self) -> None:
+        start = str(Path(QDir.homePath()) / self._report.file_name)
+        path, _ = QFileDialog.getSaveFileName(self, "Save the report", start, "Reports (*.json)")
+        if path:
+            self._report.save(Path(path))

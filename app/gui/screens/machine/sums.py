@@ -1,0 +1,280 @@
+"""An estimate as a card: how fast, how much, how long a context, a bar per pool, the sum, and what would change it."""
+
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core import words
+from app.core.advice import Counterfactual, Estimate, PoolUse, Rate
+from app.gui.screens.machine.decision import Warnings
+from app.gui.screens.machine.what_if import WhatIf
+from app.gui.screens.machine.wording import (
+    CONFIDENCE,
+    CONFIDENCE_TIPS,
+    Share,
+    fit_words,
+    interval,
+    plan_title,
+    pool_shares,
+    shares,
+    warnings_of,
+)
+from app.gui.theme.theme import Theme
+from app.gui.widgets.bars import LIMIT, Legend, Part, PartsBar
+from app.gui.widgets.figures import Figure
+from app.gui.widgets.flow import Beside, Flow
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.panels import ErrorPanel, Fold
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Picture, Row, RowList
+from app.gui.widgets.text import Label, Paragraph
+
+
+class Sums(Surface):
+    """Shows the estimate of a `WhatIf`."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme)
+        self._what_if = what_if
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName("What it takes")
+        box = Column(theme, self, margins=(24, 20, 24, 16), gap=16)
+        box.addLayout(self._head())
+        self._error = ErrorPanel(theme)
+        box.addWidget(self._error)
+        self._content = QWidget()
+        box.addWidget(self._content)
+        inner = Column(theme, self._content, gap=16)
+        inner.addLayout(self._make_figures())
+        self.bars = Column(theme, gap=12)
+        self._bars: dict[str, PoolBar] = {}
+        inner.addLayout(self.bars)
+        self._legend = Legend(theme)
+        inner.addWidget(self._legend)
+        self.sentence = Paragraph(theme, color="ink-2")
+        inner.addWidget(self.sentence)
+        self.warnings = Warnings(theme)
+        inner.addWidget(self.warnings)
+        self._components = RowList(theme, "Components", inset=0)
+        self._components.fill = self._components.outline = ""
+        inner.addWidget(Fold(theme, "How each part comes about", self._components))
+        self.counterfactuals = RowList(theme, "What would change it", inset=12)
+        self.counterfactuals.fill, self.counterfactuals.outline = "sunken", ""
+        self._changes_title = Label(theme, "What would change it", weight=500)
+        inner.addWidget(self._changes_title)
+        inner.addWidget(self.counterfactuals)
+
+    def show_estimate(self) -> None:
+        """Show the estimate there is now, or why there is none."""
+        what_if = self._what_if
+        estimate, error = what_if.estimate, what_if.estimate_error
+        self.setVisible(estimate is not None or error is not None)
+        self._content.setVisible(estimate is not None)
+        self.fit.setVisible(estimate is not None)
+        if error is None:
+            self._error.hide()
+        else:
+            self._error.say(error, "Try again", what_if.ask)
+        self.title.setText(self._title_words(estimate))
+        if estimate is not None:
+            self._show_figures(estimate)
+            self._show_pools(estimate)
+            self._show_rest(estimate)
+
+    def _head(self) -> Beside:
+        head = Beside(self.theme, room=240)
+        named = Column(self.theme, gap=2)
+        self.title = Paragraph(self.theme, role="section")
+        named.addWidget(self.title)
+        head.addLayout(named)
+        tail = Line(self.theme)
+        self.fit = FitMark(self.theme)
+        tail.addWidget(self.fit)
+        head.addLayout(tail)
+        return head
+
+    def _make_figures(self) -> Flow:
+        names = {
+            "decode": "writing (decode)",
+            "prefill": "reading (prefill)",
+            "context": "largest context per conversation",
+            "memory": "memory",
+        }
+        flow = Flow(self.theme, gap=32)
+        self.figures = {key: Figure(self.theme, name, role="title") for key, name in names.items()}
+        for figure in self.figures.values():
+            flow.addWidget(figure)
+        return flow
+
+    def _title_words(self, estimate: Estimate | None) -> str:
+        plan = self._what_if.shown
+        model = (plan.model if plan else "") or self._what_if.wishes.model or (estimate.model if estimate else "")
+        return f"{model} with {plan_title(plan)}" if plan else model
+
+    def _show_figures(self, estimate: Estimate) -> None:
+        depth = f" at {words.tokens(estimate.depth)}" if estimate.depth else ""
+        _show_rate(self.figures["decode"], estimate.decode, depth)
+        _show_rate(self.figures["prefill"], estimate.prefill, "")
+        context = estimate.largest_context
+        self.figures["context"].say(
+            words.tokens(context) if context else "none",
+            more=f"{words.tokens(estimate.context)} asked for" if estimate.context != context else "",
+            color="ink" if context >= estimate.context else "bad",
+        )
+        total = estimate.total
+        self.figures["memory"].say(
+            words.size(total.bytes), tip=CONFIDENCE_TIPS[total.confidence], more=CONFIDENCE[total.confidence]
+        )
+        self.fit.say(fits=estimate.fits)
+
+    def _show_pools(self, estimate: Estimate) -> None:
+        for bar in set(self._bars) - {_pool_key(pool) for pool in estimate.pools}:
+            self._bars.pop(bar).deleteLater()
+        for pool in estimate.pools:
+            key = _pool_key(pool)
+            if key not in self._bars:
+                self._bars[key] = PoolBar(self.theme, pool.name)
+                self.bars.addWidget(self._bars[key])
+            self._bars[key].show_pool(pool, pool_shares(estimate, pool))
+        self._legend.set_entries(_entries(estimate))
+
+    def _show_rest(self, estimate: Estimate) -> None:
+        plan = self._what_if.shown
+        self.sentence.setText(estimate.sentence)
+        self.sentence.setVisible(bool(estimate.sentence))
+        self.warnings.say(list(warnings_of(plan, estimate)))
+        self._components.sync(
+            {share.key: share for share in shares(estimate)}, lambda _: ShareView(self.theme), ShareView.show_share
+        )
+        changes = plan.counterfactuals if plan else []
+        self.counterfactuals.sync(
+            {change.text: change for change in changes},
+            lambda _: ChangeRow(self.theme, self._what_if),
+            ChangeRow.show_change,
+        )
+        self.counterfactuals.setVisible(bool(changes))
+        self._changes_title.setVisible(bool(changes))
+
+
+class FitMark(QWidget):
+    """Whether it fits, as a sign and a word."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        line = Line(theme, self, gap=6)
+        self._signs = {
+            True: Picture(theme, "circle-check", color="ok"),
+            False: Picture(theme, "circle-x", color="bad"),
+        }
+        for sign in self._signs.values():
+            line.addWidget(sign)
+        self._word = Label(theme, weight=600)
+        line.addWidget(self._word)
+
+    def say(self, *, fits: bool) -> None:
+        """Show which."""
+        for value, sign in self._signs.items():
+            sign.setVisible(value is fits)
+        self._word.setText("It fits" if fits else "It does not fit")
+        self._word.set_color("ok" if fits else "bad")
+        self.setAccessibleName(self._word.text())
+
+
+class PoolBar(QWidget):
+    """What one pool would hold, against what is free in it."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, self, gap=6)
+        head = Beside(theme, room=120)
+        named, told = Line(theme), Line(theme)
+        self._name = Label(theme, name, weight=500)
+        self.said = Label(theme, color="ink-2")
+        named.addWidget(self._name)
+        told.addWidget(self.said)
+        head.addLayout(named)
+        head.addLayout(told)
+        box.addLayout(head)
+        self.bar = PartsBar(theme, name)
+        box.addWidget(self.bar)
+
+    def show_pool(self, pool: PoolUse, parts: list[Share]) -> None:
+        """Show it now: the track is what is free, or what would be needed where that is more."""
+        self._name.setText(pool.name)
+        self.said.setText(fit_words(pool))
+        is_too_much = pool.free is not None and pool.bytes + pool.margin > pool.free
+        self.said.set_color("bad" if is_too_much else "ink-2")
+        whole = max(pool.free or 0, pool.bytes)
+        said = ", ".join(f"{share.name} {words.size(share.bytes)}" for share in parts)
+        self.bar.set_parts([Part(share.key, share.bytes, share.color) for share in parts], whole, said)
+        self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)
+        self.bar.setToolTip(f"{words.size(pool.margin)} are kept free besides." if pool.margin else "")
+
+
+class ShareView(QWidget):
+    """One component: its name, how its bytes come about, and how far to trust them."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        line = Line(theme, self, margins=(0, 8, 0, 8), gap=16)
+        said = Column(theme, gap=2)
+        self._name = Label(theme, weight=500)
+        self._arithmetic = Paragraph(theme, role="mono", color="ink-2")
+        said.addWidget(self._name)
+        said.addWidget(self._arithmetic)
+        line.addLayout(said, 1)
+        self._figure = Figure(theme, "bytes")
+        line.addWidget(self._figure, 0, Qt.AlignmentFlag.AlignTop)
+
+    def show_share(self, share: Share) -> None:
+        """Show it now."""
+        self._name.setText(share.name)
+        self._arithmetic.setText(share.arithmetic)
+        self._arithmetic.setVisible(bool(share.arithmetic))
+        self._figure.say(
+            words.size(share.bytes), tip=CONFIDENCE_TIPS[share.confidence], more=CONFIDENCE[share.confidence]
+        )
+
+
+class ChangeRow(Row):
+    """A counterfactual: what one change would bring, and a button that makes it."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__(theme, inset=12)
+        self._what_if = what_if
+        self.button = Button(theme, "Try it", look=Look.PLAIN)
+        self.tail.addWidget(self.button)
+
+    def show_change(self, change: Counterfactual) -> None:
+        """Show it now; one that no control can make is only told."""
+        self.say(change.text, _brings(change))
+        self.button.setVisible(self._what_if.can_apply(change))
+        self.button.setAccessibleName(f"Try it: {change.text}")
+        self.button.act(partial(self._what_if.apply, change))
+
+
+def _show_rate(figure: Figure, rate: Rate | None, where: str) -> None:
+    if rate is None:
+        figure.say("unknown", color="ink-3")
+        return
+    tip = "\n".join(filter(None, (CONFIDENCE_TIPS[rate.confidence], rate.arithmetic)))
+    figure.say(words.rate(rate.tokens_per_second) + where, tip=tip, more=interval(rate))
+
+
+def _brings(change: Counterfactual) -> str:
+    context = f"{words.tokens(change.context)} context" if change.context else ""
+    rate = words.rate(change.tokens_per_second) if change.tokens_per_second else ""
+    return " · ".join(filter(None, (context, rate)))
+
+
+def _entries(estimate: Estimate) -> list[tuple[str, str]]:
+    found = [(share.color, f"{share.name} {words.size(share.bytes)}") for share in shares(estimate)]
+    margin = max((pool.margin for pool in estimate.pools), default=0)
+    return [*found, (LIMIT, f"{words.size(margin)} kept free besides")] if margin else found
+
+
+def _pool_key(pool: PoolUse) -> str:
+    return pool.id or pool.name

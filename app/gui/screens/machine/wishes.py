@@ -1,0 +1,68 @@
+"""What is wished for on the machine page, as values: the controls, and what a counterfactual does to them."""
+
+import msgspec
+
+from app.core import words
+from app.core.advice import Counterfactual, Intent, PlanRequest
+
+INTENTS = {
+    Intent.CHAT: "Chat",
+    Intent.CODING: "Coding",
+    Intent.AGENT: "An agent",
+    Intent.RAG: "Questions to documents",
+    Intent.STRUCTURED: "Structured output",
+    Intent.BATCH: "Batches overnight",
+    Intent.TEAM: "A team",
+    Intent.API: "An API",
+    Intent.FLEET: "A fleet",
+    Intent.APP: "A program of my own",
+    Intent.BROWSER: "A browser or phone",
+}
+CONTEXTS = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
+KV_TYPES = {"f16": "16-bit (f16)", "q8_0": "8-bit (q8_0)", "q4_0": "4-bit (q4_0)"}
+MOST_PEOPLE = 10_000
+AUTOMATIC = ""
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controls say. None is left to the advisor; an empty `model` means no particular one."""
+
+    model: str = ""
+    intent: Intent = Intent.CHAT
+    users: int = 1
+    context: int | None = None
+    kv_type: str | None = None
+
+    def request(self) -> PlanRequest:
+        """Return the question to the gateway."""
+        return PlanRequest(
+            model=self.model, intent=self.intent, users=self.users, context=self.context, kv_type=self.kv_type
+        )
+
+
+def applied(wishes: Wishes, change: dict[str, str | int]) -> Wishes | None:
+    """Return the wishes after a counterfactual's change, or None if a control for any of it is missing."""
+    try:
+        changed = msgspec.convert({**msgspec.structs.asdict(wishes), **change}, Wishes)
+    except msgspec.ValidationError:
+        return None
+    return changed if set(change) <= set(Wishes.__struct_fields__) and changed != wishes else None
+
+
+def change_words(counterfactual: Counterfactual) -> str:
+    """Return what applying it does, for the sentence that offers a way back."""
+    return ", ".join(f"{_NAMES.get(key, key)} {_value(value)}" for key, value in counterfactual.change.items())
+
+
+def context_options(present: int | None, largest: int | None) -> list[tuple[str, str]]:
+    """Return the contexts to choose from: the round ones, the present one, and the largest that fits."""
+    sizes = sorted({*CONTEXTS, *(size for size in (present, largest) if size)})
+    named = {largest: " (the largest that fits)"} if largest else {}
+    return [(AUTOMATIC, "Automatic"), *((str(size), words.tokens(size) + named.get(size, "")) for size in sizes)]
+
+
+_NAMES = {"kv_type": "KV cache", "context": "Context", "users": "People", "model": "Model", "intent": "For"}
+
+
+def _value(value: str | int) -> str:
+    return words.tokens(value) if isinstance(value, int) else value

@@ -1,0 +1,318 @@
+"""The machine page's values: pools as they are drawn, facts, plans and loads in words. No window."""
+
+import msgspec
+import pytest
+
+from app.core.advice import (
+    Calibration,
+    Counterfactual,
+    Estimate,
+    EstimateConfidence,
+    Intent,
+    LoadTruth,
+    Plan,
+    PlanRequest,
+    PoolUse,
+    Rate,
+)
+from app.core.engines import EngineStatus, Reason
+from app.core.machine import Confidence, EngineDevice, Fact, Machine
+from app.gui.demo import advice, data, machines
+from app.gui.demo.machines import GIB, LAPTOP, WORKSTATION, fact
+from app.gui.screens.machine.facts import fact_rows, said, source
+from app.gui.screens.machine.loads import Lane, load_row
+from app.gui.screens.machine.pools import PoolDrawing, notes_on, pool_drawings
+from app.gui.screens.machine.wishes import Wishes, applied, context_options
+from app.gui.screens.machine.wording import (
+    availability,
+    costs,
+    figure,
+    fit_words,
+    interval,
+    plan_tags,
+    plan_title,
+    pool_shares,
+    shares,
+    warnings_of,
+)
+
+ON_GPU = msgspec.structs.replace(data.READY, backend="cuda", memory_bytes=GIB)
+
+
+def replaced(machine: Machine, **more: object) -> Machine:
+    return msgspec.structs.replace(machine, **more)
+
+
+def laptop_pool(*running: EngineStatus, machine: Machine = LAPTOP) -> PoolDrawing:
+    (pool,) = pool_drawings(machine, running)
+    return pool
+
+
+def test_a_shared_pool_is_one_bar_whoever_uses_it() -> None:
+    pool = laptop_pool(data.READY, ON_GPU)
+    assert pool.ours == data.READY.memory_bytes + GIB if data.READY.memory_bytes else 0
+    assert pool.others + (pool.ours or 0) + pool.free == pool.total == 64 * GIB
+    assert pool.free == int(38.4 * GIB)
+    assert pool.addressable == int(34.3 * GIB)
+    assert "one pool" in pool.detail
+
+
+def test_three_figures_are_named_with_their_source() -> None:
+    figures = laptop_pool().figures
+    assert [(cell.label, cell.text) for cell in figures] == [
+        ("there is", "64.0 GiB"),
+        ("graphics may use", "34.3 GiB"),
+        ("free now", "38.4 GiB"),
+    ]
+    assert all("measured just now" in cell.tip for cell in figures)
+
+
+def test_our_share_is_never_more_than_what_is_used() -> None:
+    pool = laptop_pool(msgspec.structs.replace(data.READY, memory_bytes=200 * GIB))
+    assert pool.others == 0
+    assert (pool.ours or 0) + pool.free == pool.total
+
+
+def test_a_driver_that_says_more_is_free_than_there_is_is_not_believed() -> None:
+    wrong = msgspec.structs.replace(LAPTOP.pools[0], free=machines.gib(70, "sysfs"))
+    pool = laptop_pool(machine=replaced(LAPTOP, pools=[wrong]))
+    assert (pool.used, pool.free) == (0, pool.total)
+
+
+def test_what_is_free_may_be_unknown() -> None:
+    unknown = msgspec.structs.replace(LAPTOP.pools[0], free=Fact(unit="B", source="x", note="no permission"))
+    pool = laptop_pool(machine=replaced(LAPTOP, pools=[unknown]))
+    assert pool.figures[2].text == "unknown"
+    assert pool.used == 0
+    assert pool_drawings(replaced(LAPTOP, pools=[unknown]), [])[0].others == 0
+
+
+def test_each_card_is_a_pool_with_its_device() -> None:
+    system, first, second = pool_drawings(WORKSTATION, [data.READY])
+    assert [device.name for device in system.devices] == ["AMD Ryzen Threadripper PRO 5975WX"]
+    assert [device.name for device in first.devices] == ["NVIDIA GeForce RTX 3090"]
+    assert [cell.text for cell in first.devices[0].cells] == ["936 GB/s", "71 TFLOPS", "8.6"]
+    assert "drives the display" in first.devices[0].detail
+    assert "drives the display" not in second.devices[0].detail
+    assert system.addressable is None, "a bracket is drawn where graphics can reach less than there is"
+    assert system.figures[1].label == "engines may use"
+
+
+def test_what_one_of_several_cards_holds_of_ours_is_not_guessed() -> None:
+    _, first, second = pool_drawings(WORKSTATION, [ON_GPU])
+    assert first.ours is None
+    assert second.ours is None
+    assert first.others == int(24 * GIB) - int(21.9 * GIB)
+
+
+def test_cores_that_may_not_be_used_are_told() -> None:
+    processor = pool_drawings(WORKSTATION, [])[0].devices[0]
+    assert (processor.cores, processor.usable_cores) == (32, 24.0)
+    assert ("cores", "24 of 32") in [(cell.label, cell.text) for cell in processor.cells]
+
+
+def test_unknown_figures_of_a_device_leave_no_cell() -> None:
+    bare = msgspec.structs.replace(LAPTOP.gpus[0], fp16_tflops=Fact(unit="TFLOPS"), compute=fact("", "x"))
+    device = laptop_pool(machine=replaced(LAPTOP, gpus=[bare])).devices[1]
+    assert [cell.label for cell in device.cells] == ["memory speed"]
+
+
+def test_how_an_engine_sees_a_device_is_told_where_it_differs() -> None:
+    device = laptop_pool().devices[1]
+    assert device.engine_views == [f"llama.cpp: {LAPTOP.engine_devices[1].difference}"]
+    assert laptop_pool().devices[0].engine_views == []
+
+
+def test_limits_and_devices_only_an_engine_sees_are_sentences() -> None:
+    lone = EngineDevice(engine="llama.cpp", name="Vulkan1", difference="sees a second device that no probe found.")
+    machine = replaced(WORKSTATION, engine_devices=[lone])
+    assert notes_on(machine) == [
+        "A control group limits this process to 96.0 GiB of memory.",
+        "A quota limits this process to 24 of 32 cores.",
+        "llama.cpp: sees a second device that no probe found.",
+    ]
+    assert notes_on(LAPTOP) == []
+
+
+def test_an_unknown_fact_says_why() -> None:
+    unknown: Fact[int] = Fact(unit="B", source="cgroup", note="No limit.")
+    assert said(unknown) == "No limit."
+    assert source(unknown) == "cgroup: unknown."
+    assert said(Fact()) == "Unknown"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (fact(8 * GIB, "x", unit="B"), "8.0 GiB"),
+        (fact(["avx2", "fma"], "x"), "avx2 fma"),
+        (fact(7.5, "x"), "7.5"),
+        (fact("container", "x"), "a container"),
+        (fact(value=True, source="x"), "yes"),
+    ],
+)
+def test_facts_in_words(value: Fact[object], text: str) -> None:
+    assert said(value) == text
+
+
+def test_a_fact_says_where_it_comes_from_and_how_sure_it_is() -> None:
+    rounded = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
+    assert source(rounded) == "table: looked up by product name. Rounded."
+    assert all(row.tip for row in fact_rows(LAPTOP))
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return advice.advice(PlanRequest(model="m")).plans[0]
+
+
+def test_a_plan_is_told_in_tags(plan: Plan) -> None:
+    assert plan_title(plan) == "llama.cpp · processor"
+    assert plan_tags(plan) == ["GGUF Q4_K_M", "8k context", "KV f16", "4 at once"]
+    split = advice.workstation_advice(PlanRequest()).plans[0]
+    assert plan_tags(split)[3:] == ["in 2 stages", "80 of 80 layers on graphics"]
+
+
+def test_what_the_runner_up_would_cost(plan: Plan) -> None:
+    second = advice.advice(PlanRequest(model="m")).plans[1]
+    assert costs(plan, second) == [
+        "answers at 12 tok/s instead of 11 tok/s",
+        "reading at 142 tok/s instead of 64 tok/s",
+        "to be installed first",
+    ]
+    assert costs(plan, plan) == []
+    bare = msgspec.structs.replace(plan, estimate=None, context=4096, can_install=False, is_installed=False)
+    assert costs(plan, bare) == ["4k instead of 8k context", "not made for this system"]
+
+
+def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
+    assert availability(plan) == ""
+    assert availability(msgspec.structs.replace(plan, is_installed=False)) == "not installed"
+    assert availability(msgspec.structs.replace(plan, is_installed=False, can_install=False)).startswith("not made")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("The processor is AMD EPYC.", "AMD EPYC", ""),
+        ("Its widest vector instructions are AVX-512.", "avx-512", ""),
+        ("No GPU was found.", "0", ""),
+        ("Its memory is one pool.", "410 GB/s", "410 GB/s"),
+    ],
+)
+def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, shown: str) -> None:
+    assert figure(Reason(text=text, value=value, source="")) == shown
+
+
+def test_an_interval_says_how_sure_it_is() -> None:
+    rate = Rate(tokens_per_second=9.0, low=8.1, high=11.2, confidence=EstimateConfidence.MEASURED)
+    assert interval(rate) == "8.1 to 11, measured"
+
+
+def test_the_components_of_an_estimate_add_up() -> None:
+    sums = advice.estimate()
+    assert sum(share.bytes for share in shares(sums)) == sums.total.bytes
+    assert [share.key for share in shares(sums)] == ["weights", "kv", "compute", "output", "runtime"]
+    assert pool_shares(sums, sums.pools[0]) == shares(sums)
+
+
+def test_each_of_several_pools_is_drawn_with_its_own_parts() -> None:
+    split: Estimate = advice.workstation_advice(PlanRequest()).plans[0].estimate or advice.estimate()
+    first = split.pools[0]
+    assert sum(share.bytes for share in pool_shares(split, first)) == first.bytes
+    untold = msgspec.structs.replace(first, parts={})
+    assert [(share.key, share.bytes) for share in pool_shares(split, untold)] == [("total", first.bytes)]
+
+
+@pytest.mark.parametrize(
+    ("free", "margin", "text"),
+    [
+        (8 * GIB, 0, "6.0 GiB of 8.0 GiB free"),
+        (6 * GIB, GIB, "6.0 GiB, but only 5.0 GiB may be used"),
+        (None, GIB, "6.0 GiB; what is free is unknown"),
+    ],
+)
+def test_how_a_pool_is_filled(free: int | None, margin: int, text: str) -> None:
+    assert fit_words(PoolUse(name="Memory", bytes=6 * GIB, free=free, margin=margin)) == text
+
+
+def test_warnings_are_said_once(plan: Plan) -> None:
+    warned = msgspec.structs.replace(plan, warnings=["a", "b"])
+    assert warnings_of(warned, msgspec.structs.replace(advice.estimate(), notes=["b", "c"])) == ["a", "b", "c"]
+    assert warnings_of(None, None) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ({"kv_type": "q8_0"}, "kv_type", "q8_0"),
+        ({"context": 98304}, "context", 98304),
+        ({"users": 8, "intent": "team"}, "intent", Intent.TEAM),
+    ],
+)
+def test_a_counterfactual_changes_the_wishes(change: dict[str, str | int], field: str, value: object) -> None:
+    changed = applied(Wishes(model="m"), change)
+    assert changed is not None
+    assert getattr(changed, field) == value
+    assert changed.model == "m"
+
+
+@pytest.mark.parametrize("change", [{"quantization": "Q5_K_M"}, {"context": "much"}, {"users": 1}])
+def test_a_change_that_no_control_can_make_is_left_alone(change: dict[str, str | int]) -> None:
+    assert applied(Wishes(), change) is None
+
+
+def test_wishes_become_a_question() -> None:
+    wishes = Wishes(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
+    assert wishes.request() == PlanRequest(
+        model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0", machine=msgspec.Raw(b"null")
+    )
+
+
+def test_the_present_and_the_largest_context_can_be_chosen() -> None:
+    options = dict(context_options(6000, 40960))
+    assert options[""] == "Automatic"
+    assert options["6000"] == "6k"
+    assert options["40960"] == "40k (the largest that fits)"
+    assert list(options)[1:] == sorted(list(options)[1:], key=int)
+
+
+def test_a_load_is_compared_lane_by_lane() -> None:
+    row = load_row(advice.LOADS[0])
+    assert [lane.name for lane in row.lanes] == ["Weights", "KV cache", "Compute", "Output", "Runtime", "All of it"]
+    assert row.scale == advice.LOADS[0].logged["total"]
+    assert row.total == row.lanes[-1]
+    assert row.lanes[1].error_words == "exact"
+    assert row.lanes[2].error_words == "-2.3 %"
+
+
+def test_where_an_engine_logs_no_total_the_process_is_compared() -> None:
+    row = load_row(advice.LOADS[1])
+    assert row.total is not None
+    assert (row.total.name, row.total.measured) == ("Whole process", advice.LOADS[1].resident)
+    assert load_row(LoadTruth(model="m", engine="e", version="", predicted={}, logged={})).total is None
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "color"), [(100, 100, "ok"), (101, 100, "ok"), (96, 100, "warn"), (120, 100, "bad")]
+)
+def test_how_close_a_prediction_came(predicted: int, measured: int, color: str) -> None:
+    assert Lane("x", predicted, measured).color == color
+
+
+def test_something_predicted_and_not_there_is_said() -> None:
+    assert Lane("x", 10, 0).error_words == "nothing measured"
+    assert Lane("x", 10, 0).color == "bad"
+
+
+def test_the_demo_says_nothing_that_this_build_cannot_do() -> None:
+    best = advice.advice(PlanRequest()).plans[0]
+    assert (best.backend, best.is_installed) == ("cpu", True)
+    assert {engine.backend for engine in data.ENGINES} == {data.READY.backend} == {"cpu"}
+
+
+def test_counterfactuals_and_calibrations_of_the_demo_are_sound() -> None:
+    changes: list[Counterfactual] = advice.advice(PlanRequest()).plans[0].counterfactuals
+    assert any(applied(Wishes(), change.change) for change in changes)
+    learned: Calibration = advice.CALIBRATIONS[0]
+    assert 0 < learned.efficiency < 1
