@@ -56,7 +56,7 @@ class _Reading:
         feed_forward, experts, used = self.experts[index]
         return Layer(
             attention=kind,
-            heads=self.heads[index] if attends else 0,
+            heads=self.heads[index],
             kv_heads=self.kv_heads[index] if attends else 0,
             key_dim=key if attends else 0,
             value_dim=value if attends else 0,
