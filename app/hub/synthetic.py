@@ -1,0 +1,197 @@
+"""Write a model of any size with random weights: what a calibration runs, since weights do not change the speed.
+
+A Llama in Q4_0 or Q8_0 with a vocabulary of bytes; llama.cpp loads and runs it like any other and answers noise. The
+same seed gives the same file, byte for byte. Only the standard library is used, and nothing is kept in memory.
+"""
+
+import random
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from app.hub.gguf_tables import TYPE_SIZES
+
+F32, Q4_0, Q8_0 = 0, 2, 8
+"""ggml's numbers of the tensor types written."""
+_TYPES = {"Q4_0": (Q4_0, 2), "Q8_0": (Q8_0, 7)}
+"""Quantisation -> ggml type and llama.cpp's file type."""
+_UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
+_CODES = {_UINT32: "<I", _INT32: "<i", _FLOAT32: "<f", _BOOL: "<?"}
+_ALIGNMENT = 32
+_STRETCH_BLOCKS = 65_537
+"""So many random blocks are repeated: a prime, so that no two rows of a matrix begin with the same ones."""
+_SCALE = 0.01
+"""Keeps what random layers pass on finite."""
+_SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
+_NORMAL, _CONTROL = 1, 3
+_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+Value = str | int | float | bool | list[str] | list[int]
+
+
+class SyntheticShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A Llama's widths. The default is 541 million parameters: 304 MB in Q4_0, read within a second by any machine."""
+
+    layers: int = 12
+    hidden: int = 2048
+    heads: int = 32
+    kv_heads: int = 8
+    feed_forward: int = 5632
+    quantization: str = "Q4_0"
+
+    @property
+    def head_width(self) -> int:
+        """Numbers per head."""
+        return self.hidden // self.heads
+
+
+CALIBRATION = SyntheticShape()
+"""The shape a calibration runs beside the Guide: large enough that reading it, not starting kernels, takes the time."""
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    name: str
+    shape: tuple[int, ...]
+    type: int
+
+    @property
+    def size_bytes(self) -> int:
+        block, size = TYPE_SIZES[self.type]
+        rows = self.shape[1] if len(self.shape) > 1 else 1
+        return self.shape[0] // block * size * rows
+
+
+def write_synthetic(path: Path, shape: SyntheticShape = CALIBRATION, *, seed: int = 0) -> int:
+    """Write the model to `path` and return its size in bytes. Raises OSError; a half-written file is removed."""
+    tensors = list(_tensors(shape))
+    stretches = {kind: _stretch(kind, seed) for kind in {tensor.type for tensor in tensors}}
+    try:
+        with path.open("wb") as file:
+            file.write(_header(_metadata(shape), tensors))
+            for tensor in tensors:
+                _write_tensor(file, tensor.size_bytes, stretches[tensor.type])
+            return file.tell()
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _tensors(shape: SyntheticShape) -> Iterator[_Tensor]:
+    kind, _ = _TYPES[shape.quantization]
+    hidden, inner = shape.hidden, shape.feed_forward
+    keys = shape.kv_heads * shape.head_width
+    words = len(_vocabulary())
+    yield _Tensor("token_embd.weight", (hidden, words), kind)
+    yield _Tensor("output_norm.weight", (hidden,), F32)
+    yield _Tensor("output.weight", (hidden, words), kind)
+    for layer in range(shape.layers):
+        for name, sizes in (
+            ("attn_norm", (hidden,)),
+            ("attn_q", (hidden, hidden)),
+            ("attn_k", (hidden, keys)),
+            ("attn_v", (hidden, keys)),
+            ("attn_output", (hidden, hidden)),
+            ("ffn_norm", (hidden,)),
+            ("ffn_gate", (hidden, inner)),
+            ("ffn_up", (hidden, inner)),
+            ("ffn_down", (inner, hidden)),
+        ):
+            yield _Tensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
+
+
+def _write_tensor(file: BinaryIO, remaining: int, stretch: bytes) -> None:
+    while remaining > 0:
+        remaining -= file.write(stretch[:remaining])
+    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+
+
+def _stretch(kind: int, seed: int) -> bytes:
+    """Return a run of weights: ones for a norm, else blocks of one scale and random whole numbers."""
+    if kind == F32:
+        return struct.pack("<f", 1.0) * 4096
+    noise = random.Random(seed)  # noqa: S311 -- weights, not secrets
+    _, size = TYPE_SIZES[kind]
+    scale = struct.pack("<e", _SCALE)
+    blocks = memoryview(noise.randbytes(_STRETCH_BLOCKS * (size - len(scale))))
+    width = size - len(scale)
+    return b"".join(scale + blocks[start : start + width] for start in range(0, len(blocks), width))
+
+
+def _metadata(shape: SyntheticShape) -> dict[str, Value]:
+    words = _vocabulary()
+    return {
+        "general.architecture": "llama",
+        "general.name": "Calibration",
+        "general.file_type": _TYPES[shape.quantization][1],
+        "llama.context_length": 4096,
+        "llama.embedding_length": shape.hidden,
+        "llama.block_count": shape.layers,
+        "llama.feed_forward_length": shape.feed_forward,
+        "llama.attention.head_count": shape.heads,
+        "llama.attention.head_count_kv": shape.kv_heads,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.rope.dimension_count": shape.head_width,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "qwen2",
+        "tokenizer.ggml.tokens": words,
+        "tokenizer.ggml.merges": ["t h"],
+        "tokenizer.ggml.token_type": [*[_NORMAL] * (len(words) - len(_SPECIAL)), *[_CONTROL] * len(_SPECIAL)],
+        "tokenizer.ggml.bos_token_id": words.index("<|endoftext|>"),
+        "tokenizer.ggml.eos_token_id": words.index("<|im_end|>"),
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.chat_template": _TEMPLATE,
+    }
+
+
+def _vocabulary() -> list[str]:
+    """Return the 256 bytes as GPT-2 writes them, one merge, and the marks of the chat template."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [*(chr(byte if byte in printable else next(others)) for byte in range(256)), "th", *_SPECIAL]
+
+
+def _header(values: Mapping[str, Value], tensors: Sequence[_Tensor]) -> bytes:
+    offsets = [0, *accumulate(_padded(tensor.size_bytes) for tensor in tensors)]
+    parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(values))]
+    parts += [_text(key) + _value(value) for key, value in values.items()]
+    for tensor, offset in zip(tensors, offsets, strict=False):
+        sizes = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
+        parts.append(_text(tensor.name) + sizes + struct.pack("<IQ", tensor.type, offset))
+    header = b"".join(parts)
+    return header.ljust(_padded(len(header)), b"\0")
+
+
+def _padded(length: int) -> int:
+    return -(-length // _ALIGNMENT) * _ALIGNMENT
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack("<Q", len(encoded)) + encoded
+
+
+def _value(value: Value) -> bytes:
+    if isinstance(value, list):
+        item = _STRING if isinstance(value[0], str) else _INT32  # llama.cpp insists on INT32 for kinds of tokens
+        return struct.pack("<IIQ", _ARRAY, item, len(value)) + b"".join(_packed(item, entry) for entry in value)
+    kind = _kind(value)
+    return struct.pack("<I", kind) + _packed(kind, value)
+
+
+def _kind(value: str | float) -> int:
+    if isinstance(value, bool):
+        return _BOOL
+    if isinstance(value, str):
+        return _STRING
+    return _UINT32 if isinstance(value, int) else _FLOAT32
+
+
+def _packed(kind: int, value: str | float) -> bytes:
+    return _text(value) if isinstance(value, str) else struct.pack(_CODES[kind], value)

@@ -1,0 +1,29 @@
+"""Machines and launches in a few words, for tests of speed."""
+
+import json
+
+import msgspec
+
+from app.advisor.memory_setting import Setting
+from app.core.machine import Confidence, Fact, Machine
+from app.hardware.description import machine_from
+
+CUDA = Setting(backend="cuda")
+CPU = Setting(backend="cpu")
+
+
+def described(**told: object) -> Machine:
+    return machine_from(json.dumps(told).encode())
+
+
+def with_card(name: str, *, count: int = 1, **more: object) -> Machine:
+    return described(os="linux", gpus=[{"name": name, "count": count}], **more)
+
+
+def with_memory(machine: Machine, *, measured: float | None = None, by_parts: float | None = None) -> Machine:
+    memory = msgspec.structs.replace(
+        machine.memory,
+        bandwidth_gb_s=Fact(value=measured, confidence=Confidence.MEASURED) if measured else Fact(),
+        theoretical_gb_s=Fact(value=by_parts, confidence=Confidence.DERIVED) if by_parts else Fact(),
+    )
+    return msgspec.structs.replace(machine, memory=memory)
