@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Event, Timer
 from typing import Any
 
 from engines import worker_base
@@ -21,6 +22,8 @@ from engines.llama_cpp.log import read
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 100.0
 """A real-size 70B has its pages mapped first, which takes a minute on a slow disk."""
+READY = "listening on http"
+"""llama.cpp says so when everything is allocated."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,25 @@ def load(path: Path, setting: Setting | None = None) -> Allocated:
     """Load `path` and return what was allocated. Raises Refused."""
     argv = [sys.executable, "-m", "tests.oracle", "--child", str(path), json.dumps(asdict(setting or Setting()))]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}  # an assertion would start a debugger, for seconds
-    done = subprocess.run(argv, capture_output=True, cwd=ROOT, env=environment, timeout=LIMIT_S, check=False)
-    log = done.stderr.decode(errors="replace")
-    if done.returncode:
-        raise Refused("\n".join([f"exit code {done.returncode}", *complaints(log)]))
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment) as child:
+        too_long = Timer(LIMIT_S, child.kill)
+        too_long.start()
+        log = log_until_ready(child)
+        too_long.cancel()
+        child.kill()  # ending the server at once after its start can hang
+    if READY not in log:
+        raise Refused("\n".join([f"exit code {child.returncode}", *complaints(log)]))
     return allocated(log)
+
+
+def log_until_ready(child: subprocess.Popen[bytes]) -> str:
+    assert child.stderr is not None
+    lines: list[str] = []
+    for line in child.stderr:
+        lines.append(line.decode(errors="replace"))
+        if READY in lines[-1]:
+            break
+    return "".join(lines)
 
 
 def complaints(log: str) -> list[str]:
@@ -93,10 +110,11 @@ def events_of(lines: Iterable[str]) -> Iterable[LogEvent]:
 
 
 def run_child(path: str, setting: Setting) -> None:
-    """Load, let the log be written, and end."""
+    """Load, and wait to be ended."""
     import xllamacpp  # noqa: PLC0415 -- only the child loads native code
 
     server = xllamacpp.Server(parameters(xllamacpp, path, setting))
+    Event().wait()
     del server
 
 

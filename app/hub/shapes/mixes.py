@@ -1,0 +1,381 @@
+"""How llama.cpp spreads types over tensors: a "Q4_K_M" is a mix, chosen by a tensor's role, its layer and its width.
+
+The rules are those of llama.cpp's `llama-quant.cpp` (`llama_tensor_get_type_impl`, `tensor_type_fallback`), stated as
+tables by role. Uploads marked "UD" choose tensor by tensor after measurements of their maker: an approximation.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.hub.facts.metadata import Metadata, Value
+from app.hub.gguf_tables import TYPE_NAMES, TYPE_SIZES
+from app.hub.shapes.architectures import Outline
+
+TYPE_IDS = {name: number for number, name in TYPE_NAMES.items()}
+IMPORTANCE = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS"})
+"""Mixes that llama.cpp makes only with an importance matrix."""
+
+BASES: dict[str, str] = {
+    **{name: name for name in ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q6_K", "Q1_0")},
+    **{name: name for name in ("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS")},
+    **{name: name for name in ("TQ1_0", "TQ2_0")},
+    "Q2_K_S": "Q2_K",
+    "Q3_K_S": "Q3_K",
+    "Q3_K_M": "Q3_K",
+    "Q3_K_L": "Q3_K",
+    "Q4_K_S": "Q4_K",
+    "Q4_K_M": "Q4_K",
+    "Q5_K_S": "Q5_K",
+    "Q5_K_M": "Q5_K",
+    "IQ2_S": "IQ2_XS",
+    "IQ2_M": "IQ2_S",
+    "IQ3_XS": "IQ3_S",
+    "IQ3_M": "IQ3_S",
+    "MXFP4_MOE": "Q8_0",
+}
+"""Mix -> the type of most of its tensors (`llama_ftype_get_default_type`)."""
+
+WITH_Q8_ENDS = {
+    "Q2_K_L": "Q2_K",
+    "Q3_K_XL": "Q3_K_L",
+    "Q4_K_L": "Q4_K_M",
+    "Q5_K_L": "Q5_K_M",
+    "Q6_K_L": "Q6_K",
+}
+"""Names some uploaders give to a usual mix with embedding and output in Q8_0."""
+
+FALLBACKS = {
+    **dict.fromkeys(("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_XS"), "IQ4_NL"),
+    **dict.fromkeys(("Q2_K", "Q3_K", "TQ1_0", "TQ2_0"), "Q4_0"),
+    "Q4_K": "Q5_0",
+    "Q5_K": "Q5_1",
+    "Q6_K": "Q8_0",
+}
+"""For rows that are no multiple of 256 elements."""
+
+_UNTOUCHED = re.compile(
+    r"_norm\.weight$|ffn_gate_inp\.weight|altup|laurel|per_layer_model_proj|^position_embd|^token_types|ssm_conv1d"
+    r"|shortconv\.conv\.weight|time_mix_(?:first|w[012]|v[012]|a[012]|g[12]|decay_w[12]|lerp_fused)\.weight|attn_rel_b"
+)
+_SINGLE = re.compile(
+    r"ffn_gate_inp|^position_embd|^token_types|ssm_conv1d|shortconv\.conv|(?:time|channel)_mix_(?:w[012]|v[012]|a[012]|g[12]|lerp)"
+    r"|altup_(?:correct|predict)_coef|_norm\.weight$"
+)
+"""What the converter keeps in F32 in every file."""
+_ROLES = ("attn_qkv", "attn_kv_b", "attn_v", "attn_k", "attn_q", "attn_output")
+_BLOCK = re.compile(r"^blk\.(\d+)\.")
+
+
+class Mixed(msgspec.Struct, frozen=True):
+    """A GGML type per tensor; `is_exact` unless the mix is an approximation."""
+
+    types: list[int]
+    is_exact: bool = True
+
+
+class _Tensor(msgspec.Struct, frozen=True, kw_only=True):
+    """A tensor on its way to a type: its role, and the how-manieth of that role it is."""
+
+    role: str
+    index: int
+    layers: int
+
+
+class _Mixing(msgspec.Struct, kw_only=True):
+    """What the rules look at besides the tensor; `seen` counts tensors by role as they come."""
+
+    mix: str
+    base: str
+    architecture: str
+    sharing: int
+    """Heads per key-value head."""
+    experts: int
+    blocks: int
+    is_70b: bool
+    is_tied: bool
+    values: int
+    """How many tensors of the role "attn_v" there are."""
+    ends: str = ""
+    """A type for embedding and output that overrules the mix."""
+    seen: dict[str, int] = {}
+
+    @property
+    def is_eight_experts(self) -> bool:
+        return self.experts == 8  # noqa: PLR2004 -- llama.cpp's own special case for Mixtral
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether values are so few that more bits for them cost little."""
+        return self.sharing >= 4  # noqa: PLR2004 -- llama.cpp's own limit
+
+
+def is_gguf_mix(name: str) -> bool:
+    """Whether `mix` knows this quantisation."""
+    upper = name.upper()
+    return upper in BASES or upper in WITH_Q8_ENDS or _is_dynamic(upper) or upper == "MXFP4"
+
+
+def mix(quantization: str, tensors: Sequence[Outline], values: Mapping[str, Value]) -> Mixed:
+    """Return the type of every tensor. Raises BadRequest for a quantisation that no GGUF has."""
+    name = quantization.upper().replace("MXFP4_MOE", "MXFP4").replace("MXFP4", "MXFP4_MOE")
+    if not is_gguf_mix(name):
+        raise BadRequest(f"{quantization} is no quantisation of GGUF files.", code="quantization_unknown")
+    usual, ends, is_dynamic = _usual(name)
+    mixing = _mixing(usual, tensors, Metadata(values), ends=ends)
+    types = [TYPE_IDS[_type(tensor, mixing)] for tensor in tensors]
+    return Mixed(types, is_exact=not is_dynamic)
+
+
+def _is_dynamic(name: str) -> bool:
+    return name.startswith("UD-") and _usual_of_dynamic(name) in BASES
+
+
+def _usual_of_dynamic(name: str) -> str:
+    plain = name.removeprefix("UD-")
+    return {"Q2_K_XL": "Q2_K", "Q3_K_XL": "Q3_K_M", "Q4_K_XL": "Q4_K_M", "Q5_K_XL": "Q5_K_M", "Q6_K_XL": "Q6_K"}.get(
+        plain, "Q8_0" if plain == "Q8_K_XL" else plain
+    )
+
+
+def _usual(name: str) -> tuple[str, str, bool]:
+    """Return the llama.cpp mix behind a name, the type of its ends, and whether that is an approximation."""
+    if name in WITH_Q8_ENDS:
+        return WITH_Q8_ENDS[name], "Q8_0", False
+    if name.startswith("UD-"):
+        return _usual_of_dynamic(name), "", True
+    return name, "", False
+
+
+def _mixing(name: str, tensors: Sequence[Outline], metadata: Metadata, *, ends: str) -> _Mixing:
+    heads, kv = metadata.number("attention.head_count"), metadata.number("attention.head_count_kv")
+    roles = [role_of(tensor.name) for tensor in tensors]
+    blocks = metadata.block_count
+    return _Mixing(
+        mix=name,
+        base=BASES[name],
+        architecture=metadata.architecture,
+        sharing=heads // kv if kv else 0,
+        experts=metadata.number("expert_count"),
+        blocks=blocks,
+        is_70b=blocks == 80 and heads != kv and metadata.architecture in {"llama", "qwen2"},  # noqa: PLR2004 -- `LLM_TYPE_70B`
+        is_tied="output" not in roles,
+        values=roles.count("attn_v"),
+        ends=ends,
+    )
+
+
+def role_of(name: str) -> str:
+    """Return what llama.cpp takes a tensor for; its fused attention counts as "attn_v"."""
+    if name == "output.weight":
+        return "output"
+    if name in {"token_embd.weight", "per_layer_token_embd.weight"}:
+        return "embedding"
+    for role in _ROLES:
+        if f"{role}.weight" in name:
+            return "attn_v" if role in {"attn_qkv", "attn_kv_b"} else role
+    return next((role for role in ("ffn_up", "ffn_gate", "ffn_down") if role in name), "other")
+
+
+def _type(tensor: Outline, mixing: _Mixing) -> str:
+    if not _is_quantised(tensor):
+        return _kept(tensor, mixing)
+    if mixing.architecture == "gpt-oss" and "_exps" in tensor.name:
+        return "MXFP4"  # as published: no uploader changes them
+    if mixing.base in {"F32", "F16", "BF16"}:
+        return mixing.base
+    return fitted(_chosen(tensor, mixing), tensor.shape[0])
+
+
+def _is_quantised(tensor: Outline) -> bool:
+    is_matrix = sum(length > 1 for length in tensor.shape) > 1
+    return is_matrix and tensor.name.endswith("weight") and not _UNTOUCHED.search(tensor.name)
+
+
+def _kept(tensor: Outline, mixing: _Mixing) -> str:
+    single = len(tensor.shape) < 2 or not tensor.name.endswith(".weight") or _SINGLE.search(tensor.name)  # noqa: PLR2004 -- a vector
+    if single:
+        return "F32"
+    return mixing.base if mixing.base in {"F32", "F16"} else "BF16"
+
+
+def fitted(chosen: str, row: int) -> str:
+    """Return the type, or the one that llama.cpp takes for rows that do not fit its blocks."""
+    if row % TYPE_SIZES[TYPE_IDS[chosen]][0] == 0:
+        return chosen
+    fallback = FALLBACKS.get(chosen, "F16")
+    return fallback if row % TYPE_SIZES[TYPE_IDS[fallback]][0] == 0 else "F16"
+
+
+def _chosen(tensor: Outline, mixing: _Mixing) -> str:
+    role = role_of(tensor.name)
+    if role == "output" or (role == "embedding" and mixing.is_tied):
+        return mixing.ends or _output_type(mixing, tensor.shape[0])
+    if mixing.mix == "MXFP4_MOE":
+        return "MXFP4" if len(tensor.shape) > 2 and tensor.shape[2] > 1 else "Q8_0"  # noqa: PLR2004 -- experts are 3D
+    if role == "embedding":
+        return mixing.ends or _EMBEDDING.get(mixing.mix, mixing.base)
+    return _RULES[role](mixing, _numbered(tensor, role, mixing))
+
+
+def _numbered(tensor: Outline, role: str, mixing: _Mixing) -> _Tensor:
+    count = mixing.seen.get(role, 0)
+    mixing.seen = {**mixing.seen, role: count + 1}
+    block = _BLOCK.match(tensor.name)
+    if role.startswith("ffn") and mixing.experts > 1 and block:
+        count = int(block[1])
+    return _Tensor(role=role, index=count, layers=mixing.values if role == "attn_v" else mixing.blocks)
+
+
+def _output_type(mixing: _Mixing, row: int) -> str:
+    if mixing.mix == "MXFP4_MOE" or mixing.architecture == "falcon" or row % TYPE_SIZES[TYPE_IDS[mixing.base]][0]:
+        return "Q8_0"
+    if mixing.mix in IMPORTANCE:
+        return "Q5_K"
+    return "Q8_0" if mixing.base == "Q8_0" else "Q6_K"
+
+
+_EMBEDDING = {
+    **dict.fromkeys(("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS"), "Q2_K"),
+    **dict.fromkeys(("IQ2_S", "IQ2_M", "IQ3_XXS"), "IQ3_S"),
+    **dict.fromkeys(("TQ1_0", "TQ2_0"), "Q4_K"),
+}
+
+
+def _wants_more(index: int, layers: int) -> bool:
+    """Whether a layer is among those that get more bits: the first and last eighth, and every third between."""
+    return index < layers // 8 or index >= 7 * layers // 8 or (index - layers // 8) % 3 == 2  # noqa: PLR2004 -- as above
+
+
+def _low(mixing: _Mixing, tensor: _Tensor) -> str | None:
+    """Return the type in mixes of two bits and less; None where the usual rule holds."""
+    if mixing.mix not in IMPORTANCE - {"IQ3_XXS"}:
+        return None
+    is_larger = mixing.mix in {"IQ2_S", "IQ2_M"}
+    better = "IQ3_S" if is_larger else "Q2_K"
+    if tensor.role == "attn_v":
+        return "Q4_K" if mixing.is_shared or mixing.experts >= 4 else better  # noqa: PLR2004 -- llama.cpp's limit
+    if tensor.role == "attn_k" and mixing.is_eight_experts:
+        return "Q4_K"
+    if tensor.role == "ffn_down" and tensor.index < mixing.blocks // 8:
+        return better
+    if tensor.role == "attn_output":
+        return "Q5_K" if mixing.is_eight_experts else _low_output(mixing.mix, mixing.base)
+    return mixing.base
+
+
+def _low_output(name: str, base: str) -> str:
+    return {"IQ1_S": "IQ2_XXS", "IQ1_M": "IQ2_XXS", "IQ2_S": "IQ3_S", "IQ2_M": "IQ3_S"}.get(name, base)
+
+
+def _value(mixing: _Mixing, tensor: _Tensor) -> str:
+    if low := _low(mixing, tensor):
+        return low
+    if mixing.is_eight_experts:
+        return "Q8_0"
+    chosen = _VALUE.get(mixing.mix, _as_base)(mixing, tensor)
+    return "Q5_K" if mixing.is_70b and chosen in {"Q3_K", "Q4_K"} else chosen
+
+
+def _as_base(mixing: _Mixing, _tensor: _Tensor) -> str:
+    return mixing.base
+
+
+def _more_q6(mixing: _Mixing, tensor: _Tensor) -> str:
+    return "Q6_K" if _wants_more(tensor.index, tensor.layers) else mixing.base
+
+
+_VALUE: dict[str, Callable[[_Mixing, _Tensor], str]] = {
+    "Q2_K": lambda mixing, _: "Q4_K" if mixing.is_shared else "Q3_K",
+    "Q3_K_M": lambda _, tensor: "Q5_K" if tensor.index < 2 else "Q4_K",  # noqa: PLR2004 -- the first two
+    "Q3_K_L": lambda _mixing, _tensor: "Q5_K",
+    "IQ3_M": lambda _mixing, _tensor: "Q4_K",
+    "Q4_K_M": _more_q6,
+    "Q5_K_M": _more_q6,
+    "Q4_K_S": lambda mixing, tensor: "Q5_K" if tensor.index < 4 else mixing.base,  # noqa: PLR2004 -- the first four
+    **dict.fromkeys(
+        ("Q2_K_S", "IQ3_XXS", "IQ3_XS", "IQ3_S"), lambda mixing, _: "Q4_K" if mixing.is_shared else mixing.base
+    ),
+    **dict.fromkeys(("IQ4_NL", "IQ4_XS"), lambda mixing, _: "Q5_K" if mixing.is_shared else mixing.base),
+}
+
+
+def _query_or_key(mixing: _Mixing, tensor: _Tensor) -> str:
+    if low := _low(mixing, tensor):
+        return low
+    if tensor.role == "attn_k" and mixing.is_eight_experts:
+        return "Q8_0"
+    return {"IQ3_XS": "IQ3_XXS", "IQ3_XXS": "IQ2_S"}.get(mixing.mix, mixing.base)
+
+
+def _down(mixing: _Mixing, tensor: _Tensor) -> str:
+    if low := _low(mixing, tensor):
+        return low
+    if mixing.architecture == "falcon":
+        return _down_falcon(mixing, tensor)
+    return _DOWN.get(mixing.mix, _as_base)(mixing, tensor)
+
+
+_DOWN: dict[str, Callable[[_Mixing, _Tensor], str]] = {
+    "Q2_K": lambda _mixing, _tensor: "Q3_K",
+    "Q2_K_S": lambda mixing, tensor: "Q4_K" if tensor.index < tensor.layers // 8 else mixing.base,
+    "Q3_K_M": lambda _, tensor: "Q5_K" if tensor.index < tensor.layers // 16 else "Q4_K",
+    "Q3_K_L": lambda _mixing, _tensor: "Q5_K",
+    "IQ3_M": lambda mixing, tensor: (
+        "Q4_K"
+        if tensor.index < tensor.layers // 8 or (mixing.is_eight_experts and _wants_more(tensor.index, tensor.layers))
+        else mixing.base
+    ),
+    "Q4_K_M": _more_q6,
+    "Q5_K_M": _more_q6,
+    "Q4_K_S": lambda mixing, tensor: "Q5_K" if tensor.index < tensor.layers // 8 else mixing.base,
+}
+
+
+def _down_falcon(mixing: _Mixing, tensor: _Tensor) -> str:
+    more = _wants_more(tensor.index, tensor.layers)
+    is_first = tensor.index < tensor.layers // 16
+    if mixing.mix == "Q4_K_M":
+        return "Q6_K" if is_first else ("Q5_K" if more else "Q4_K")
+    if mixing.mix == "Q3_K_M":
+        return "Q5_K" if is_first else ("Q4_K" if more else "Q3_K")
+    if mixing.mix in {"Q3_K_L", "Q2_K"}:
+        return {"Q3_K_L": "Q4_K", "Q2_K": "Q3_K"}[mixing.mix]
+    return _more_q6(mixing, tensor) if mixing.mix == "Q5_K_M" else mixing.base
+
+
+def _attention_output(mixing: _Mixing, tensor: _Tensor) -> str:
+    if low := _low(mixing, tensor):
+        return low
+    if mixing.architecture == "falcon":
+        return "Q4_K" if mixing.mix == "Q3_K_L" else mixing.base
+    if mixing.is_eight_experts:
+        return "Q5_K" if mixing.mix in _OUTPUT_Q5 else mixing.base
+    return {"Q2_K": "Q3_K", "IQ3_XXS": "IQ3_S", "Q3_K_M": "Q4_K", "Q3_K_L": "Q5_K", "IQ3_M": "Q4_K"}.get(
+        mixing.mix, mixing.base
+    )
+
+
+_OUTPUT_Q5 = frozenset(
+    ("Q2_K", "IQ3_XS", "IQ3_XXS", "Q3_K_S", "Q3_K_M", "IQ4_NL", "Q4_K_S", "Q4_K_M", "IQ3_S", "IQ3_M", "IQ4_XS")
+)
+"""Mixes that give the attention output of eight-expert models more bits."""
+
+
+def _gate_or_up(mixing: _Mixing, tensor: _Tensor) -> str:
+    is_middle = tensor.layers // 8 <= tensor.index < 7 * tensor.layers // 8
+    return "IQ3_XXS" if mixing.mix == "IQ3_XS" and is_middle else mixing.base
+
+
+_RULES: dict[str, Callable[[_Mixing, _Tensor], str]] = {
+    "attn_v": _value,
+    "attn_k": _query_or_key,
+    "attn_q": _query_or_key,
+    "attn_output": _attention_output,
+    "ffn_down": _down,
+    "ffn_gate": _gate_or_up,
+    "ffn_up": _gate_or_up,
+    "other": _as_base,
+}
