@@ -1,75 +1,171 @@
-"""Apple GPUs from `system_profiler`, and the share of memory Metal may use.
+"""The GPUs of a Mac, and how much of memory Metal may use of it.
 
-The share: `iogpu.wired_limit_mb` if somebody set it; else two thirds of memory up to 36 GiB and three quarters above,
-which is what Metal's recommendedMaxWorkingSetSize comes to on the machines it was published for. 0 means "default
-policy", not "no limit".
+In this order: what somebody set (`iogpu.wired_limit_mb`; 0 means the default, not "no limit"), what Metal recommends,
+and where Metal could not be asked two thirds of memory up to 36 GiB and three quarters above, which is what Metal
+recommended on the machines it was published for. None of them is a promise: other programs hold memory too.
 """
 
-import subprocess
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-import psutil
 
 from app.core.machine import Fact, Gpu
 from app.hardware.facts import derived, measured, unknown
+from app.hardware.intel import is_before_xe
+from app.hardware.metal import MetalDevice
 
-_PROFILER = ["/usr/sbin/system_profiler", "SPDisplaysDataType", "-json"]
-_WIRED_LIMIT = ["/usr/sbin/sysctl", "-n", "iogpu.wired_limit_mb"]
-_TIMEOUT_S = 6.0
-_MIB = 1 << 20
-_LARGE = 36 << 30
-
-
-def read_apple() -> list[Gpu]:
-    """Return the GPUs of this Mac."""
-    report = msgspec.json.decode(_run(_PROFILER) or "{}")
-    wired = _run(_WIRED_LIMIT).strip()
-    return parse_displays(report, int(psutil.virtual_memory().total), int(wired) if wired.isdigit() else 0)
-
-
-def parse_displays(report: Any, memory_bytes: int, wired_limit_mib: int) -> list[Gpu]:  # noqa: ANN401 -- any JSON
-    """Return the GPUs in a `system_profiler` report of a machine with so much memory."""
-    cards = report.get("SPDisplaysDataType", []) if isinstance(report, dict) else []
-    return [_gpu(card, memory_bytes, wired_limit_mib) for card in cards if isinstance(card, dict)]
+PROFILER = ("/usr/sbin/system_profiler", "SPDisplaysDataType", "-json")
+_SOURCE = "system_profiler"
+_MIB, _GIB = 1 << 20, 1 << 30
+_LARGE = 36 * _GIB
+_RESERVE = 1 * _GIB
+"""Kept back of what is available for the window and for what the system grows by while a model loads: our own choice. A
+report of a load that failed 1.2 GB below the working set, because other programs held the rest, is why there is one."""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) (MB|GB)")
+_VENDORS = ("amd", "intel", "nvidia")
+_VIRTUAL = ("paravirtual", "virtual")
 
 
-def _gpu(card: dict[str, Any], memory_bytes: int, wired_limit_mib: int) -> Gpu:
-    name = str(card.get("sppci_model") or card.get("_name") or "GPU")
-    is_apple = name.startswith("Apple")
-    total = _share(memory_bytes, wired_limit_mib) if is_apple else _none("Not looked for on Intel Macs.")
+class MacMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the GPU's share, in bytes; None: not known. `wired_limit` is 0 where nobody set one."""
+
+    total: int | None
+    available: int | None
+    wired_limit: int = 0
+
+
+def cards_of(report: str) -> list[dict[str, Any]]:
+    """Return the cards of `system_profiler SPDisplaysDataType -json`; empty when it is not what it should be."""
+    try:
+        decoded = msgspec.json.decode(report or "{}")
+    except msgspec.DecodeError:
+        return []
+    cards = decoded.get("SPDisplaysDataType", []) if isinstance(decoded, dict) else []
+    return [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+
+
+def gpu_cores(cards: Sequence[dict[str, Any]]) -> int | None:
+    """Return the GPU cores of Apple's chip, or None on an Intel Mac."""
+    return next((cores for card in cards if (cores := _cores(card))), None)
+
+
+def mac_gpus(cards: Sequence[dict[str, Any]], metal: Sequence[MetalDevice], memory: MacMemory) -> list[Gpu]:
+    """Return the GPUs engines may use. Intel's of before 2020 and a virtual machine's are none."""
+    return list(_usable(cards, {device.name: device for device in metal}, memory))
+
+
+def has_only_virtual(cards: Sequence[dict[str, Any]]) -> bool:
+    """Tell a virtual machine, whose graphics no engine's kernels run on."""
+    return bool(cards) and all(_is_virtual(_name(card)) for card in cards)
+
+
+def _usable(cards: Sequence[dict[str, Any]], metal: dict[str, MetalDevice], memory: MacMemory) -> Iterator[Gpu]:
+    for number, card in enumerate(cards):
+        name = _name(card)
+        if _is_virtual(name) or _is_old_intel(card):
+            continue
+        if name.startswith("Apple"):
+            yield _apple(card, metal.get(name), memory)
+        else:
+            yield _of_intel_mac(card, metal.get(name), number)
+
+
+def _apple(card: dict[str, Any], device: MetalDevice | None, memory: MacMemory) -> Gpu:
+    total = _working_set(device, memory)
+    cores = _cores(card)
     return Gpu(
-        id=str(card.get("_name") or name),
-        vendor="apple" if is_apple else str(card.get("spdisplays_vendor", "unknown")).lower(),
-        name=measured(name, "system_profiler"),
+        id="apple-gpu",
+        vendor="apple",
+        name=measured(_name(card), _SOURCE),
         memory_total=total,
-        memory_free=_none("macOS does not say; it is part of system memory."),
+        memory_free=_budget(total, memory.available),
         driver=unknown("", "Part of macOS."),
-        compute=_metal(card),
-        integrated=derived(is_apple, "system_profiler", note="Apple silicon shares one pool of memory"),
+        compute=_family(card),
+        integrated=derived(value=True, source=_SOURCE, note="Apple silicon has one memory for everything."),
+        cores=measured(cores, f"{_SOURCE} sppci_cores") if cores else unknown(_SOURCE, "Nothing is said there."),
+        addressable={"metal": total} if total.value is not None else {},
+        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
     )
 
 
-def _share(memory_bytes: int, wired_limit_mib: int) -> Fact[int]:
-    if wired_limit_mib:
-        return measured(wired_limit_mib * _MIB, "sysctl iogpu.wired_limit_mb", unit="B")
-    share = memory_bytes * 3 // 4 if memory_bytes > _LARGE else memory_bytes * 2 // 3
-    return derived(share, "hw.memsize", unit="B", note="Metal's default: 2/3 of memory, 3/4 above 36 GiB")
+def _of_intel_mac(card: dict[str, Any], device: MetalDevice | None, number: int) -> Gpu:
+    """Return a card of an Intel Mac: AMD's, with memory of its own."""
+    total = _own_memory(card)
+    return Gpu(
+        id=f"metal-{number}",
+        vendor=_vendor(card),
+        name=measured(_name(card), _SOURCE),
+        memory_total=total,
+        memory_free=unknown("Metal", "macOS does not say how much of a card's memory is in use.", unit="B"),
+        driver=unknown("", "Part of macOS."),
+        compute=_family(card),
+        integrated=derived(bool(device and device.is_unified), "Metal hasUnifiedMemory"),
+        addressable={"metal": measured(device.working_set, _RECOMMENDED, unit="B")} if device else {},
+        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
+    )
 
 
-def _metal(card: dict[str, Any]) -> Fact[str]:
+_RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
+
+
+def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
+    if memory.wired_limit:
+        allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
+        return measured(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="Somebody set this limit.")
+    if device and device.working_set:
+        return measured(device.working_set, _RECOMMENDED, unit="B")
+    if memory.total is None:
+        return unknown("sysctl hw.memsize", "The size of memory is not known.", unit="B")
+    share = memory.total * 3 // 4 if memory.total > _LARGE else memory.total * 2 // 3
+    return derived(share, "sysctl hw.memsize", unit="B", note="2/3 of memory, 3/4 above 36 GiB: Metal was not asked")
+
+
+def _budget(total: Fact[int], available: int | None) -> Fact[int]:
+    if total.value is None or available is None:
+        return unknown("vm_stat", "How much memory is available is not known.", unit="B")
+    budget = min(total.value, max(0, available - _RESERVE))
+    note = "the smaller of Metal's share and what is available, less 1 GiB for the rest of the system"
+    return derived(budget, "vm_stat", unit="B", note=note)
+
+
+def _own_memory(card: dict[str, Any]) -> Fact[int]:
+    found = _SIZE.fullmatch(str(card.get("spdisplays_vram", "")))
+    if not found:
+        return unknown(f"{_SOURCE} spdisplays_vram", "Nothing is said there.", unit="B")
+    unit = _GIB if found[2] == "GB" else _MIB
+    return measured(int(float(found[1]) * unit), f"{_SOURCE} spdisplays_vram", unit="B")
+
+
+def _family(card: dict[str, Any]) -> Fact[str]:
     family = card.get("spdisplays_mtlgpufamilysupport")
     if family:
-        return measured(str(family).removeprefix("spdisplays_"), "system_profiler")
-    return unknown("system_profiler", "No Metal family is given.")
+        return measured(str(family).removeprefix("spdisplays_"), _SOURCE)
+    return unknown(_SOURCE, "No Metal family is given.")
 
 
-def _none(note: str) -> Fact[int]:
-    return unknown("system_profiler", note, unit="B")
+def _name(card: dict[str, Any]) -> str:
+    return str(card.get("sppci_model") or card.get("_name") or "GPU")
 
 
-def _run(command: list[str]) -> str:
+def _cores(card: dict[str, Any]) -> int | None:
+    text = str(card.get("sppci_cores", ""))
+    return int(text) if text.isdecimal() else None
+
+
+def _vendor(card: dict[str, Any]) -> str:
+    told = f"{card.get('spdisplays_vendor', '')} {_name(card)}".lower()
+    return next((vendor for vendor in _VENDORS if vendor in told), "unknown")
+
+
+def _is_virtual(name: str) -> bool:
+    return any(word in name.lower() for word in _VIRTUAL)
+
+
+def _is_old_intel(card: dict[str, Any]) -> bool:
+    number = str(card.get("spdisplays_device-id", ""))
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
+        return _vendor(card) == "intel" and is_before_xe(int(number, 16))
+    except ValueError:
+        return False

@@ -26,7 +26,7 @@ from app.hardware.recorded_path import Seen, recorded_below
 T = TypeVar("T")
 Raw = dict[str, Any]
 
-SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+THIS_SYSTEM = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 _COMMAND_TIMEOUT_S = 6.0
 _UNANSWERED = "unanswered"
 
@@ -73,7 +73,7 @@ class Evidence:
 def live() -> Evidence:
     """Return evidence that reads this machine and remembers."""
     root, seen = recorded_below(Path("/"))
-    return Evidence(root, tables={"system": SYSTEMS.get(sys.platform, sys.platform)}, seen=seen)
+    return Evidence(root, tables={"system": THIS_SYSTEM}, seen=seen)
 
 
 @contextmanager

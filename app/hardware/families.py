@@ -5,32 +5,19 @@ A family is a function of one `Evidence`; "base" (system, processor, memory) com
 
 from collections.abc import Callable, Mapping
 
-from app.hardware import apple, linux
+from app.hardware import linux, macos, windows
 from app.hardware.bandwidth import measured_bandwidth
-from app.hardware.cpu import read_cpu
 from app.hardware.evidence import Evidence
-from app.hardware.memory import read_memory
-from app.hardware.nvidia import nvidia_family
 from app.hardware.part import Part
-from app.hardware.system import read_system
 
 Family = Callable[[Evidence], Part]
 
 
-def _base(evidence: Evidence) -> Part:
-    return Part(os=read_system(evidence), cpu=read_cpu(evidence), memory=read_memory(evidence))
-
-
-def _apple(_evidence: Evidence) -> Part:
-    return Part(gpus=apple.read_apple())
-
-
 FAMILIES: Mapping[str, Mapping[str, Family]] = {
     "linux": linux.FAMILIES,
-    "macos": {"base": _base, "apple": _apple},
-    "windows": {"base": _base, "nvidia": nvidia_family},
+    "macos": macos.FAMILIES,
+    "windows": windows.FAMILIES,
 }
-
 
 BANDWIDTH = "bandwidth"
 """A second of reading memory with every core: only when asked for."""

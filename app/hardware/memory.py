@@ -1,12 +1,12 @@
 """System memory: what is there, what is free now, what a control group leaves us of it, and how fast it could be."""
 
-import psutil
-
 from app.core.machine import Fact, Memory
 from app.hardware.cgroups import MemoryLimit, memory_limit
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived, measured, read_pairs, unknown
+from app.hardware.macos_sysctl import ask_mac_memory
 from app.hardware.smbios import ask_modules, theoretical_bandwidth
+from app.hardware.windows_cpu import ask_windows_memory
 
 _KIB = 1024
 _UNIFIED: Fact[bool] = unknown("", "No GPU was looked at.")
@@ -14,16 +14,11 @@ _UNIFIED: Fact[bool] = unknown("", "No GPU was looked at.")
 
 def read_memory(evidence: Evidence) -> Memory:
     """Return the memory's facts; whether a GPU shares it is known only to whoever looked at the GPUs."""
-    if evidence.system == "linux":
-        return read_linux_memory(evidence)
-    found = psutil.virtual_memory()
-    return Memory(
-        total=measured(int(found.total), "psutil", unit="B"),
-        available=measured(int(found.available), "psutil", unit="B"),
-        limit=unknown("", "Control groups exist on Linux only.", unit="B"),
-        swap_total=measured(int(psutil.swap_memory().total), "psutil", unit="B"),
-        unified=_UNIFIED,
-    )
+    if evidence.system == "macos":
+        return ask_mac_memory(evidence)
+    if evidence.system == "windows":
+        return ask_windows_memory(evidence)
+    return read_linux_memory(evidence)
 
 
 def read_linux_memory(evidence: Evidence) -> Memory:

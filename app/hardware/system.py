@@ -1,7 +1,6 @@
-"""Which operating system this is, and whether it runs on the bare machine, in a VM, a container or WSL."""
+"""Which Linux this is, and whether it runs on the bare machine, in a VM, a container or WSL."""
 
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,9 +9,7 @@ from app.core.machine import Fact, OperatingSystem
 from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import derived, measured, read_pairs, read_text, unknown
 
-_NAMES = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
-_VERSIONS: dict[str, Callable[[], str]] = {"macos": lambda: platform.mac_ver()[0], "windows": platform.version}
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container", "var/run/secrets/kubernetes.io")
 _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod", "lxc")
 _VM_MAKERS = (
@@ -42,7 +39,7 @@ def read_system(evidence: Evidence) -> OperatingSystem:
     uname = _uname(evidence)
     machine = uname.machine.lower()
     return OperatingSystem(
-        name=measured(_NAMES.get(evidence.system, evidence.system), "sys.platform"),
+        name=measured("Linux" if evidence.system == "linux" else evidence.system, "sys.platform"),
         version=_version(evidence),
         kernel=_said(uname.release, "uname"),
         architecture=_said(_ARCHITECTURES.get(machine, machine), "uname"),
@@ -62,11 +59,6 @@ def _said(text: str, source: str) -> Fact[str]:
 
 
 def _version(evidence: Evidence) -> Fact[str]:
-    if evidence.system in _VERSIONS:
-        try:
-            return _said(evidence.ask("version", str, _VERSIONS[evidence.system]), "platform")
-        except Unanswered as error:
-            return unknown("platform", str(error))
     name = read_pairs(evidence.root / "etc/os-release", "=").get("PRETTY_NAME", "").strip('"')
     if name:
         return measured(name, "/etc/os-release")
@@ -74,8 +66,6 @@ def _version(evidence: Evidence) -> Fact[str]:
 
 
 def _environment(evidence: Evidence) -> Fact[str]:
-    if evidence.system in _VERSIONS:
-        return unknown("", "Not looked for on this system.")
     return _wsl(evidence.root) or _container(evidence.root) or _virtual_machine(evidence.root) or _bare()
 
 

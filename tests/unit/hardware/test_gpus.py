@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.hardware.apple import parse_displays
 from app.hardware.evidence import Unanswered
 from app.hardware.nvml import NvmlState, read_nvml
 
@@ -115,30 +114,3 @@ def test_no_driver_is_no_answer() -> None:
 def test_a_recording_survives_json() -> None:
     state = read_nvml(RecordedNvml([RTX_5090, GB10]))
     assert msgspec.json.decode(msgspec.json.encode(state), type=NvmlState) == state
-
-
-APPLE_M4 = {
-    "SPDisplaysDataType": [
-        {
-            "_name": "Apple M4 Pro",
-            "sppci_model": "Apple M4 Pro",
-            "sppci_cores": "20",
-            "spdisplays_mtlgpufamilysupport": "spdisplays_metal3",
-        }
-    ]
-}
-
-
-@pytest.mark.parametrize(
-    ("memory", "wired_mib", "share"),
-    [(24 * GIB, 0, 16 * GIB), (64 * GIB, 0, 48 * GIB), (24 * GIB, 20480, 20 * GIB)],
-)
-def test_apple_share_of_memory(memory: int, wired_mib: int, share: int) -> None:
-    (gpu,) = parse_displays(APPLE_M4, memory, wired_mib)
-    assert (gpu.vendor, gpu.memory_total.value, gpu.compute.value) == ("apple", share, "metal3")
-    assert gpu.integrated.value is True
-
-
-@pytest.mark.parametrize("report", [{}, [], None, {"SPDisplaysDataType": ["x"]}])
-def test_strange_reports_list_no_gpu(report: object) -> None:
-    assert parse_displays(report, GIB, 0) == []
