@@ -129,6 +129,20 @@ def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Mak
     assert content.width() <= area.viewport().width()
 
 
+def test_a_failure_is_read_whole_at_twice_the_size_in_the_smallest_window(
+    make_window: Make, api: DemoApi, theme: Theme
+) -> None:
+    api.replies |= STATES["failing"] | {"GET /models": data.MODELS}
+    window = make_window(Page.MODELS)
+    theme.set_percent(200)
+    window.resize(1024, 640)
+    QApplication.processEvents()
+    said = [row._wrong for row in window.findChildren(ModelRowView) if row._wrong.isVisible()]
+    assert len(said) == 2, "one file is broken, one engine has failed"
+    for label in said:
+        assert label.heightForWidth(label.width()) <= label.height()
+
+
 def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) -> None:
     window = make_window(Page.SERVER)
     ring = window._focus_ring

@@ -107,10 +107,10 @@ def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: Machine
 def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None:
     look = screen.decision.second.look
     look.click()
-    assert screen.sums.title.text() == "qwen3-8b-q4_k_m with llama.cpp · Vulkan"
+    assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · Vulkan"
     assert look.text() == "Back to the best"
     look.click()
-    assert screen.sums.title.text() == "qwen3-8b-q4_k_m with llama.cpp · processor"
+    assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · processor"
 
 
 def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, api: DemoApi) -> None:

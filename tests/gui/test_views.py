@@ -192,7 +192,7 @@ def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Set
         ("window.reduce_motion", Toggle),
         ("window.theme", Choice),
         ("gateway.port", Field),
-        ("models.default", Field),
+        ("models.default", Choice),
         ("models.folders", ListField),
     ],
 )
@@ -236,6 +236,30 @@ def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScre
     choice = settings_page.row("window.theme").control
     QTest.keyClick(choice, Qt.Key.Key_Down)
     assert api.asked("PATCH", "/settings") == [{"window.keep_serving": True}, {"window.theme": "dark"}]
+
+
+def test_the_model_for_new_chats_is_picked_from_the_library(settings_page: SettingsScreen, api: DemoApi) -> None:
+    choice = settings_page.row("models.default").control
+    assert isinstance(choice, Choice)
+    assert choice.accessibleName() == "Model for new chats: Guide · tiny help model · Q8_0"
+    offered = [value for value, _ in choice._options]
+    assert offered == ["guide", "qwen3-8b-q4_k_m", "gemma-3-12b-it-q4_0", "gpt-oss-20b-mxfp4"]
+    QTest.keyClick(choice, Qt.Key.Key_Down)
+    assert api.asked("PATCH", "/settings") == [{"models.default": "qwen3-8b-q4_k_m"}]
+
+
+def test_a_model_that_is_gone_stays_the_one_for_new_chats(settings_page: SettingsScreen) -> None:
+    row = settings_page.row("models.default")
+    usual = next(info for info in data.settings() if info.name == "models.default")
+    row.show_info(data.changed(usual, "gone-7b"))
+    assert isinstance(row.control, Choice)
+    assert (row.control.value, row.control._options[0]) == ("gone-7b", ("gone-7b", "gone-7b"))
+
+
+def test_long_words_do_not_widen_a_choice(theme: Theme, qtbot: QtBot) -> None:
+    choice = Choice(theme, "Model", [("a", "a name that is longer than anybody would want to read " * 3)], widest=240)
+    qtbot.addWidget(choice)
+    assert choice.sizeHint().width() == 240
 
 
 def test_a_list_grows_and_shrinks(settings_page: SettingsScreen, api: DemoApi) -> None:

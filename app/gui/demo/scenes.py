@@ -85,6 +85,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("chat-failed", Page.CHAT, with_chat(much, sample.failed_chat()), open_chat)
     yield Scene("models-empty", Page.MODELS, nothing)
     yield Scene("models-long-names", Page.MODELS, much, looks=(*Scene("", Page.MODELS).looks, *EVERY_LOOK[:3]))
+    yield Scene("models-failing", Page.MODELS, much, scroll_down, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("models-not-found", Page.MODELS, much, search)
     yield Scene("server-idle", Page.SERVER, nothing)
     yield Scene("server-failing", Page.SERVER, much, unfold)

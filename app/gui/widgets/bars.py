@@ -131,7 +131,7 @@ class Legend(QWidget):
         super().__init__()
         self._theme = theme
         self._labels: dict[str, Label] = {}
-        self._flow = Flow(theme, self, gap=16)
+        self._flow = Flow(theme, self, gap=16, line_gap=6)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def set_entries(self, entries: Sequence[tuple[str, str]]) -> None:

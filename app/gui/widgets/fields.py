@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
@@ -30,6 +30,9 @@ class Field(QLineEdit):
         self._icon, self._unit, self._end_room = icon, "", end_room
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
+        if QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft:
+            # Qt aligns a line by its own words; here all of a page starts at one side.
+            self.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute)
         theme.changed.connect(self._restyle)
         self._restyle()
 

@@ -37,11 +37,14 @@ class _Wrapping(QLayout):
 
 
 class Flow(_Wrapping):
-    """Items at their own size with `gap` unscaled pixels between them, wrapped at the width there is."""
+    """Items at their own size, `gap` unscaled pixels apart, wrapped at the width there is; lines `line_gap` apart."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8) -> None:
+    def __init__(
+        self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8, line_gap: int | None = None
+    ) -> None:
         super().__init__()
         self._theme, self._gap = theme, gap
+        self._line_gap = gap if line_gap is None else line_gap
         if parent is not None:
             parent.setLayout(self)
 
@@ -73,7 +76,7 @@ class Flow(_Wrapping):
         for item in self._items:
             size = item.sizeHint().boundedTo(QSize(max(area.width(), 1), UNBOUNDED))
             if left and left + size.width() > area.width():
-                left, top, line = 0, top + line + gap, 0
+                left, top, line = 0, top + line + self._theme.px(self._line_gap), 0
             if not is_trial:
                 item.setGeometry(_mirrored(self, QRect(area.topLeft() + QPoint(left, top), size), area))
             left += size.width() + gap

@@ -36,13 +36,16 @@ class Menu(QMenu):
 
 
 class Choice(Pressable):
-    """One of several words, chosen from a menu; Up and Down change it in place."""
+    """One of several words, chosen from a menu; Up and Down change it in place.
+
+    `widest` unscaled pixels, if given, are the most it takes: longer words are shortened.
+    """
 
     chosen = Signal(str)
 
-    def __init__(self, theme: Theme, name: str, options: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, theme: Theme, name: str, options: Sequence[tuple[str, str]], *, widest: int = 0) -> None:
         super().__init__(theme, name)
-        self._name = name
+        self._name, self._widest = name, widest
         self._options = list(options)
         self._value = self._options[0][0] if self._options else ""
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -73,7 +76,8 @@ class Choice(Pressable):
         self.setFont(self.theme.font("body"))
         widths = [self.fontMetrics().horizontalAdvance(words) for _, words in self._options]
         px = self.theme.px
-        return QSize(max([*widths, px(64)]) + px(ICON_SIZE + 28), px(CONTROL_HEIGHT))
+        width = max([*widths, px(64)]) + px(ICON_SIZE + 28)
+        return QSize(min(width, px(self._widest)) if self._widest else width, px(CONTROL_HEIGHT))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Step through the options with the arrows."""
@@ -98,9 +102,11 @@ class Choice(Pressable):
         self.picture(painter, "chevron-down", "ink-2", QRectF(left, 0, arrow, self.height()))
         painter.setPen(self.theme.color("ink"))
         painter.setFont(self.theme.font("body"))
-        words = QRectF(self.rect()).adjusted(text, 0, -text, 0)
+        room = arrow + px(12)
+        words = QRectF(self.rect()).adjusted(room if right_to_left else text, 0, -(text if right_to_left else room), 0)
+        shown = painter.fontMetrics().elidedText(self._words(), Qt.TextElideMode.ElideMiddle, int(words.width()) + 1)
         align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
-        painter.drawText(words, align, self._words())
+        painter.drawText(words, align, shown)
 
     def _open(self) -> None:
         menu = Menu(self.theme, self, self._name)

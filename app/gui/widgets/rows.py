@@ -72,11 +72,10 @@ class Row(QWidget):
         """Put a tag behind the strong line."""
         self.title.insertWidget(self.title.count() - 1, tag)
 
-    def say(self, strong: str, quiet: str, *, quiet_color: str = "ink-2") -> None:
+    def say(self, strong: str, quiet: str) -> None:
         """Show other words in place."""
         self._strong.setText(strong)
         self._quiet.setText(quiet)
-        self._quiet.set_color(quiet_color)
         self._quiet.setVisible(bool(quiet))
         self.setAccessibleName(strong)
         self.setAccessibleDescription(quiet)

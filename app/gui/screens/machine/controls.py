@@ -37,7 +37,7 @@ class Controls(QWidget):
         self.people = Stepper(theme, "People at once", low=1, high=MOST_PEOPLE)
         self.context = Choice(theme, "Context", context_options(None, None))
         self.kv_type = Choice(theme, "KV cache", [(AUTOMATIC, "Automatic"), *KV_TYPES.items()])
-        flow = Flow(theme, self, gap=16)
+        flow = Flow(theme, self, gap=16, line_gap=12)
         named = (
             ("Model", self.model),
             ("For", self.intent),

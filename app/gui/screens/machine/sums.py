@@ -101,7 +101,7 @@ class Sums(Surface):
             "context": "largest context per conversation",
             "memory": "memory",
         }
-        flow = Flow(self.theme, gap=32)
+        flow = Flow(self.theme, gap=32, line_gap=12)
         self.figures = {key: Figure(self.theme, name, role="title") for key, name in names.items()}
         for figure in self.figures.values():
             flow.addWidget(figure)
@@ -110,7 +110,8 @@ class Sums(Surface):
     def _title_words(self, estimate: Estimate | None) -> str:
         plan = self._what_if.shown
         model = (plan.model if plan else "") or self._what_if.wishes.model or (estimate.model if estimate else "")
-        return f"{model} with {plan_title(plan)}" if plan else model
+        title = self._what_if.title_of(model)
+        return f"{title} with {plan_title(plan)}" if plan else title
 
     def _show_figures(self, estimate: Estimate) -> None:
         depth = f" at {words.tokens(estimate.depth)}" if estimate.depth else ""

@@ -70,7 +70,7 @@ class LoadView(QWidget):
         head.addLayout(named)
         head.addLayout(told)
         box.addLayout(head)
-        lanes = Column(theme, gap=4)
+        lanes = Column(theme, gap=6)
         for lane in row.lanes:
             lanes.addWidget(LaneView(theme, lane, row.scale))
         box.addLayout(lanes)
@@ -82,7 +82,7 @@ class LaneView(QWidget):
     def __init__(self, theme: Theme, lane: Lane, scale: int) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        pair = Beside(theme, room=260)
+        pair = Beside(theme, room=260, gap=12)
         frame = Column(theme, self)
         frame.addLayout(pair)
         drawn, told = Line(theme, gap=12), Line(theme, gap=12)

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, Plan
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
+from app.gui import phrases
 from app.gui.net.api import Call, Failed, GatewayApi
 from app.gui.net.live import LiveQuestion
 from app.gui.net.mirror import Library, Preferences, Running
@@ -76,6 +77,10 @@ class WhatIf(QObject):
     def can_reset(self) -> bool:
         """Whether anything but the model differs from how the page began."""
         return self.wishes != Wishes(model=self.wishes.model)
+
+    def title_of(self, model: str) -> str:
+        """Return what a model is called: its title if it is in the library, else the name itself."""
+        return next((phrases.title(item) for item in self.library.items if item.name == model), model)
 
     def wish(self, wishes: Wishes, *, is_typing: bool = False) -> None:
         """Take other wishes and ask."""

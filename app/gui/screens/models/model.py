@@ -142,6 +142,12 @@ class ModelsModel(QObject):
         self._api.delete(f"/models/{segment(name)}", self.library.read, self.failed.emit)
 
 
+def what_is_wrong(row: ModelRow) -> str:
+    """Return why a model cannot answer: what is the matter with its file, or how its engine failed."""
+    failure = row.status.failure if row.status is not None and row.has_failed else None
+    return row.model.problem or (failure.sentence if failure is not None else "")
+
+
 def buttons_of(row: ModelRow) -> tuple[str, ...]:
     """Return what can be done with a model now: some of "chat", "load", "unload", "again"."""
     if row.model.problem:

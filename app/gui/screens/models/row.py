@@ -8,14 +8,14 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy
 
 from app.gui import phrases
-from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
+from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of, what_is_wrong
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import Button, IconButton, Look
 from app.gui.widgets.rows import Row, Tag
 from app.gui.widgets.status import Dot, Progress
-from app.gui.widgets.text import ElidedLabel
+from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _PROGRESS_WIDTH = 96
 
@@ -32,6 +32,8 @@ class ModelRowView(Row):
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
             self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
+        self._wrong = Paragraph(theme, role="meta", color="bad")
+        self.words.insertWidget(self.words.count() - 1, self._wrong)
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._progress = Progress(theme, f"Loading {title}")
@@ -54,12 +56,12 @@ class ModelRowView(Row):
     def show_row(self, row: ModelRow) -> None:
         """Show what is so now."""
         self._row = row
-        quiet, color = phrases.model_facts(row.model), "ink-2"
-        if row.model.problem:
-            quiet, color = row.model.problem, "bad"
-        elif row.has_failed and row.status is not None and row.status.failure is not None:
-            quiet, color = row.status.failure.sentence, "bad"
-        self.say(phrases.title(row.model), quiet, quiet_color=color)
+        wrong = what_is_wrong(row)
+        self.say(phrases.title(row.model), "" if wrong else phrases.model_facts(row.model))
+        self._wrong.setText(wrong)
+        self._wrong.setVisible(bool(wrong))
+        if wrong:
+            self.setAccessibleDescription(wrong)
         self._show_status(row)
         offered = buttons_of(row)
         for key, button in self._buttons.items():

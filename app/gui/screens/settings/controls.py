@@ -20,6 +20,7 @@ from app.gui.widgets.text import Label, Paragraph
 _NUMBER_WIDTH = 144
 _TEXT_WIDTH = 240
 _FOLDERS = "folders"
+_MODEL = "models.default"
 Show = Callable[[SettingInfo], object]
 
 
@@ -76,6 +77,8 @@ class SettingRow(QWidget):
             self._control.set_wrong(bool(sentence))
 
     def _make(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        if info.name == _MODEL:
+            return self._model_choice(info)
         make = {"bool": self._toggle, "choice": self._choice, "list": self._list}.get(info.kind, self._field)
         return make(info)
 
@@ -88,6 +91,16 @@ class SettingRow(QWidget):
         choice = Choice(self._theme, info.title, [(value, value.capitalize()) for value in info.choices])
         choice.chosen.connect(self._change)
         return choice, lambda now: choice.set_value(str(now.value))
+
+    def _model_choice(self, info: SettingInfo) -> tuple[QWidget, Show]:
+        choice = Choice(self._theme, info.title, self._model.models(str(info.value)), widest=_TEXT_WIDTH)
+        choice.chosen.connect(self._change)
+
+        def show(now: SettingInfo) -> None:
+            choice.set_options(self._model.models(str(now.value)))
+            choice.set_value(str(now.value))
+
+        return choice, show
 
     def _list(self, info: SettingInfo) -> tuple[QWidget, Show]:
         ask = self._ask_folder if info.name.endswith(_FOLDERS) else None

@@ -8,8 +8,9 @@ from PySide6.QtCore import QObject, Signal
 from app.config.store import find, parsed, validated
 from app.core.errors import BadRequest, ErrorBody, NotFound
 from app.core.settings import SettingInfo, SettingValue
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Preferences
+from app.gui.net.mirror import Library, Preferences
 from app.gui.shell.contract import Shell
 
 _SECTIONS = {"gateway": "Endpoint", "models": "Models", "engine": "Engines", "window": "Window"}
@@ -24,8 +25,10 @@ class SettingsModel(QObject):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self.preferences = Preferences(api, shell)
+        self.library = Library(api, shell)
         self.waits_for_restart: set[str] = set()
         self.preferences.changed.connect(self.changed)
+        self.library.changed.connect(self.changed)
         shell.connected.connect(self.waits_for_restart.clear)
 
     @property
@@ -44,6 +47,12 @@ class SettingsModel(QObject):
         for info in self.preferences.items:
             found.setdefault(_SECTIONS.get(info.section, info.section.capitalize()), []).append(info)
         return found
+
+    def models(self, present: str) -> list[tuple[str, str]]:
+        """Return the models a chat can begin with, by name and title; the present one is always among them."""
+        usable = [model for model in self.library.items if model.chats and not model.problem]
+        found = [(model.name, " · ".join(filter(None, (phrases.label(model), model.quantization)))) for model in usable]
+        return found if present in dict(found) or not present else [(present, present), *found]
 
     def change(self, info: SettingInfo, value: SettingValue) -> None:
         """Keep a value that differs from the present one; a wrong one is said and not sent."""
