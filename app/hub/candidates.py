@@ -37,13 +37,29 @@ class Candidate:
 
 def candidate_for(path: Path) -> Candidate:
     """Return the model a file belongs to. A part of a split model stands for the whole."""
-    split = _SPLIT.match(path.stem)
-    count = int(split["count"]) if split else 0
-    if split is None or not 1 <= int(split["part"]) <= count <= MAX_PARTS:
-        return Candidate(first=path, stem=path.stem, parts=(path,), identity=_identity(path))
-    names = (f"{split['stem']}-{part:05d}-of-{split['count']}{path.suffix}" for part in range(1, count + 1))
-    parts = tuple(path.with_name(name) for name in names)
-    return Candidate(first=parts[0], stem=split["stem"], parts=parts, identity=_identity(parts[0]))
+    parts = tuple(path.with_name(name) for name in split_parts(path.name))
+    return Candidate(first=parts[0], stem=split_stem(path.name), parts=parts, identity=_identity(parts[0]))
+
+
+def split_parts(name: str) -> list[str]:
+    """Return the names of all parts of the model one file belongs to: its own, unless it says it is one of several."""
+    split = _split(name)
+    if split is None:
+        return [name]
+    stem, count, ending = split["stem"], split["count"], name[len(split[0]) :]
+    return [f"{stem}-{part:05d}-of-{count}{ending}" for part in range(1, int(count) + 1)]
+
+
+def split_stem(name: str) -> str:
+    """Return the file name without its ending and without the number of its part."""
+    split = _split(name)
+    return split["stem"] if split else Path(name).stem
+
+
+def _split(name: str) -> re.Match[str] | None:
+    split = _SPLIT.match(Path(name).stem)
+    is_one = split is not None and 1 <= int(split["part"]) <= int(split["count"]) <= MAX_PARTS
+    return split if is_one else None
 
 
 def find_candidates(folders: Sequence[Path]) -> list[Candidate]:

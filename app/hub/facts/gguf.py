@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from app.core.errors import BadRequest
 from app.core.machine import Confidence
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.architectures import RULES, rule_for
@@ -15,22 +16,38 @@ from app.hub.facts.tensors import expert_blocks, weight_groups
 from app.hub.gguf_header import GgufHeader, alignment_of
 from app.hub.gguf_tables import FILE_TYPES
 from app.hub.gguf_values import TensorInfo, Value
+from app.hub.naming import is_model_kind, is_projector_kind
 
-__all__ = ["TensorInfo", "Value", "facts_from", "facts_of_header"]
+__all__ = ["TensorInfo", "Value", "facts_from", "facts_of_headers"]
 
 _PROJECTOR_ARCHITECTURE = "clip"
 
 
-def facts_of_header(header: GgufHeader, *, name: str, file_bytes: int) -> ModelFacts:
-    """Return what the header of a GGUF file (or of all its parts) says. Raises BadRequest as `facts_from` does."""
-    facts = facts_from(header.values, header.tensors, name=name)
-    can_fill_in = header.has_infill_tokens and "chat" in facts.capabilities and "infill" not in facts.capabilities
+def facts_of_headers(headers: Sequence[GgufHeader], *, name: str) -> ModelFacts:
+    """Return what the headers of a GGUF file, or of all its parts, say. Raises BadRequest as `facts_from` does.
+
+    The first part describes the model; what belongs to another model (an adapter) is refused: model_unsupported.
+    """
+    first = headers[0]
+    _check_is_model(first.values, name)
+    facts = facts_from(first.values, [tensor for header in headers for tensor in header.tensors], name=name)
+    can_fill_in = first.has_infill_tokens and "chat" in facts.capabilities and "infill" not in facts.capabilities
     return msgspec.structs.replace(
         facts,
-        file_bytes=file_bytes,
-        vocabulary=facts.vocabulary or header.tokens,
+        file_bytes=sum(header.file_bytes for header in headers),
+        vocabulary=facts.vocabulary or first.tokens,
         capabilities=[*facts.capabilities, *(["infill"] if can_fill_in else [])],
     )
+
+
+def _check_is_model(values: Mapping[str, Value], name: str) -> None:
+    kind, architecture = (str(values.get(f"general.{key}", "")) for key in ("type", "architecture"))
+    if not is_model_kind(kind, architecture) and not is_projector_kind(kind, architecture):
+        raise BadRequest(
+            f"{name} belongs to another model and cannot be loaded by itself.",
+            hint="Name the model itself.",
+            code="model_unsupported",
+        )
 
 
 def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, name: str) -> ModelFacts:

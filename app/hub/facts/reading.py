@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
+
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
-from app.hub import naming
 from app.hub.candidates import Candidate, candidate_for
-from app.hub.facts.gguf import facts_of_header
+from app.hub.facts.folders import read_folder
+from app.hub.facts.gguf import facts_of_headers
 from app.hub.gguf_header import GgufHeader, read_header
 from app.hub.sources import open_file
 
@@ -16,23 +18,49 @@ def read_facts(path: Path) -> ModelFacts:
 
     Raises NotFound (model_not_found), or BadRequest with code model_corrupt, model_unsupported or model_unreadable.
     """
+    if path.is_dir():
+        return _folder_facts(path)
+    if path.suffix == ".safetensors" or path.name == "config.json":
+        return _folder_facts(path.parent)
     return gguf_facts(candidate_for(path))
+
+
+def _folder_facts(folder: Path) -> ModelFacts:
+    files = [candidate_for(path) for path in sorted(folder.glob("*.gguf"))]
+    models = {file.first: file for file in files if not file.is_projector}
+    if len(models) == 1 and not (folder / "config.json").is_file():
+        projector = next((file for file in files if file.is_projector), None)
+        facts = gguf_facts(next(iter(models.values())))
+        return with_projector(facts, gguf_facts(projector)) if projector else facts
+    if models and not (folder / "config.json").is_file():
+        raise BadRequest(
+            f"{folder.name} holds {len(models)} models.",
+            hint="Name one of them: " + ", ".join(sorted(path.name for path in models)) + ".",
+            code="model_unsupported",
+        )
+    return read_folder(folder)
+
+
+def with_projector(facts: ModelFacts, projector: ModelFacts) -> ModelFacts:
+    """Return a model together with the file that lets it see or hear."""
+    return msgspec.structs.replace(
+        facts,
+        weights=[*facts.weights, *projector.weights],
+        file_bytes=facts.file_bytes + projector.file_bytes,
+        parameters=facts.parameters + projector.parameters,
+        capabilities=[*facts.capabilities, *projector.capabilities],
+    )
 
 
 def gguf_facts(candidate: Candidate) -> ModelFacts:
     """Return the facts of all parts of a GGUF model together. Raises NotFound or BadRequest."""
-    headers = [_header(part, candidate) for part in candidate.parts]
-    first = headers[0]
-    tensors = [tensor for header in headers for tensor in header.tensors]
-    whole = GgufHeader(first.values, tensors, first.tokens, first.has_infill_tokens, first.file_bytes, None)
-    file_bytes = sum(header.file_bytes for header in headers)
-    return facts_of_header(whole, name=candidate.stem, file_bytes=file_bytes)
+    return facts_of_headers([_header(part, candidate) for part in candidate.parts], name=candidate.stem)
 
 
 def _header(part: Path, candidate: Candidate) -> GgufHeader:
     try:
         with open_file(part) as source:
-            header = read_header(source)
+            return read_header(source)
     except NotFound:
         if len(candidate.parts) == 1:
             raise
@@ -41,17 +69,3 @@ def _header(part: Path, candidate: Candidate) -> GgufHeader:
             hint="Download the missing part.",
             code="model_not_found",
         ) from None
-    if part == candidate.first:
-        _check_is_model(header, part)
-    return header
-
-
-def _check_is_model(header: GgufHeader, path: Path) -> None:
-    kind, architecture = (header.values.get(f"general.{key}", "") for key in ("type", "architecture"))
-    is_model = naming.is_model_kind(str(kind), str(architecture))
-    if not is_model and not naming.is_projector_kind(str(kind), str(architecture)):
-        raise BadRequest(
-            f"{path.name} belongs to another model and cannot be loaded by itself.",
-            hint="Name the model itself.",
-            code="model_unsupported",
-        )

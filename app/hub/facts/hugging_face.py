@@ -1,0 +1,179 @@
+"""Configuration and safetensors headers -> `ModelFacts`, for every format that lies in such a folder.
+
+Layers come from the configuration by the same rules as GGUF's; bytes from the headers, to the byte. Where there are no
+headers yet, the configuration's shapes and the format's bits have to do, and the facts say that they are derived.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import msgspec
+
+from app.core.machine import Confidence
+from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
+from app.hub.facts.architectures import RULES, rule_for
+from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS, template_capabilities
+from app.hub.facts.formats import Storage, storage_of
+from app.hub.facts.hf_config import metadata_of, text_part
+from app.hub.facts.hf_names import kind_of
+from app.hub.facts.json_text import Object
+from app.hub.facts.layers import layers_of
+from app.hub.facts.metadata import Metadata
+from app.hub.facts.packed import Weight, weights_of
+from app.hub.facts.parameters import active_parameters
+from app.hub.facts.safetensors import Stored
+from app.hub.facts.tensors import kind_of as gguf_kind_of
+from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.shapes.architectures import outlines
+
+NORM_BITS = 16.0
+_EMBEDDERS = ("SentenceTransformer", "EmbeddingModel")
+_GENERIC = "llama"
+"""Whose tensors stand in for those of an architecture we cannot outline."""
+_TIED = frozenset({"gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "cohere", "cohere2", "gpt2", "t5"})
+"""Model types that share input and output matrix unless their configuration says otherwise."""
+
+
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of a folder. Without `tensors` there are no weights yet."""
+
+    config: Object
+    tensors: list[Stored] = []
+    weights: list[Weight] = []
+    """Instead of `tensors`, where another kind of file says what the weights are."""
+    storage: Storage | None = None
+    header_format: str = ""
+    file_bytes: int = 0
+    chat_template: str = ""
+
+
+def facts_of(files: Files, *, name: str, source: str) -> ModelFacts:
+    """Return what configuration and headers say. Raises BadRequest (model_corrupt) for impossible figures."""
+    metadata = metadata_of(files.config)
+    storage = files.storage or storage_of(files.config, header_format=files.header_format)
+    weights = files.weights or weights_of(files.tensors, storage.packing)
+    if weights:
+        layers, groups = _from_headers(metadata, weights)
+        is_tied = not any(group.kind is WeightKind.OUTPUT for group in groups) and _generates(metadata)
+    else:
+        is_tied = _is_said_to_be_tied(files.config)
+        layers = layers_of(metadata)
+        groups = _from_shapes(metadata, storage, layers, is_tied=is_tied)
+    hidden, vocabulary = metadata.number("embedding_length"), metadata.number("vocab_size")
+    return ModelFacts(
+        name=name,
+        format=storage.format,
+        architecture=metadata.architecture,
+        quantization=storage.quantization,
+        layers=layers,
+        weights=groups,
+        hidden=hidden,
+        vocabulary=vocabulary,
+        file_bytes=files.file_bytes or sum(group.bytes for group in groups),
+        parameters=sum(group.elements for group in groups),
+        active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
+        tied_embeddings=is_tied,
+        trained_context=metadata.number("context_length") or None,
+        chat_template=files.chat_template[:MAX_TEMPLATE_CHARACTERS],
+        capabilities=_capabilities(files, metadata),
+        needs_remote_code=isinstance(files.config.get("auto_map"), dict),
+        confidence=_confidence(metadata, layers, has_weights=bool(weights)),
+        source=source,
+    )
+
+
+def _confidence(metadata: Metadata, layers: Sequence[Layer], *, has_weights: bool) -> Confidence:
+    """Say how far to trust it: a configuration may leave out what its class fills in, and describe no layer then."""
+    keeps = any(layer.attention is not AttentionKind.NONE or layer.state_elements for layer in layers)
+    if not keeps and rule_for(metadata.architecture).is_cached:
+        return Confidence.UNKNOWN
+    return Confidence.MEASURED if has_weights and metadata.architecture in RULES else Confidence.DERIVED
+
+
+def _generates(metadata: Metadata) -> bool:
+    return not rule_for(metadata.architecture).is_encoder
+
+
+def _is_said_to_be_tied(config: Object) -> bool:
+    text = text_part(config)
+    stated = text.get("tie_word_embeddings", config.get("tie_word_embeddings"))
+    return stated if isinstance(stated, bool) else text.get("model_type") in _TIED
+
+
+def _from_headers(metadata: Metadata, weights: Sequence[Weight]) -> tuple[list[Layer], list[WeightGroup]]:
+    placed = [(*kind_of(weight.module), weight) for weight in weights]
+    expert_blocks = frozenset(block for kind, block, _ in placed if kind is WeightKind.EXPERTS and block is not None)
+    layers = layers_of(metadata, expert_blocks)
+    groups = _summed((*_in_its_layer(kind, block, layers), weight) for kind, block, weight in placed)
+    if not any(group.kind is WeightKind.DRAFT for group in groups):
+        layers = [layer for layer in layers if not layer.is_draft]
+    return layers, groups
+
+
+def _in_its_layer(kind: WeightKind, block: int | None, layers: Sequence[Layer]) -> tuple[WeightKind, int | None]:
+    if block is None:
+        return kind, None
+    if block == len(layers) and kind is WeightKind.NORM:  # ONNX numbers the last norm like a block
+        return kind, None
+    if block >= len(layers) or layers[block].is_draft:
+        return WeightKind.DRAFT, block
+    layer = layers[block]
+    keeps_state = layer.attention is AttentionKind.NONE and (layer.state_elements or layer.conv_elements)
+    return WeightKind.RECURRENT if keeps_state and kind is WeightKind.ATTENTION else kind, block
+
+
+def _summed(placed: Iterable[tuple[WeightKind, int | None, Weight]]) -> list[WeightGroup]:
+    sums: dict[tuple[WeightKind, int | None, str], list[int]] = {}
+    for kind, block, weight in placed:
+        found = sums.setdefault((kind, block, weight.type), [0, 0, 0])
+        for place, value in enumerate((weight.tensors, weight.elements, weight.bytes)):
+            found[place] += value
+    if any(value > MAX_NUMBER for values in sums.values() for value in values):
+        raise corrupt("a tensor has an impossible size")
+    return [
+        WeightGroup(
+            kind=kind, layer=block, type=type_name, tensors=count, elements=elements, bytes=size, padded_bytes=size
+        )
+        for (kind, block, type_name), (count, elements, size) in sums.items()
+    ]
+
+
+def _from_shapes(metadata: Metadata, storage: Storage, layers: Sequence[Layer], *, is_tied: bool) -> list[WeightGroup]:
+    """Return the weights a model of these widths has, with the bits its format spends on each kind."""
+    has = frozenset({"tied"}) if is_tied else frozenset[str]()
+    return _summed(
+        (*_in_its_layer(kind, block, layers), _estimated(kind, elements, storage))
+        for kind, block, elements in _outlined(metadata, has)
+    )
+
+
+def _outlined(metadata: Metadata, has: frozenset[str]) -> list[tuple[WeightKind, int | None, int]]:
+    if not metadata.block_count:
+        return []
+    try:
+        found = outlines(metadata.values, has)
+    except KeyError:
+        own = f"{metadata.architecture}."
+        values = {f"{_GENERIC}.{key.removeprefix(own)}": value for key, value in metadata.values.items()}
+        found = outlines({**values, "general.architecture": _GENERIC}, has)
+    return [(*gguf_kind_of(outline.name), prod(outline.shape)) for outline in found]
+
+
+def _estimated(kind: WeightKind, elements: int, storage: Storage) -> Weight:
+    bits = NORM_BITS if kind is WeightKind.NORM else storage.bits_of(kind)
+    label = storage.quantization if kind in storage.bits else storage.dtype
+    return Weight("", label, elements, round(elements * bits / 8), 1)
+
+
+def _capabilities(files: Files, metadata: Metadata) -> list[str]:
+    names = files.config.get("architectures")
+    classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    if any(name.endswith("ForSequenceClassification") for name in classes):
+        return ["rerank"]
+    if not _generates(metadata) or any(name.endswith(_EMBEDDERS) for name in classes):
+        return ["embedding"]
+    found = template_capabilities(files.chat_template)
+    for what, keys in (("vision", ("vision_config", "visual")), ("audio", ("audio_config",))):
+        if any(isinstance(files.config.get(key), dict) for key in keys):
+            found.append(what)
+    return found

@@ -1,0 +1,246 @@
+"""Parts of files over HTTP: range requests under limits on bytes, requests and time, to places that were checked.
+
+A server is not believed: its sizes are limits for what we accept, never for what we allocate. The token goes to the
+configured endpoint only, and a redirect may not leave https for anything but that endpoint.
+"""
+
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from typing import IO
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
+from app.hub.gguf_values import MAX_NUMBER, corrupt
+
+MAX_BYTES = 64 << 20
+"""For all headers of one model; those of GGUF files have 1 to 20 MiB."""
+MAX_REQUESTS = 1024
+MAX_REDIRECTS = 5
+TIMEOUT_S = 15.0
+"""Without a byte."""
+DEADLINE_S = 180.0
+"""For one model, however many parts it has."""
+LARGEST_BLOCK_BYTES = 8 << 20
+_PIECE_BYTES = 64 << 10
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,16})-(\d{1,16})/(\d{1,16})$")
+
+
+class Budget:
+    """What reading one model may cost. Shared by threads."""
+
+    def __init__(self, *, max_bytes: int = MAX_BYTES, deadline_s: float = DEADLINE_S) -> None:
+        self._lock = threading.Lock()
+        self._bytes_left = max_bytes
+        self._requests_left = MAX_REQUESTS
+        self._ends_at = time.monotonic() + deadline_s
+
+    def request(self) -> None:
+        """Count one request. Raises TooLarge or Unavailable."""
+        with self._lock:
+            self._requests_left -= 1
+            if self._requests_left < 0:
+                raise TooLarge("Reading the model's description takes more requests than any model needs.")
+        self.received(0)
+
+    def received(self, count: int) -> None:
+        """Count bytes, and look at the clock. Raises TooLarge or Unavailable."""
+        with self._lock:
+            self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise TooLarge("The model's description is longer than any model needs.", code="model_too_large")
+        if time.monotonic() > self._ends_at:
+            raise Unavailable("The server answers too slowly.", hint="Try again later.", code="hub_unreachable")
+
+
+class Remote:
+    """One endpoint, by default reached over https, and the token that only it is shown."""
+
+    def __init__(self, endpoint: str, *, token: str = "", budget: Budget | None = None) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self._origin = _origin(urlsplit(self.endpoint))
+        self._token = token
+        self.budget = budget or Budget()
+        self._opener = urllib.request.build_opener(_Redirects(self.check))
+
+    def check(self, url: str) -> None:
+        """Raise BadRequest unless an address is https, or the endpoint's own."""
+        parts = urlsplit(url)
+        is_own = parts.scheme in ("http", "https") and _origin(parts) == self._origin
+        if not is_own and (parts.scheme != "https" or not parts.hostname):
+            raise BadRequest("Models are read over https only.", code="bad_address")
+        if parts.username or parts.password:
+            raise BadRequest("An address may not carry a password.", code="bad_address")
+
+    def get(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
+        """Open an address. Raises what the status means in words."""
+        self.check(url)
+        self.budget.request()
+        request = urllib.request.Request(url, headers={**headers, "Accept-Encoding": "identity"})  # noqa: S310 -- checked
+        if self._token and _origin(urlsplit(url)) == self._origin:
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        try:
+            answer: HTTPResponse = self._opener.open(request, timeout=TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise _refusal(error.code, url, error.headers.get("Retry-After", "")) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise _unreachable(url) from error
+        return answer
+
+    def text(self, url: str, limit: int) -> bytes:
+        """Return a whole small file. Raises TooLarge beyond `limit`."""
+        with self.get(url, {}) as answer:
+            found = self.read(answer, limit + 1)
+        if len(found) > limit:
+            raise TooLarge(f"{_name(url)} is larger than any such file.", code="model_too_large")
+        return found
+
+    def read(self, answer: HTTPResponse, count: int) -> bytes:
+        """Return up to `count` bytes of an answer, never waiting beyond the budget's end."""
+        pieces: list[bytes] = []
+        try:
+            while count > 0 and (piece := answer.read1(min(count, _PIECE_BYTES))):
+                self.budget.received(len(piece))
+                pieces.append(piece)
+                count -= len(piece)
+        except (OSError, HTTPException) as error:
+            raise Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable") from error
+        return b"".join(pieces)
+
+
+class RemoteSource:
+    """A file at an address, read block by block: what a header reader asks for next is mostly there already.
+
+    Blocks begin with `block_bytes` and grow. Opening fetches the first. Raises what the network and the budget raise.
+    """
+
+    def __init__(self, remote: Remote, url: str, *, block_bytes: int = 1 << 20) -> None:
+        self._remote = remote
+        self._url = url
+        self._block, self._start, self._next_bytes = b"", 0, block_bytes
+        self._stream: HTTPResponse | None = None
+        self.size = 0
+        try:
+            self._fetch(0, block_bytes)
+        except RoundhouseError:
+            self.close()
+            raise
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """Return up to `count` bytes from there. Raises what the network and the budget raise."""
+        end = min(offset + count, self.size)
+        if offset >= end:
+            return b""
+        if not (self._start <= offset and end <= self._start + len(self._block)):
+            self._fetch(offset, max(end - offset, self._next_bytes))
+            self._next_bytes = min(self._next_bytes * 2, LARGEST_BLOCK_BYTES)
+        return self._block[offset - self._start : end - self._start]
+
+    def close(self) -> None:
+        """End a connection that is still open."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _fetch(self, offset: int, count: int) -> None:
+        if self._stream is not None:
+            self._read_on(offset + count)
+            return
+        answer = self._remote.get(self._url, {"Range": f"bytes={offset}-{offset + count - 1}"})
+        if answer.status == 206:  # noqa: PLR2004 -- partial content
+            with answer:
+                self._take_part(answer, offset, count)
+        else:
+            self._begin_whole(answer, offset + count)
+
+    def _take_part(self, answer: HTTPResponse, offset: int, count: int) -> None:
+        said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if said is None or int(said[1]) != offset or int(said[3]) > MAX_NUMBER:
+            raise Unavailable("The server sent another part than was asked for.", code="hub_unreachable")
+        total = int(said[3])
+        if self.size not in (0, total):
+            raise corrupt("it changed while it was read")
+        self.size = total
+        wanted = min(count, total - offset)
+        self._block, self._start = self._remote.read(answer, wanted), offset
+        if len(self._block) < wanted:
+            raise Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")
+
+    def _begin_whole(self, answer: HTTPResponse, end: int) -> None:
+        """Read from the start, as far as needed: this server knows no ranges. The budget stops us in time."""
+        length = answer.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_NUMBER:
+            answer.close()
+            raise Unavailable("The server does not say how large the file is.", code="hub_unreachable")
+        self._stream, self.size = answer, int(length)
+        self._read_on(end)
+
+    def _read_on(self, end: int) -> None:
+        assert self._stream is not None  # noqa: S101 -- for the type checker
+        wanted = min(end, self.size) - len(self._block)
+        more = self._remote.read(self._stream, wanted)
+        self._block += more
+        if len(more) < wanted:
+            raise Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects to addresses that pass the check; unredirected headers (the token) are not sent on."""
+
+    max_redirections = MAX_REDIRECTS
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        self._check = check
+
+    def redirect_request(  # noqa: PLR0913, PLR0917 -- the signature is urllib's
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the next request, or raise."""
+        try:
+            self._check(urljoin(req.full_url, newurl))
+        except BadRequest:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(parts: SplitResult) -> tuple[str, str, int]:
+    try:
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        raise BadRequest("The address is malformed.", code="bad_address") from None
+    return parts.scheme, parts.hostname or "", port
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.rsplit("/", 1)[-1]
+
+
+def _unreachable(url: str) -> Unavailable:
+    host = urlsplit(url).hostname
+    return Unavailable(f"{host} cannot be reached.", hint="Check the network connection.", code="hub_unreachable")
+
+
+def _refusal(status: int, url: str, wait: str) -> RoundhouseError:
+    """Say in words what a status means for somebody who wants a model."""
+    name = _name(url)
+    if status == 401:  # noqa: PLR2004 -- HTTP statuses, here and below
+        hint = "Check the name; if it is right, sign in with a token that may read it."
+        return Unauthorized(f"{name} does not exist or is private.", hint=hint, code="hub_unauthorized")
+    if status == 403:  # noqa: PLR2004
+        hint = "Accept the model's licence on its page, with the account the token belongs to."
+        return Forbidden(f"{name} may not be read with this account.", hint=hint, code="hub_forbidden")
+    if status in (404, 410):
+        return NotFound(f"There is no {name} at {urlsplit(url).hostname}.", code="model_not_found")
+    if status == 416:  # noqa: PLR2004
+        return corrupt("it is shorter than the server said")
+    if status == 429:  # noqa: PLR2004
+        hint = f"Try again in {wait} seconds." if wait.isdigit() else "Try again in a few minutes."
+        return Unavailable("The server has had enough requests from here for now.", hint=hint, code="hub_busy")
+    return Unavailable(
+        f"The server answered with an error ({status}).", hint="Try again later.", code="hub_unreachable"
+    )

@@ -1,0 +1,197 @@
+"""The facts of a model that is not here: its headers and configuration only, fetched from a hub or an address.
+
+Blocks; call it from a thread.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import PurePosixPath
+from typing import TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from app.core.errors import BadRequest, NotFound, TooLarge
+from app.core.model_facts import ModelFacts
+from app.hub.candidates import split_parts, split_stem
+from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, chosen_shards, shard_names, with_quantization
+from app.hub.facts.gguf import facts_of_headers
+from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.json_text import MAX_BYTES, Object, parse_object
+from app.hub.facts.ranges import Remote, RemoteSource
+from app.hub.facts.safetensors import read_safetensors
+from app.hub.facts.templates import MAX_BYTES as MAX_TEMPLATE_BYTES
+from app.hub.facts.templates import template_in
+from app.hub.gguf_cursor import WINDOW_BYTES
+from app.hub.gguf_header import read_header
+from app.hub.sources import Source
+
+ENDPOINT = "https://huggingface.co"
+CONNECTIONS = 6
+"""At once, for the parts of one model."""
+SHARD_BYTES = 64 << 10
+"""Of a shard to begin with: most headers are shorter, and a model may have hundreds."""
+MAX_LISTING_BYTES = 8 << 20
+MAX_NAMED = 20
+"""Files that a hint names."""
+_REPOSITORY = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")
+_REVISION = re.compile(r"^[A-Za-z0-9][\w.-]{0,127}$")
+_PATH = re.compile(r"^[^\x00-\x1f\\?#%]{1,512}$")
+
+
+class _Sibling(msgspec.Struct):
+    rfilename: str = ""
+
+
+class _Listing(msgspec.Struct):
+    siblings: list[_Sibling] = []
+
+
+class _Repository:
+    """One revision of a repository on a hub, and the addresses of what is in it."""
+
+    def __init__(self, remote: Remote, name: str, revision: str) -> None:
+        if not _REPOSITORY.match(name) or not _REVISION.match(revision):
+            raise BadRequest(f"{name!r} is no model's name.", hint="Write it as owner/name.", code="bad_address")
+        self.remote = remote
+        self.name = name.partition("/")[2]
+        self._base = f"{remote.endpoint}/{name}/resolve/{revision}"
+        self._listing = f"{remote.endpoint}/api/models/{name}/revision/{revision}"
+
+    def address(self, path: str) -> str:
+        """Return where a file is. Raises BadRequest for a path that leads elsewhere."""
+        if not _PATH.match(path) or any(step in ("", ".", "..") for step in path.split("/")):
+            raise BadRequest(f"{path!r} is no file of a model.", code="bad_address")
+        return f"{self._base}/{quote(path)}"
+
+    def text(self, path: str, limit: int) -> bytes:
+        """Return a small file. Raises NotFound and what else the network raises."""
+        return self.remote.text(self.address(path), limit)
+
+    def text_if_there(self, path: str, limit: int) -> bytes:
+        """Return a small file, or nothing if there is none."""
+        try:
+            return self.text(path, limit)
+        except NotFound:
+            return b""
+
+    def files(self) -> list[str]:
+        """Return the names of all files; none if the hub does not list them."""
+        try:
+            found = msgspec.json.decode(self.remote.text(self._listing, MAX_LISTING_BYTES), type=_Listing)
+        except (NotFound, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return []
+        return [sibling.rfilename for sibling in found.siblings if _PATH.match(sibling.rfilename)]
+
+
+def read_remote_facts(
+    repo_or_url: str, *, filename: str = "", revision: str = "main", endpoint: str = ENDPOINT, token: str = ""
+) -> ModelFacts:
+    """Return the facts of a GGUF file at an https address, or of a repository ("owner/name") on a hub.
+
+    Of a repository, `filename` names a GGUF file (a part stands for all); without it, configuration and safetensors
+    headers are read. `endpoint` is trusted as configured, plain http included; everything else has to be https.
+    Raises NotFound, Unauthorized, Forbidden, BadRequest, TooLarge or Unavailable.
+    """
+    remote = Remote(endpoint, token=token)
+    if "://" in repo_or_url:
+        return _gguf(remote, [repo_or_url])
+    repository = _Repository(remote, repo_or_url, revision)
+    if filename:
+        return _gguf_parts(repository, filename)
+    return _whole_repository(repository)
+
+
+def _gguf_parts(repository: _Repository, filename: str) -> ModelFacts:
+    return _gguf(repository.remote, [repository.address(part) for part in _parts(filename)])
+
+
+def _parts(path: str) -> list[str]:
+    """Return the paths of all parts of the model a path within a repository belongs to."""
+    folder, slash, name = path.rpartition("/")
+    return [f"{folder}{slash}{part}" for part in split_parts(name)]
+
+
+def _gguf(remote: Remote, urls: Sequence[str]) -> ModelFacts:
+    headers = _all(remote, urls, read_header)
+    stem = split_stem(PurePosixPath(unquote(urlsplit(urls[0]).path)).name)
+    return facts_of_headers(headers, name=stem)
+
+
+def _whole_repository(repository: _Repository) -> ModelFacts:
+    files = repository.files()
+    models = [name for name in files if name.endswith(".gguf") and "mmproj" not in name]
+    if models and "config.json" not in files:
+        return _only_model(repository, models)
+    config = parse_object(repository.text("config.json", MAX_BYTES), "config.json")
+    shards = _shards(repository, files)
+    headers = _all(
+        repository.remote, [repository.address(shard) for shard in shards], read_safetensors, block_bytes=SHARD_BYTES
+    )
+    found = Files(
+        config=_with_separate_quantization(repository, config, files),
+        tensors=[tensor for header in headers for tensor in header.tensors],
+        header_format=next((header.format for header in headers if header.format), ""),
+        file_bytes=sum(header.file_bytes for header in headers),
+        chat_template=_template(repository),
+    )
+    return facts_of(found, name=repository.name, source="safetensors headers" if headers else "configuration")
+
+
+def _only_model(repository: _Repository, names: list[str]) -> ModelFacts:
+    firsts = sorted(
+        {f"{name.rpartition('/')[0]}/{split_parts(name.rpartition('/')[2])[0]}".lstrip("/") for name in names}
+    )
+    if len(firsts) > 1:
+        raise BadRequest(
+            f"{repository.name} holds {len(firsts)} models.",
+            hint="Name one of them: " + ", ".join(firsts[:MAX_NAMED]) + ".",
+            code="model_unsupported",
+        )
+    return _gguf_parts(repository, firsts[0])
+
+
+def _shards(repository: _Repository, files: list[str]) -> list[str]:
+    """Return the safetensors files by the index or the list of files; none where only a configuration is."""
+    index = repository.text_if_there(INDEX, MAX_INDEX_BYTES) if INDEX in files or not files else b""
+    if index:
+        return shard_names(index)
+    if files:
+        return chosen_shards([name for name in files if "/" not in name], repository.name)
+    try:
+        repository.remote.get(repository.address("model.safetensors"), {"Range": "bytes=0-7"}).close()
+    except NotFound:
+        return []
+    return ["model.safetensors"]
+
+
+def _with_separate_quantization(repository: _Repository, config: Object, files: list[str]) -> Object:
+    found = {name: repository.text_if_there(name, MAX_BYTES) for name in SEPARATE if name in files}
+    return with_quantization(config, {name: parse_object(text, name) for name, text in found.items() if text})
+
+
+def _template(repository: _Repository) -> str:
+    """Return the chat template, which is no reason to refuse a model if it cannot be had."""
+    try:
+        own = repository.text_if_there("chat_template.jinja", MAX_TEMPLATE_BYTES)
+        return own.decode(errors="replace") or template_in(repository.text("tokenizer_config.json", MAX_TEMPLATE_BYTES))
+    except (NotFound, TooLarge):
+        return ""
+
+
+Header = TypeVar("Header")
+
+
+def _all(
+    remote: Remote, urls: Sequence[str], read: Callable[[Source], Header], *, block_bytes: int = WINDOW_BYTES
+) -> list[Header]:
+    """Return the headers of several files in their order. The first failure ends it."""
+
+    def one(url: str) -> Header:
+        with closing(RemoteSource(remote, url, block_bytes=block_bytes)) as source:
+            return read(source)
+
+    with ThreadPoolExecutor(max_workers=CONNECTIONS) as pool:
+        return list(pool.map(one, urls))
