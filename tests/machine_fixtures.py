@@ -2,13 +2,14 @@
 
 Keys: `system` ("linux", "windows", "macos"), `lesson` (what goes wrong for those who do not know), then tables of raw
 evidence, and `[expected]`. Raw tables any system may use: `[files]` (path below the root -> text), `[links]`,
-`[environment]`, `[uname]`, `[commands]` ("sysctl -n hw.memsize" -> output), `[nvml]`, `[vulkan]`; a system's readers
-may define their own (`[registry]`, `[dxgi]`). A file name starts with its system: `linux-gb10-....toml`.
+`[environment]`, `[uname]`, `[commands]` ("sysctl -n hw.memsize" -> output), `[nvml]`, `[[vulkan]]`; a system's readers
+may define their own (`[registry]`, `[dxgi]`). `[engines]` has the lines in which an engine lists its devices.
+A file name starts with its system: `linux-gb10-....toml`.
 
 In `[files]`, `cpu[0-7]` in a path writes eight files; `{repeat = 8, text = "..."}` repeats a block; `{n}` is the
 number of the copy and `{n/2}` its half. In `[expected]`, keys are dotted paths into the Machine, a Fact standing for
 its value: `"gpus.0.memory_total" = "24 GiB"`, `"gpus.count" = 1`, `"pools.system.free"` (pools by id where it has no
-dot), "unknown" for a missing value; of a list of Facts (`limits`) each entry must contain its expected text.
+dot), "unknown" for a Fact without value, "nothing" for what is not there at all; of a list of Facts (`limits`) each entry must contain its expected text.
 """
 
 import re
@@ -22,10 +23,11 @@ import msgspec
 
 from app.core.machine import Machine
 from app.hardware.assemble import examined
+from app.hardware.engine_devices import with_engine_devices
 from app.hardware.evidence import replaying
 
 FOLDER = Path(__file__).parent / "fixtures" / "machines"
-UNKNOWN = "unknown"
+UNKNOWN, NOTHING = "unknown", "nothing"
 _SIZE = re.compile(r"([\d.]+) (KiB|MiB|GiB|TiB)")
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
@@ -52,14 +54,17 @@ class MachineFixture:
 
     def evidence(self) -> dict[str, Any]:
         """Return the raw tables as `app.hardware.evidence.replaying` takes them."""
-        about = {"lesson", "expected"}
+        about = {"lesson", "expected", "engines"}
         tables = {name: value for name, value in self.raw.items() if name not in about}
         return tables | {"files": dict(_expanded(self.table("files")))}
 
     def machine(self) -> Machine:
         """Return what detection makes of it."""
         with replaying(self.evidence()) as evidence:
-            return examined(evidence)
+            machine = examined(evidence)
+        for engine, lines in self.table("engines").items():
+            machine = with_engine_devices(machine, engine, lines)
+        return machine
 
 
 def load(path: Path) -> MachineFixture:
@@ -110,7 +115,7 @@ def _at(tree: object, path: list[str]) -> object:
         tree = _child(tree, name)
     if isinstance(tree, dict) and "confidence" in tree:
         return UNKNOWN if tree["value"] is None else tree["value"]
-    return tree
+    return NOTHING if tree is None else tree
 
 
 def _child(tree: object, name: str) -> object:

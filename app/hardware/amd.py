@@ -122,7 +122,8 @@ def _memories(root: Path, device: Path) -> Memories:
 def _is_apu(device: Path, memories: Memories, target: Fact[str]) -> bool:
     if target.value in _APU_TARGETS:
         return True
-    if (device / "board_info").exists() or not memories.vram or not memories.gtt:
+    is_card = (device / "board_info").exists() or (device / "mem_info_vram_vendor").exists()
+    if is_card or not memories.vram or not memories.gtt:
         return False
     return memories.vram <= _APU_CARVE_OUT_MAX and memories.gtt >= max(_APU_GTT_MIN, 4 * memories.vram)
 

@@ -9,14 +9,18 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import EnvironmentFault
-from app.core.machine import Fact, Gpu, Machine, Memory, ProbeReport
+from app.core.machine import Cpu, Fact, Gpu, Machine, Memory, ProbeReport
 from app.hardware import devices
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived
 from app.hardware.families import families_of
+from app.hardware.linux_cpu import product_of
 from app.hardware.merge import merged_gpus
 from app.hardware.part import Part
 from app.hardware.pools import with_pools
+
+_CHIPS = {"unified-soc", "igpu", "sbc", "cpu-memory"}
+"""Kinds of the device table whose bandwidth is system memory's."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -49,7 +53,7 @@ def assembled(outcomes: Sequence[Outcome]) -> Machine:
         Machine(
             os=base.os,
             cpu=base.cpu,
-            memory=_with_unified(base.memory, gpus),
+            memory=_with_theory(_with_unified(base.memory, gpus), base.cpu, gpus),
             gpus=gpus,
             probes=[outcome.report for outcome in outcomes],
             probed_at=time.time(),
@@ -57,6 +61,16 @@ def assembled(outcomes: Sequence[Outcome]) -> Machine:
             limits=_once([limit for part in parts for limit in part.limits]),
         )
     )
+
+
+def _with_theory(memory: Memory, cpu: Cpu, gpus: Sequence[Gpu]) -> Memory:
+    """Fill in the bandwidth memory could have, from the table of chips, where the firmware does not tell."""
+    if memory.theoretical_gb_s.value is not None:
+        return memory
+    shared = [gpu.bandwidth_gb_s for gpu in gpus if gpu.integrated.value and gpu.bandwidth_gb_s.value is not None]
+    chip = devices.find(product_of(cpu.model.value or ""))
+    known = shared or ([devices.bandwidth(chip)] if chip and chip.kind in _CHIPS else [])
+    return msgspec.structs.replace(memory, theoretical_gb_s=known[0]) if known else memory
 
 
 def _once(limits: Sequence[Fact[str]]) -> list[Fact[str]]:

@@ -54,6 +54,7 @@ _NOISE = frozenset(
         "processor",
         "cpu",
         "vf",
+        "oam",
     }
 )
 """Words that name the maker or say nothing. A memory type counts only where the table itself tells it apart."""

@@ -31,8 +31,8 @@ _BEFORE_XE = frozenset(
 
 
 def is_before_xe(device_id: int) -> bool:
-    """Tell Intel HD, UHD and Iris graphics of before 2020."""
-    return device_id >> 8 in _BEFORE_XE
+    """Tell Intel HD, UHD and Iris graphics of before 2020; 0 is a device whose number is not known."""
+    return device_id != 0 and device_id >> 8 in _BEFORE_XE
 
 
 def read_intel(evidence: Evidence, device: Path, address: str) -> Gpu:

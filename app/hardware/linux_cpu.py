@@ -48,6 +48,11 @@ def board(root: Path) -> str:
     return next((text for path in paths if (text := read_text(root / path))), "")
 
 
+def product_of(board_name: str) -> str:
+    """Return what a board is sold as: "Raspberry Pi 5" for "Raspberry Pi 5 Model B Rev 1.0"."""
+    return re.split(r" (?:Model|Rev|Developer Kit|Engineering)\b", board_name)[0]
+
+
 def _model(root: Path, info: dict[str, str]) -> Fact[str]:
     if info.get("model name"):
         return measured(info["model name"], "/proc/cpuinfo")

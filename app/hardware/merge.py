@@ -1,4 +1,4 @@
-"""One Gpu per card, whoever saw it: by PCI address, then UUID, then a name only one on each side has.
+"""One Gpu per card, whoever saw it: by PCI address, then UUID, then a name (or place in the processor) only one has.
 
 Never by number: the numbers of drivers differ in order, and variables hide some from one of them. The first who saw a
 card (its own driver) counts; later ones fill in what is unknown and add what their backend can address.
@@ -45,11 +45,21 @@ def _same(gpu: Gpu, cards: Sequence[Gpu], found: Sequence[Gpu]) -> Gpu | None:
         return by_id
     if gpu.uuid and (by_uuid := next((card for card in cards if _uuid(card) == _uuid(gpu)), None)):
         return by_uuid
+    if gpu.integrated.value and (inside := _same_processor(gpu, cards, found)):
+        return inside
     # two addresses that differ are two cards, whatever they are called
     candidates = [
         card for card in cards if _name(card) == _name(gpu) and not (_has_address(card) and _has_address(gpu))
     ]
     return candidates[0] if len(candidates) == 1 and _is_only(gpu, found) else None
+
+
+def _same_processor(gpu: Gpu, cards: Sequence[Gpu], found: Sequence[Gpu]) -> Gpu | None:
+    """Return the graphics of the same processor: a vendor has one there, whatever it is called."""
+    inside = [card for card in cards if card.vendor == gpu.vendor and card.integrated.value]
+    beside = [other for other in found if other.vendor == gpu.vendor and other.integrated.value]
+    is_one = len(inside) == len(beside) == 1 and not (_has_address(inside[0]) and _has_address(gpu))
+    return inside[0] if is_one else None
 
 
 def _is_only(gpu: Gpu, found: Sequence[Gpu]) -> bool:

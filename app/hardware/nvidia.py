@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from app.core.machine import Fact, Gpu
 from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import derived, measured, unknown
+from app.hardware.limits import variables
+from app.hardware.linux_cpu import board, product_of
 from app.hardware.nvml import NvmlDevice, NvmlState, read_nvml
 from app.hardware.part import Part
 from app.hardware.pci import pci_address
 from app.hardware.tegra import read_tegra
 from app.hardware.unified import shared_free, shared_total
+from app.hardware.visible import with_hidden
 
 _SOURCE = "NVML"
 _ARCHITECTURES = {
@@ -30,6 +33,8 @@ _ARCHITECTURES = {
 }
 """NVML_DEVICE_ARCH_*."""
 _ATS = 2
+_JETSON = "(nvgpu)"
+"""Jetson's driver names its GPU so."""
 _DRIVER_FLOOR = 550
 _DRIVER_FLOOR_OLD_GPU = 570
 _OLD_COMPUTE = 7.0
@@ -46,7 +51,8 @@ def nvidia_family(evidence: Evidence) -> Part:
     except Unanswered as error:
         boards = read_tegra(evidence.root)
         return Part(gpus=boards, absent="" if boards else str(error).removeprefix("Unanswered: "))
-    return Part(gpus=nvidia_gpus(state, evidence), limits=[*_driver_limits(state), *_slot_limits(state)])
+    gpus = with_hidden(nvidia_gpus(state, evidence), "cuda", variables(evidence))
+    return Part(gpus=gpus, limits=[*_driver_limits(state), *_slot_limits(state)])
 
 
 def _ask_driver() -> NvmlState:
@@ -72,9 +78,9 @@ def _gpu(device: NvmlDevice, state: NvmlState, evidence: Evidence) -> Gpu:
     is_shared = _shares_memory(device)
     total = shared_total(evidence.root) if is_shared else _own(device.memory_total, device)
     return Gpu(
-        id=pci_address(device.bus_id) or device.uuid,
+        id=pci_address(device.bus_id) or device.uuid or device.name or "nvidia",
         vendor="nvidia",
-        name=_said(device.name),
+        name=_name(device, evidence),
         memory_total=total,
         memory_free=shared_free(evidence.root) if is_shared else _free(device),
         driver=_said(state.driver),
@@ -113,9 +119,15 @@ def _partition(whole: Gpu, instance: NvmlDevice, number: int) -> Gpu:
     )
 
 
+def _name(device: NvmlDevice, evidence: Evidence) -> Fact[str]:
+    """Return the card's name; Jetson's driver says only "Orin (nvgpu)" where the board says which."""
+    product = product_of(board(evidence.root)) if _JETSON in device.name else ""
+    return measured(product, "/proc/device-tree/model") if product else _said(device.name)
+
+
 def _shares_memory(device: NvmlDevice) -> bool:
     """Tell parts without memory of their own: what they lack is "Not Supported", not forbidden or broken."""
-    if "(nvgpu)" in device.name:  # Jetson boards, whatever they state
+    if _JETSON in device.name:  # whatever it states
         return True
     lacks = "not supported" in device.memory_error.lower() or not device.memory_error
     return device.memory_total is None and not device.is_mig and (lacks or device.addressing_mode == _ATS)
@@ -183,8 +195,8 @@ def _said(text: str) -> Fact[str]:
 
 def _driver_limits(state: NvmlState) -> list[Fact[str]]:
     major = state.driver.partition(".")[0]
-    if not major.isdecimal():
-        return []
+    if not major.isdecimal() or any(_JETSON in device.name for device in state.devices):
+        return []  # Jetson's drivers count differently, and come with their own CUDA
     needed = _driver_floor(state.devices)
     if int(major) >= needed:
         return []

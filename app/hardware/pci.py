@@ -28,8 +28,8 @@ def product_name(evidence: Evidence, vendor: int, device: int, revision: int) ->
     table = f"product_{vendor:04x}_{device:04x}_{revision:02x}"
     try:
         return evidence.ask(table, str, lambda: _looked_up(evidence.root, vendor, device, revision))
-    except Unanswered:
-        return ""
+    except Unanswered:  # a record from elsewhere may have a list of its own
+        return _looked_up(evidence.root, vendor, device, revision)
 
 
 def _looked_up(root: Path, vendor: int, device: int, revision: int) -> str:

@@ -10,12 +10,14 @@ from app.core.machine import Fact, Gpu
 from app.hardware import amd, intel
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived, measured, read_int, read_pairs, unknown
+from app.hardware.limits import variables
 from app.hardware.linux_cpu import board
 from app.hardware.part import Part
 from app.hardware.pci import pci_address
 from app.hardware.reachable import split_reachable
 from app.hardware.system import is_container
 from app.hardware.unified import shared_free, shared_total
+from app.hardware.visible import with_hidden
 
 _NVIDIA = 0x10DE
 _DISPLAY_CLASS = 0x03
@@ -28,7 +30,9 @@ def sysfs_family(evidence: Evidence) -> Part:
     usable = [gpu for address, device in devices.items() if (gpu := _gpu(evidence, device, address))]
     unusable = [sentence for address, device in devices.items() for sentence in _old_graphics(device, address)]
     reachable, unreachable = split_reachable(evidence, usable, is_container=is_container(evidence.root))
-    return Part(gpus=reachable, limits=[*unusable, *_without_driver(evidence.root), *unreachable])
+    others = [gpu for gpu in reachable if gpu.vendor != "amd"]
+    amds = with_hidden([gpu for gpu in reachable if gpu.vendor == "amd"], "rocm", variables(evidence))
+    return Part(gpus=[*amds, *others], limits=[*unusable, *_without_driver(evidence.root), *unreachable])
 
 
 def _devices(root: Path) -> Iterator[Path]:
@@ -60,7 +64,7 @@ def _asahi(root: Path, address: str) -> Gpu:
     return Gpu(
         id=address,
         vendor="apple",
-        name=measured(board(root) or "Apple GPU", "/proc/device-tree/model"),
+        name=derived(board(root) or "Apple GPU", "/proc/device-tree/model", note="the computer it is part of"),
         memory_total=total,
         memory_free=shared_free(root),
         driver=measured(_ASAHI, "uevent DRIVER"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.facts import derived, measured, read_text, unknown
-from app.hardware.linux_cpu import board
+from app.hardware.linux_cpu import board, product_of
 from app.hardware.unified import shared_free, shared_total
 
 _CHIPS = {
@@ -32,7 +32,7 @@ def read_tegra(root: Path) -> list[Gpu]:
         Gpu(
             id=chip,
             vendor="nvidia",
-            name=measured(board(root) or chip, "/proc/device-tree/model"),
+            name=measured(product_of(board(root)) or chip, "/proc/device-tree/model"),
             memory_total=total,
             memory_free=shared_free(root),
             driver=_release(root),

@@ -7,6 +7,7 @@ Software renderers and layers that translate to another API are no devices.
 import re
 
 from app.core.machine import Fact, Gpu
+from app.hardware import intel
 from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import derived, measured, unknown
 from app.hardware.part import Part
@@ -27,7 +28,7 @@ _VENDORS = {
 _TOO_SMALL = {"broadcom"}
 """Raspberry Pi's graphics are slower at models than its processor."""
 _NOT_REAL = re.compile(r"llvmpipe|lavapipe|swiftshader|direct3d ?12|dzn|dozen", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"\s*\((?:RADV|NVK|ANV|DG\d|[A-Z]{3}\b)[^)]*\)")
+_IN_BRACKETS = re.compile(r"\s*\((?:RADV|NVK|ANV|DG\d|G\d\d|[A-Z]{3}\b)[^)]*\)")
 """Mesa adds its own name and the chip's: "AMD Radeon RX 7900 XTX (RADV NAVI31)", "Intel(R) Arc(tm) B580 (BMG G21)"."""
 
 
@@ -37,7 +38,7 @@ def vulkan_family(evidence: Evidence) -> Part:
         devices = evidence.ask("vulkan", list[VulkanDevice], read_vulkan)
     except Unanswered as error:
         return Part(absent=str(error).removeprefix("Unanswered: "))
-    real = [device for device in devices if not _is_software(device)]
+    real = [device for device in devices if not _is_software(device) and not _is_old_intel(device)]
     gpus = [_gpu(device) for device in real if _VENDORS.get(device.vendor_id) not in _TOO_SMALL]
     small = [device for device in real if _VENDORS.get(device.vendor_id) in _TOO_SMALL]
     return Part(
@@ -51,6 +52,10 @@ def vulkan_family(evidence: Evidence) -> Part:
 
 def _is_software(device: VulkanDevice) -> bool:
     return device.kind == "cpu" or any(_NOT_REAL.search(text) for text in (device.name, device.driver))
+
+
+def _is_old_intel(device: VulkanDevice) -> bool:
+    return device.vendor_id == intel.VENDOR and intel.is_before_xe(device.device_id)
 
 
 def _gpu(device: VulkanDevice) -> Gpu:
