@@ -72,6 +72,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     isa: str = ""
 
 
+NOWHERE = Target(backend="")
+"""Where an engine computes that cannot run here."""
+
+
 class EngineTraits(msgspec.Struct, frozen=True, kw_only=True):
     """One engine. `strength` completes "it ..."; `needs` completes "<name> needs ..."; `limits` are whole sentences."""
 
@@ -296,7 +300,7 @@ NAMES: dict[str, str] = {row.id: row.name for row in _ROWS}
 EVERYWHERE = "llama.cpp"
 """Runs on any processor and most GPUs, so it is the engine when no other can run."""
 
-MADE_FROM_ORIGINALS = frozenset({"openvino", "onnx-genai", "mlc", "tensorrt"})
+MADE_FROM_ORIGINALS = frozenset({"openvino", "onnx-genai", "mlc"})
 """Formats the engine's own exporter makes from the original weights: missing ones can be had."""
 
 _CUDA_FORMATS: dict[str, Version] = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.advisor import hardware, wording
-from app.advisor.engine_table import ENGINES, EVERYWHERE, NAMES, EngineTraits, Target
+from app.advisor.engine_table import ENGINES, EVERYWHERE, NAMES, NOWHERE, EngineTraits, Target
 from app.advisor.hardware import Strategy
 from app.advisor.intents import Need, Workload, need, workload
 from app.advisor.targets import lack, target
@@ -189,7 +189,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """One engine in the ranking: where it would run, or why it does not; `warnings` are whole sentences."""
 
     traits: EngineTraits
-    target: Target | None = None
+    target: Target = NOWHERE
     refused: str = ""
     warnings: tuple[str, ...] = ()
     is_discouraged: bool = False
@@ -201,7 +201,7 @@ def ranking(machine: Machine, work: Workload, *, sees: bool = False) -> list[Ran
     `sees` says that the model reads images. There is always at least one engine that is not refused.
     """
     kind, asked = hardware.strategy(machine), need(work)
-    row = [engine for engine in _row(kind, asked) if engine != "mlx-vlm" or sees or asked in _BEYOND_TEXT]
+    row = [engine for engine in guide_row(machine, work) if engine != "mlx-vlm" or sees or asked in _BEYOND_TEXT]
     judged = [_judged(machine, ENGINES[engine], kind, asked) for engine in row]
     others = [_unlisted(machine, engine, kind) for engine in ENGINES.values() if engine.id not in row]
     usable = sorted((one for one in judged if not one.refused), key=lambda one: _demotion(machine, one))
@@ -209,9 +209,10 @@ def ranking(machine: Machine, work: Workload, *, sees: bool = False) -> list[Ran
     return [*(usable or [_last_resort(machine)]), *(one for one in refused if usable or one.traits.id != EVERYWHERE)]
 
 
-def _row(kind: Strategy, asked: Need) -> Row:
-    rows = GUIDE[kind]
-    return rows.get(asked, rows[Need.LOCAL])
+def guide_row(machine: Machine, work: Workload) -> Row:
+    """Return the guide's engines for this machine and work, whether they can run here or not."""
+    rows = GUIDE[hardware.strategy(machine)]
+    return rows.get(need(work), rows[Need.LOCAL])
 
 
 def _judged(machine: Machine, engine: EngineTraits, kind: Strategy, asked: Need) -> Ranked:
@@ -269,7 +270,7 @@ def _is_discouraged(engine: EngineTraits, kind: Strategy) -> bool:
 
 def _demotion(machine: Machine, one: Ranked) -> int:
     """Order what the guide's order does not know: first those that use the GPU, last those not advised."""
-    idles_gpu = bool(hardware.main_gpus(machine)) and one.target is not None and not one.target.vendors
+    idles_gpu = bool(hardware.main_gpus(machine)) and not one.target.vendors
     return 2 * one.is_discouraged + idles_gpu
 
 

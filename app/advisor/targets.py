@@ -1,37 +1,38 @@
 """Where an engine would compute on a machine, and in plain words why it would not run there at all."""
 
 from app.advisor import hardware
-from app.advisor.engine_table import AMPERE, ARM, EVERYWHERE, WINDOWS, X86, EngineTraits, Target, Version
+from app.advisor.engine_table import AMPERE, ARM, EVERYWHERE, NOWHERE, WINDOWS, X86, EngineTraits, Target, Version
 from app.core.machine import Gpu, Machine
 
 
 def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
-    """Return the GPUs an engine would use; none when it computes on the processor."""
+    """Return the GPUs an engine would use, the largest first; none when it computes on the processor."""
     found = target(machine, engine)
-    if found is None or not found.vendors:
+    if not found.vendors:
         return []
     gpus = hardware.all_gpus(machine) if engine.id == EVERYWHERE else hardware.main_gpus(machine)
-    return [gpu for gpu in gpus if _fits(found, gpu)]
+    fitting = [gpu for gpu in gpus if _fits(found, gpu)]
+    return sorted(fitting, key=lambda gpu: -(gpu.memory_total.value or 0))
 
 
-def target(machine: Machine, engine: EngineTraits) -> Target | None:
-    """Return where the engine computes: the machine's main GPUs, else its processor; None when it cannot run here."""
+def target(machine: Machine, engine: EngineTraits) -> Target:
+    """Return where the engine computes: the machine's main GPUs, else its processor; NOWHERE if it cannot run."""
     possible = [one for one in engine.targets if _is_published(one, machine)]
     if hardware.is_apple_silicon(machine):  # the chip has a GPU, also where no probe found it
         possible = [one for one in possible if "apple" in one.vendors] or possible
-        return next(iter(possible), None)
+        return next(iter(possible), NOWHERE)
     gpus = hardware.all_gpus(machine) if engine.id == EVERYWHERE else hardware.main_gpus(machine)
     # One that computes on every card comes before one that computes on some.
     on_gpu = [one for one in possible if one.vendors and gpus and all(_fits(one, gpu) for gpu in gpus)]
     on_gpu = on_gpu or [one for one in possible if one.vendors and any(_fits(one, gpu) for gpu in gpus)]
     if on_gpu:
         return _roomiest(on_gpu, gpus)
-    return next((one for one in possible if not one.vendors and _has_vectors(one, machine)), None)
+    return next((one for one in possible if not one.vendors and _has_vectors(one, machine)), NOWHERE)
 
 
 def lack(machine: Machine, engine: EngineTraits) -> str:
     """Say why the engine cannot run on this machine; empty when it can."""
-    if target(machine, engine) is not None:
+    if target(machine, engine) is not NOWHERE:
         return ""
     if not engine.targets:
         return engine.limits
@@ -94,7 +95,7 @@ def _what_is_here(machine: Machine, engine: EngineTraits) -> str:
         told = f"has {capability[0]}.{capability[1]}" if capability > (0, 0) else "has an unknown capability"
         if capability < _least(engine):
             return f"the {best.name.value or 'NVIDIA GPU'} {told}"
-    names = [f"the {gpu.name.value}" for gpu in machine.gpus if gpu.name.value][:2]
+    names = list(dict.fromkeys(f"the {gpu.name.value}" for gpu in machine.gpus if gpu.name.value))[:2]
     system = machine.os.name.value or "a system that is unknown"
     processor = machine.os.architecture.value or "unknown"
     with_gpus = f" with {' and '.join(names)}" if names else " without a GPU"

@@ -93,6 +93,11 @@ def reasons(machine: Machine) -> list[Reason]:
     return [*_gpu_reasons(machine), *_cpu_reasons(machine), _memory_reason(machine)]
 
 
+def processor_reasons(machine: Machine) -> list[Reason]:
+    """Return what the choice rests on where the processor computes."""
+    return [*_cpu_reasons(machine), _memory_reason(machine)]
+
+
 def _processor(machine: Machine) -> str:
     cores, vector = _cores(machine), _vector(machine)
     counted = "an unknown number of cores" if cores is None else _counted(cores)

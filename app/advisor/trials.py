@@ -1,0 +1,90 @@
+"""One model on one machine with one engine: whether a setting fits, how fast it is, how much context there is room for.
+
+A thin, remembering door to the memory and speed models: choosing a plan and its counterfactuals asks the same things
+many times.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from app.advisor import memory, placement, reserved_memory, speed, speed_prefill
+from app.advisor.kv import CELL_STEP
+from app.advisor.memory_search import largest
+from app.advisor.memory_setting import HOST, Setting
+from app.core.advice import Calibration, Estimate, Rate
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+
+UNTRAINED_LIMIT = memory.UNTRAINED_LIMIT
+HALF_FULL = 2
+"""Speeds are told with the context half full: neither the first nor the last answer of a conversation."""
+
+
+class Trial:
+    """Tries settings of one model; `machine` may be one that is only imagined (a second card, another limit)."""
+
+    def __init__(self, facts: ModelFacts, machine: Machine, calibrations: Sequence[Calibration] = ()) -> None:
+        self.facts = facts
+        self.machine = machine
+        self._calibrations = calibrations
+        self._fits: dict[Setting, bool] = {}
+
+    @property
+    def longest(self) -> int:
+        """Tokens the model was trained for, or the most that is looked for."""
+        return self.facts.trained_context or UNTRAINED_LIMIT
+
+    def fits(self, setting: Setting) -> bool:
+        """Whether the setting fits as it stands: nothing is moved to system memory on its behalf."""
+        if setting not in self._fits:
+            self._fits[setting] = memory.fits(self.facts, self.machine, setting)
+        return self._fits[setting]
+
+    def is_known(self, setting: Setting) -> bool:
+        """Whether it is known how much memory there is where the setting would lie."""
+        adapted = placement.adapted(setting, self.machine)
+        rooms = placement.rooms(self.machine, adapted)
+        return all(room.free is not None for room in rooms if set(room.places) != {HOST} or len(rooms) == 1)
+
+    def decode(self, setting: Setting, depth: int | None = None) -> Rate | None:
+        """Return the decoding rate with the context half full; None where nothing is known of the device."""
+        at = setting.context // HALF_FULL if depth is None else depth
+        return speed.decode(self.facts, self.machine, setting, depth=at, calibration=self.calibration(setting))
+
+    def rate(self, setting: Setting) -> float | None:
+        """Return the decoding rate in tokens per second."""
+        found = self.decode(setting)
+        return found.tokens_per_second if found else None
+
+    def estimate(self, setting: Setting) -> Estimate:
+        """Return the whole estimate; llama.cpp may move layers or experts to system memory to make it fit."""
+        asked = memory.Speed(rates=self._rates, depth=setting.context // HALF_FULL)
+        return memory.estimate(self.facts, self.machine, setting, speed=asked)
+
+    def _rates(self, setting: Setting, depth: int) -> memory.Rates:
+        calibration = self.calibration(setting)
+        prompt = speed_prefill.prefill(self.facts, self.machine, setting, depth=max(depth, 1), calibration=calibration)
+        return self.decode(setting, depth), prompt
+
+    def largest_context(self, setting: Setting) -> int:
+        """Return the longest context per conversation that fits, within what the model was trained for."""
+
+        def serves(context: int) -> bool:
+            return self.fits(msgspec.structs.replace(setting, context=context))
+
+        return largest(serves, most=self.longest, step=CELL_STEP)
+
+    def conversations(self, setting: Setting) -> int:
+        """Return how many conversations of the setting's context fit at once."""
+        if setting.engine in reserved_memory.RESERVES:
+            adapted = placement.adapted(setting, self.machine)
+            return int(reserved_memory.capacity(self.facts, adapted).conversations)
+        return largest(lambda slots: self.fits(msgspec.structs.replace(setting, slots=slots)), most=setting.slots)
+
+    def calibration(self, setting: Setting) -> Calibration | None:
+        """Return what this machine showed with the engine and backend, the latest first."""
+        mine = [
+            found for found in self._calibrations if (found.engine, found.backend) == (setting.engine, setting.backend)
+        ]
+        return max(mine, key=lambda found: found.measured_at, default=None)
