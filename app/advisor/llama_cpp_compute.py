@@ -1,49 +1,121 @@
-"""The buffers llama.cpp computes in: what is alive at the fullest moment of its largest graph."""
+"""The buffers llama.cpp computes in: its graph, played through its allocator.
+
+The graphs are those of build 11549. They were read from its scheduler's own listing for some eighty small models, and
+the result is compared with the logged buffers in a test. Builds before LIMITS_OUTPUTS_FROM reserved the logits of a
+whole batch, which outweighs everything else: a closed form holds for them.
+"""
 
 from collections.abc import Iterator
 
 from app.advisor import kv
+from app.advisor.graph_allocator import Graph
+from app.advisor.graph_blocks import ROTATION, blocks, play, rotation, shortened
+from app.advisor.graph_traits import Trait, has
 from app.advisor.layer_split import layer_places
 from app.advisor.memory_setting import HOST, Component, Part, Setting
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, ModelFacts
 
-FLOAT = 4
-MASK = 2
-"""The attention mask is F16."""
+FLOAT, HALF, INDEX, TOKEN = 4, 2, 8, 4
+"""Bytes of an F32, an F16, a row index (I64) and a token (I32)."""
 LIMITS_OUTPUTS_FROM = 10_000
 """About the first build whose server reserves logits for one token per conversation instead of for a whole batch:
 reports of May 2026 show the old size, of August 2026 the new."""
+DEEP = 4
+"""The embedding and three layers' worth of image features beside it (Qwen3-VL's `n_deepstack_layers`)."""
+_MASKED = (AttentionKind.FULL, AttentionKind.LATENT, AttentionKind.SLIDING, AttentionKind.CHUNKED)
 
 
 def compute_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
     """Yield the compute buffers of system memory and of every GPU used."""
-    tokens = min(setting.batch, kv.padded(setting.total_context))
     places = sorted({place for place in layer_places(facts, setting) if place != HOST})
-    inputs = _inputs(facts, setting, tokens)
+    is_classic = not setting.limits_outputs or setting.build < LIMITS_OUTPUTS_FROM
     for place in places:
-        yield _part(place, _graph(facts, setting, tokens) + _mask(facts, setting, tokens))
-    yield _part(HOST, inputs if places else _graph(facts, setting, tokens) + _mask(facts, setting, tokens))
+        yield _part(place, _classic(facts, setting) if is_classic else graph_bytes(facts, setting, has_embedding=False))
+    if places:
+        yield _part(HOST, _host_inputs(facts, setting))
+    else:
+        yield _part(HOST, graph_bytes(facts, setting))
+
+
+def tokens_at_once(setting: Setting) -> int:
+    """Return the tokens of the largest graph: a batch, in whole numbers per cache."""
+    streams = kv.streams(setting)
+    return -(-min(setting.batch, setting.total_context) // streams) * streams
+
+
+def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = True) -> int:
+    """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made."""
+    tokens = tokens_at_once(setting)
+    graph = Graph()
+    names = _inputs(facts, setting, graph, tokens=tokens)
+    width = facts.hidden * tokens * FLOAT
+    deep = has(facts.architecture, Trait.DEEP_EMBEDDING)
+    names["x"] = _embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add(width)
+    play(shortened(blocks(facts, setting, tokens)), graph, names)
+    rows = setting.slots if setting.limits_outputs else tokens
+    graph.add(facts.vocabulary * rows * FLOAT, [names["x"]])
+    return graph.peak()
+
+
+def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -> dict[str, int]:
+    """Add what is there from the start, and return what the blocks read of it by name."""
+    for size in (INDEX, INDEX, TOKEN, TOKEN, TOKEN):
+        graph.add(size * tokens)
+    names = {"vrot": graph.add(ROTATION * ROTATION * FLOAT)} if kv.is_quantised(setting.kv_type) else {}
+    for layer in facts.layers:
+        if layer.attention not in _MASKED or layer.is_draft or f"mask {layer.window}" in names:
+            continue
+        mask = graph.add(kv.cells(layer, setting) * tokens * (HALF if setting.flash_attention else FLOAT))
+        graph.keep(mask)
+        names |= {
+            f"mask {layer.window}": mask,
+            f"krot {layer.window}": graph.add(rotation(layer, setting) ** 2 * FLOAT),
+        }
+        if not setting.flash_attention:
+            names["vidx"] = graph.add(_widest_values(facts) * tokens * INDEX)
+            graph.keep(names["vidx"])
+    return names
+
+
+def _widest_values(facts: ModelFacts) -> int:
+    """Return the elements of a token's values: without flash attention each has an index of its own."""
+    keeping = [layer for layer in facts.layers if layer.attention in _MASKED and layer.attention != "latent"]
+    return max((layer.kv_heads * layer.value_dim for layer in keeping), default=0)
+
+
+def _embedding(graph: Graph, width: int, *, copies: int = 1) -> int:
+    """Add the embedding, with the second way in that images take: it is reserved whether or not there are any."""
+    given = graph.add(copies * width)
+    graph.keep(given)
+    x, rows = graph.add(width), graph.add(width)
+    if copies > 1:
+        x, rows = graph.add(copies * width, [x]), graph.add(copies * width, [rows])
+        graph.keep(x)
+    copy = graph.add(copies * width, [given])
+    graph.keep(copy)
+    graph.add(0, [rows, copy])
+    return x
+
+
+def _classic(facts: ModelFacts, setting: Setting) -> int:
+    """Return the device's buffer in builds to mid-2026: logits and hidden state of a batch in F32."""
+    return (facts.vocabulary + facts.hidden) * tokens_at_once(setting) * FLOAT
+
+
+def _host_inputs(facts: ModelFacts, setting: Setting) -> int:
+    """Return what the host holds for GPUs: masks and the embedding with its second way in."""
+    tokens, graph = tokens_at_once(setting), Graph()
+    _inputs(facts, setting, graph, tokens=tokens)
+    _embedding(graph, facts.hidden * tokens * FLOAT)
+    return graph.peak()
 
 
 def _part(place: int, size: int) -> Part:
-    return Part(place=place, component=Component.COMPUTE, bytes=size, confidence=EstimateConfidence.PREDICTED)
-
-
-def _graph(facts: ModelFacts, setting: Setting, tokens: int) -> int:
-    if not (setting.limits_outputs and setting.build >= LIMITS_OUTPUTS_FROM):
-        return (facts.vocabulary + facts.hidden) * tokens * FLOAT
-    width = max((layer.feed_forward for layer in facts.layers), default=0)
-    return (3 * width + 5 * facts.hidden) * tokens * FLOAT
-
-
-def _mask(facts: ModelFacts, setting: Setting, tokens: int) -> int:
-    kinds = {layer.attention: kv.cells(layer, setting) for layer in facts.layers if layer.attention in _MASKED}
-    return sum(cells * tokens * MASK for cells in kinds.values())
-
-
-def _inputs(facts: ModelFacts, setting: Setting, tokens: int) -> int:
-    return _mask(facts, setting, tokens) + 2 * facts.hidden * tokens * FLOAT
-
-
-_MASKED = (AttentionKind.FULL, AttentionKind.LATENT, AttentionKind.SLIDING, AttentionKind.CHUNKED)
+    return Part(
+        place=place,
+        component=Component.COMPUTE,
+        bytes=size,
+        confidence=EstimateConfidence.PREDICTED,
+        arithmetic="the fullest moment of the graph",
+    )

@@ -1,0 +1,49 @@
+"""What an architecture's graph does otherwise than most, by llama.cpp's name for it (build 11549)."""
+
+from enum import StrEnum
+
+
+class Trait(StrEnum):
+    """One peculiarity of a block."""
+
+    PARALLEL = "attention and feed-forward part read the same input, and the former's output is made last"
+    TWO_NORMS = "parallel, but each part normalises for itself"
+    POST_NORM = "what a part makes is normalised, not what it reads"
+    SANDWICH = "both are"
+    NORMED_HEADS = "queries and keys are normalised head by head"
+    FUSED_QKV = "one matrix makes queries, keys and values"
+    FUSED_GATE = "one matrix makes gate and up"
+    KEYS_FIRST = "keys are made before values"
+    WEIGHTED_FIRST = "experts are weighed by what goes into them"
+    DELTA = "recurrence by delta rule"
+    REPEATED_KEYS = "fewer key heads are spread over the value heads before the delta rule"
+    MAMBA = "recurrence of Mamba 1"
+    DEEP_EMBEDDING = "an image's features enter several layers, and the embedding is as many times as wide"
+    EXPERTS_BESIDE = "a dense part beside the experts, each with norms of its own"
+
+
+_NAMES: dict[Trait, str] = {
+    Trait.PARALLEL: "falcon phi2 command-r cohere2 cohere2moe gptneox gptj plamo",
+    Trait.TWO_NORMS: "gptneox",
+    Trait.POST_NORM: "olmo2 exaone4",
+    Trait.SANDWICH: "gemma2 gemma3 gemma3n gemma4 glm4 plamo2 plamo3",
+    Trait.NORMED_HEADS: (
+        "qwen3 qwen3moe qwen3vl qwen3vlmoe qwen3next qwen35 qwen35moe gemma3 gemma3n gemma4 hunyuan-dense hunyuan-moe "
+        "dots1 olmo2 olmoe exaone4 minimax-m2 bailingmoe2 apertus smallthinker lfm2 lfm2moe glm4moe"
+    ),
+    Trait.FUSED_QKV: "phi3 phimoe falcon gptneox gpt2 starcoder mpt dbrx chatglm bloom qwen bailingmoe2",
+    Trait.FUSED_GATE: "phi3 glm4 chatglm",
+    Trait.KEYS_FIRST: "cohere2",
+    Trait.WEIGHTED_FIRST: "llama4",
+    Trait.DELTA: "qwen3next qwen35 qwen35moe kimi-linear",
+    Trait.REPEATED_KEYS: "qwen3next",
+    Trait.MAMBA: "mamba jamba",
+    Trait.DEEP_EMBEDDING: "qwen3vl qwen3vlmoe",
+    Trait.EXPERTS_BESIDE: "gemma4",
+}
+_TRAITS = {trait: frozenset(names.split()) for trait, names in _NAMES.items()}
+
+
+def has(architecture: str, trait: Trait) -> bool:
+    """Whether an architecture's graph is so."""
+    return architecture in _TRAITS[trait]
