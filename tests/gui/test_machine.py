@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.core.advice import Intent, PlanRequest
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
+from app.core.machine import Fact
 from app.gui.demo import advice, data, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.machine.controls import Controls
@@ -93,6 +94,26 @@ def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: D
     assert screen._again.isEnabled()
 
 
+@pytest.mark.parametrize(
+    ("task", "path"), [(Task.CALIBRATE, "/calibrate"), (Task.REPORT, "/doctor")], ids=["calibrate", "report"]
+)
+def test_the_palette_reaches_what_the_page_can_do(
+    screen: MachineScreen, api: DemoApi, shell: Shell, task: Task, path: str
+) -> None:
+    shell.task_asked.emit(task)
+    shell.task_asked.emit("models.slots")
+    assert [where for _, where, _ in api.calls].count(path) == 1
+
+
+def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScreen, api: DemoApi) -> None:
+    unknown = msgspec.structs.replace(machines.LAPTOP.pools[0], free=Fact(unit="B", note="No permission."))
+    api.replies["GET /machine"] = msgspec.structs.replace(machines.LAPTOP, pools=[unknown])
+    screen.model.look_again()
+    api.flush()
+    (view,) = screen.drawing.pools.values()
+    assert view.bar.accessibleName() == "Memory: 9.6 GiB Roundhouse's models, what is free is unknown"
+
+
 def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: MachineScreen) -> None:
     decision = screen.decision
     assert decision.sentence.text().startswith("llama.cpp on the processor, because")
@@ -159,6 +180,7 @@ def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: Demo
     ]
     assert sums.figures["decode"].accessibleName() == "writing (decode): unknown"
     assert sums.warnings.isVisible()
+    assert screen.decision.warnings._said == ["ExLlamaV3 has to be installed first."]
     screen.model.what_if.look_at(screen.model.what_if.usable[0])
     assert len(sums._bars) == 2
 

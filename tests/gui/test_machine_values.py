@@ -83,8 +83,7 @@ def test_what_is_free_may_be_unknown() -> None:
     unknown = msgspec.structs.replace(LAPTOP.pools[0], free=Fact(unit="B", source="x", note="no permission"))
     pool = laptop_pool(machine=replaced(LAPTOP, pools=[unknown]))
     assert pool.figures[2].text == "unknown"
-    assert pool.used == 0
-    assert pool_drawings(replaced(LAPTOP, pools=[unknown]), [])[0].others == 0
+    assert (pool.used, pool.others) == (None, 0)
 
 
 def test_each_card_is_a_pool_with_its_device() -> None:
@@ -238,8 +237,10 @@ def test_how_a_pool_is_filled(free: int | None, margin: int, text: str) -> None:
 
 def test_warnings_are_said_once(plan: Plan) -> None:
     warned = msgspec.structs.replace(plan, warnings=["a", "b"])
-    assert warnings_of(warned, msgspec.structs.replace(advice.estimate(), notes=["b", "c"])) == ["a", "b", "c"]
-    assert warnings_of(None, None) == []
+    noted = msgspec.structs.replace(advice.estimate(), notes=["b", "c"])
+    assert warnings_of(warned, noted, is_best=False) == ["a", "b", "c"]
+    assert warnings_of(warned, noted, is_best=True) == ["c"], "the best plan's own stand with its reasons"
+    assert warnings_of(None, noted, is_best=False) == ["b", "c"]
 
 
 @pytest.mark.parametrize(

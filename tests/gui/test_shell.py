@@ -159,6 +159,8 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
         "Setting: Context",
         "Add a model file",
         "Look at this machine again",
+        "Calibrate this machine",
+        "Save a report on this machine",
         "Restart the service",
         "Undo",
         "Rename this chat",

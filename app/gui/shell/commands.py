@@ -75,9 +75,15 @@ class Commands:
             Deed("View", "Dark appearance", partial(looks.choose_mode, "dark"), "moon"),
             Deed("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
             Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
-            Deed(
-                "Server", "Look at this machine again", partial(shell.ask, Page.MACHINE, Task.LOOK_AGAIN), "refresh-cw"
-            ),
+            *self._of_machine(),
+        ]
+
+    def _of_machine(self) -> list[Deed]:
+        ask = partial(self._shell.ask, Page.MACHINE)
+        return [
+            Deed("Server", "Look at this machine again", partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
+            Deed("Server", "Calibrate this machine", partial(ask, Task.CALIBRATE), "gauge"),
+            Deed("Server", "Save a report on this machine", partial(ask, Task.REPORT), "file-text"),
         ]
 
     def models(self) -> list[Command]:

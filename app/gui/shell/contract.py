@@ -35,6 +35,8 @@ class Task(StrEnum):
     ADD_FILE = "add_file"
     ADD_FOLDER = "add_folder"
     LOOK_AGAIN = "look_again"
+    CALIBRATE = "calibrate"
+    REPORT = "report"
 
 
 class Shell(QObject):

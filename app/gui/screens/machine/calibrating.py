@@ -60,7 +60,9 @@ class Calibrating(QObject):
         self._api.get("/calibration", list[Calibration], self._took, self._failed)
 
     def start(self) -> None:
-        """Begin a run; what it measures takes about a minute."""
+        """Begin a run, unless one is under way; it takes about a minute."""
+        if self.is_running:
+            return
         self.progress, self.error = CalibrationChanged(stage="Getting ready"), None
         self.changed.emit()
         self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._failed)

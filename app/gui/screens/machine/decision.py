@@ -36,6 +36,8 @@ class Decision(Surface):
         self.reasons = RowList(theme, "Reasons", inset=0)
         self.reasons.fill = self.reasons.outline = ""
         box.addWidget(self.reasons)
+        self.warnings = Warnings(theme)
+        box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
         self.others = RowList(theme, "Further plans", inset=0)
@@ -56,6 +58,7 @@ class Decision(Surface):
         reasons = best.reasons if best else []
         self.reasons.sync({reason.text: reason for reason in reasons}, self._reason, ReasonView.show_reason)
         self.reasons.setVisible(bool(reasons))
+        self.warnings.say(list(best.warnings) if best else [])
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
         self.others.sync({_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)

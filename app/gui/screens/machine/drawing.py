@@ -205,13 +205,11 @@ class Cores(QWidget):
 
 
 def _entries(pool: PoolDrawing) -> list[tuple[str, str]]:
+    ours = [(_OURS, f"{words.size(pool.ours)} Roundhouse's models")] if pool.ours else []
     if pool.used is None:
-        return [(REST, "what is free is unknown")]
+        return [*ours, (REST, "what is free is unknown")]
     others = "in use" if pool.ours is None else "other programs"
-    entries = [(_OTHERS, f"{words.size(pool.others)} {others}")]
-    if pool.ours:
-        entries.append((_OURS, f"{words.size(pool.ours)} Roundhouse's models"))
-    entries.append((REST, f"{words.size(pool.free)} free"))
+    entries = [(_OTHERS, f"{words.size(pool.others)} {others}"), *ours, (REST, f"{words.size(pool.free)} free")]
     if pool.addressable is not None:
         entries.append((REACH, f"{words.size(pool.addressable)} at most for graphics"))
     return entries

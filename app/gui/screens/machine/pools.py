@@ -74,7 +74,7 @@ def notes_on(machine: Machine) -> list[str]:
 
 def _drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
     total, free = pool.physical.value or 0, pool.free.value
-    used = total - min(total, free) if free is not None else ours
+    used = total - min(total, free) if free is not None else None
     reach = pool.addressable.value
     return PoolDrawing(
         id=pool.id,

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.core.advice import Counterfactual, Estimate, PoolUse, Rate
 from app.gui.screens.machine.decision import Warnings
-from app.gui.screens.machine.what_if import WhatIf
+from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import (
     CONFIDENCE,
     CONFIDENCE_TIPS,
@@ -144,7 +144,8 @@ class Sums(Surface):
         plan = self._what_if.shown
         self.sentence.setText(estimate.sentence)
         self.sentence.setVisible(bool(estimate.sentence))
-        self.warnings.say(list(warnings_of(plan, estimate)))
+        is_best = plan is not None and key_of(plan) == key_of(self._what_if.usable[0])
+        self.warnings.say(warnings_of(plan, estimate, is_best=is_best))
         self._components.sync(
             {share.key: share for share in shares(estimate)}, lambda _: ShareView(self.theme), ShareView.show_share
         )

@@ -81,11 +81,20 @@ class MachineScreen(Page):
         model.calibrating.changed.connect(lambda: self.learning.show_state(model.machine))
         model.report.changed.connect(self.report.show_report)
         model.report.said.connect(shell.toast)
-        shell.task_asked.connect(lambda task: model.look_again() if task == Task.LOOK_AGAIN else None)
+        shell.task_asked.connect(self._do)
         self._show_machine()
         self._show_what_if()
         self.truths.show_loads()
         self.report.show_report()
+
+    def _do(self, task: str) -> None:
+        if task == Task.LOOK_AGAIN:
+            self.model.look_again()
+        elif task == Task.REPORT:
+            self.model.report.open()
+        elif task == Task.CALIBRATE:
+            self.model.calibrating.start()
+            self.scroller.ensureWidgetVisible(self.learning)
 
     def _show_machine(self) -> None:
         model = self.model

@@ -1,7 +1,5 @@
 """Plans and estimates in the window's words: tags, what the runner-up would cost, rates with their interval."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from app.core import words
@@ -180,10 +178,11 @@ def fit_words(pool: PoolUse) -> str:
     return f"{words.size(pool.bytes)} of {words.size(pool.free)} free"
 
 
-def warnings_of(plan: Plan | None, estimate: Estimate | None) -> Sequence[str]:
-    """Return what one should know, each once."""
-    said = [*(plan.warnings if plan else []), *(estimate.notes if estimate else [])]
-    return list(dict.fromkeys(said))
+def warnings_of(plan: Plan | None, estimate: Estimate, *, is_best: bool) -> list[str]:
+    """Return what one should know of an estimate, each once; the best plan's own warnings stand with its reasons."""
+    own = plan.warnings if plan is not None else []
+    said = [*([] if is_best else own), *estimate.notes]
+    return [sentence for sentence in dict.fromkeys(said) if not (is_best and sentence in own)]
 
 
 def _rate_cost(name: str, best: Rate | None, other: Rate | None) -> str:
