@@ -43,6 +43,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     window: Window = Window.NEVER
     window_tokens: int = 0
+    is_window_fixed: bool = False
+    """llama.cpp takes `window_tokens` whatever the file says."""
+    sliding_blocks: int = 0
+    """Only a model of so many blocks slides; 0: any."""
     pattern: int = 1
     full_first: bool = False
     recurrence: Recurrence = Recurrence.NEVER
@@ -63,7 +67,7 @@ _NEMOTRON_H = Rule(recurrence=Recurrence.NO_KV_HEADS_NOR_FEED_FORWARD)
 _DELTA_NET = Rule(recurrence=Recurrence.INTERVAL)
 
 _SPECIAL: dict[str, Rule] = {
-    "llama4": Rule(window=Window.CHUNKED, window_tokens=8192, pattern=4),
+    "llama4": Rule(window=Window.CHUNKED, window_tokens=8192, is_window_fixed=True, pattern=4),
     "gemma2": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=2),
     "gemma3": Rule(window=Window.IF_STATED, pattern=6),
     "gemma3n": Rule(window=Window.ALWAYS, pattern=5, kv_from_start=20),
@@ -71,10 +75,10 @@ _SPECIAL: dict[str, Rule] = {
     "gpt-oss": Rule(window=Window.IF_STATED, pattern=2),
     "cohere2": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=4),
     "cohere2moe": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=4),
-    "exaone4": Rule(window=Window.IF_STATED, pattern=4),
+    "exaone4": Rule(window=Window.IF_STATED, sliding_blocks=64, pattern=4),
     "exaone-moe": Rule(window=Window.IF_STATED, pattern=4),
     "olmo2": Rule(window=Window.IF_STATED, pattern=4),
-    "smallthinker": Rule(window=Window.IF_STATED, pattern=4, full_first=True),
+    "smallthinker": Rule(window=Window.IF_STATED, window_tokens=4096, is_window_fixed=True, pattern=4, full_first=True),
     "afmoe": Rule(window=Window.IF_STATED, pattern=4),
     "plamo3": Rule(window=Window.IF_STATED, pattern=8),
     "mimo2": Rule(window=Window.IF_STATED),

@@ -88,17 +88,23 @@ class _Reading:
 
 def _windows(metadata: Metadata, rule: Rule) -> tuple[int, list[bool]]:
     """Return the window and, per layer, whether it keeps all tokens."""
-    everything = [True] * metadata.block_count
-    window = metadata.number("attention.sliding_window", rule.window_tokens)
-    if rule.window is Window.CHUNKED and window:
-        window = rule.window_tokens
-    if window and metadata.is_list("attention.sliding_window_pattern"):
+    count, window = metadata.block_count, _window_tokens(metadata, rule)
+    listed = metadata.is_list("attention.sliding_window_pattern")
+    is_usual = rule.window is not Window.NEVER and rule.sliding_blocks in (0, count)
+    if window == 0 or not (listed or is_usual):
+        return 0, [True] * count
+    if listed:
         return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
-    if rule.window is Window.NEVER or window == 0:
-        return 0, everything
     pattern = metadata.number("attention.sliding_window_pattern", rule.pattern)
     last = 0 if rule.full_first else pattern - 1
-    return window, [pattern != 0 and index % pattern == last for index in range(metadata.block_count)]
+    return window, [pattern != 0 and index % pattern == last for index in range(count)]
+
+
+def _window_tokens(metadata: Metadata, rule: Rule) -> int:
+    """Return the window, or 0 for none. A file that states 0 has none."""
+    usual = 0 if rule.window is Window.IF_STATED else rule.window_tokens
+    stated = metadata.number("attention.sliding_window", usual)
+    return rule.window_tokens if stated and rule.is_window_fixed else stated
 
 
 def _head_widths(metadata: Metadata, heads: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -227,3 +227,19 @@ def test_leading_dense_layers_have_no_experts() -> None:
 def test_names_tell_what_a_tensor_is_for(name: str, kind: WeightKind) -> None:
     facts = facts_from(metadata("llama"), [TensorInfo(name, (32,), F32)], name="x")
     assert [group.kind for group in facts.weights] == [kind]
+
+
+def test_exaone_4_slides_only_at_sixty_four_layers() -> None:
+    small = metadata("exaone4", block_count=4, attention__sliding_window=4096)
+    assert kinds(small) == [AttentionKind.FULL] * 4
+    assert kinds(small | {"exaone4.block_count": 64})[:4] == [AttentionKind.SLIDING] * 3 + [AttentionKind.FULL]
+
+
+@pytest.mark.parametrize(("architecture", "window"), [("smallthinker", 4096), ("llama4", 8192), ("gemma2", 777)])
+def test_some_windows_are_what_llama_cpp_takes_them_for(architecture: str, window: int) -> None:
+    layers = facts_from(metadata(architecture, attention__sliding_window=777), [], name="x").layers
+    assert {layer.window for layer in layers} == {0, window}
+
+
+def test_a_window_of_zero_is_none() -> None:
+    assert kinds(metadata("gemma2", attention__sliding_window=0)) == [AttentionKind.FULL] * 4
