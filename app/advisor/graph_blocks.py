@@ -12,6 +12,7 @@ from app.advisor import kv
 from app.advisor.graph_allocator import NONE, Graph
 from app.advisor.graph_traits import Trait, has
 from app.advisor.memory_setting import Setting
+from app.advisor.weight_sums import weight_sums
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 
 FLOAT = 4
@@ -39,17 +40,13 @@ class Block(NamedTuple):
 
 def blocks(facts: ModelFacts, setting: Setting, tokens: int) -> list[Block]:
     """Return the blocks in order, for so many tokens at once."""
-    sums = _layer_sums(facts)
-    found: dict[object, Block] = {}
-    result = []
-    for index, layer in enumerate(facts.layers):
-        if layer.is_draft:
-            continue
-        key = (layer, tuple(sorted(sums.get(index, {}).items())))
-        if key not in found:
-            found[key] = _block(_Context(facts, setting, tokens, layer, sums.get(index, {})))
-        result.append(found[key])
-    return result
+    sums = weight_sums(facts)
+    found = {
+        index: _block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
+        for index in set(sums.alike)
+    }
+    kept = [index for index, layer in enumerate(facts.layers) if not layer.is_draft]
+    return [found[sums.alike[index]] for index in kept]
 
 
 def shortened(found: Sequence[Block]) -> list[Block]:
@@ -67,15 +64,6 @@ class _Context(NamedTuple):
     tokens: int
     layer: Layer
     elements: Mapping[WeightKind, int]
-
-
-def _layer_sums(facts: ModelFacts) -> dict[int, dict[WeightKind, int]]:
-    sums: dict[int, dict[WeightKind, int]] = {}
-    for group in facts.weights:
-        if group.layer is not None:
-            of_layer = sums.setdefault(group.layer, {})
-            of_layer[group.kind] = of_layer.get(group.kind, 0) + group.elements
-    return sums
 
 
 def _block(context: _Context) -> Block:

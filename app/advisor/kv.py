@@ -37,6 +37,7 @@ BLOCKS: dict[str, tuple[int, int]] = {
 group of 64; ExLlama's quantised caches hold an F16 scale per 32."""
 
 _WINDOWED = (AttentionKind.SLIDING, AttentionKind.CHUNKED)
+_KEEPING = (AttentionKind.FULL, *_WINDOWED)
 
 
 def type_bytes(kv_type: str, elements: int) -> int:
@@ -56,15 +57,18 @@ def is_small(kv_type: str) -> bool:
     return size < 2 * block
 
 
-def row_bytes(layer: Layer, setting: Setting) -> int:
-    """Return the bytes one token takes in one layer; 0 where nothing is kept."""
+def row_bytes(layer: Layer, setting: Setting, *, widest: int = 0) -> int:
+    """Return the bytes one token takes in one layer; 0 where nothing is kept.
+
+    Without flash attention llama.cpp stores values turned over and as wide as the widest layer's: `widest` elements.
+    """
     values = setting.value_type or setting.kv_type
     if layer.attention in {AttentionKind.NONE, AttentionKind.SHARED}:
         return 0
     if layer.attention is AttentionKind.LATENT:
         return type_bytes(setting.kv_type, layer.latent_dim) + type_bytes(setting.kv_type, layer.indexer_dim)
     keys = type_bytes(setting.kv_type, layer.kv_heads * layer.key_dim)
-    return keys + type_bytes(values, layer.kv_heads * layer.value_dim)
+    return keys + type_bytes(values, max(widest, layer.kv_heads * layer.value_dim))
 
 
 def padded(tokens: int) -> int:
@@ -86,9 +90,15 @@ def cells(layer: Layer, setting: Setting) -> int:
     return min(full, padded(layer.window * sequences + setting.batch))
 
 
-def layer_kv(layer: Layer, setting: Setting) -> int:
-    """Return the KV bytes of one layer, all conversations."""
-    row = row_bytes(layer, setting)
+def widest_values(facts: ModelFacts) -> int:
+    """Return the elements of a token's values in the layer that has most."""
+    keeping = [layer for layer in cached_layers(facts) if layer.attention in _KEEPING]
+    return max((layer.kv_heads * layer.value_dim for layer in keeping), default=0)
+
+
+def layer_kv(layer: Layer, setting: Setting, *, widest: int = 0) -> int:
+    """Return the KV bytes of one layer, all conversations. `widest` as for `row_bytes`."""
+    row = row_bytes(layer, setting, widest=widest)
     return row * cells(layer, setting) * streams(setting) if row else 0
 
 

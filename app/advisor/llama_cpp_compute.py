@@ -73,15 +73,9 @@ def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -
             f"krot {layer.window}": graph.add(rotation(layer, setting) ** 2 * FLOAT),
         }
         if not setting.flash_attention:
-            names["vidx"] = graph.add(_widest_values(facts) * tokens * INDEX)
+            names["vidx"] = graph.add(kv.widest_values(facts) * tokens * INDEX)
             graph.keep(names["vidx"])
     return names
-
-
-def _widest_values(facts: ModelFacts) -> int:
-    """Return the elements of a token's values: without flash attention each has an index of its own."""
-    keeping = [layer for layer in facts.layers if layer.attention in _MASKED and layer.attention != "latent"]
-    return max((layer.kv_heads * layer.value_dim for layer in keeping), default=0)
 
 
 def _embedding(graph: Graph, width: int, *, copies: int = 1) -> int:

@@ -4,14 +4,16 @@ The numbers are those of a launch by Roundhouse: `context` x `slots` tokens in o
 it can be, logits for one token per slot.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from app.advisor import kv
 from app.advisor.layer_split import layer_places
 from app.advisor.llama_cpp_compute import compute_parts
-from app.advisor.memory_setting import Component, Part, Setting
+from app.advisor.memory_setting import HOST, Component, Part, Setting
 from app.advisor.memory_weights import weight_parts
 from app.advisor.runtime_memory import runtime_parts
+from app.advisor.weight_sums import weight_sums
 from app.core.model_facts import ModelFacts
 
 LOGIT_BYTES = 4
@@ -20,8 +22,18 @@ _DRAFT_NAMES = "weights, KV, state and compute of the draft"
 
 def parts(facts: ModelFacts, setting: Setting) -> list[Part]:
     """Return everything a launch takes, place by place."""
-    own = [*model_parts(facts, setting), *runtime_parts(facts, setting)]
-    return [*own, *_projector_parts(setting), *_draft_parts(setting)]
+    return [*fixed_parts(facts, setting), *context_parts(facts, setting), *_explanations(facts, setting)]
+
+
+def fixed_parts(facts: ModelFacts, setting: Setting) -> list[Part]:
+    """Return what does not depend on the context."""
+    return [*weight_parts(facts, setting), *runtime_parts(facts, setting), *_projector_parts(setting)]
+
+
+def context_parts(facts: ModelFacts, setting: Setting) -> list[Part]:
+    """Return what does."""
+    own = [*_cache_parts(facts, setting), *compute_parts(facts, setting), output_part(facts, setting)]
+    return [*own, *_draft_parts(setting)]
 
 
 def model_parts(facts: ModelFacts, setting: Setting) -> list[Part]:
@@ -39,29 +51,41 @@ def output_part(facts: ModelFacts, setting: Setting) -> Part:
     rows = setting.slots if setting.limits_outputs else setting.batch
     width = facts.vocabulary + (facts.hidden if setting.task != "chat" else 0)
     arithmetic = f"{rows} x {width} x {LOGIT_BYTES} B"
-    return Part(place=-1, component=Component.OUTPUT, bytes=rows * width * LOGIT_BYTES, arithmetic=arithmetic)
+    return Part(place=HOST, component=Component.OUTPUT, bytes=rows * width * LOGIT_BYTES, arithmetic=arithmetic)
 
 
 def _cache_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
     places = layer_places(facts, setting)
+    alike = weight_sums(facts).alike
+    counts = Counter((place, first) for place, first in zip(places, alike, strict=False))
+    widest = 0 if setting.flash_attention else kv.widest_values(facts)
     held: dict[tuple[int, Component], int] = {}
-    for layer, place in zip(facts.layers, places[:-1], strict=True):
+    for (place, first), count in counts.items():
+        layer = facts.layers[first]
         if layer.is_draft:
             continue
         for component, size in (
-            (Component.KV, kv.layer_kv(layer, setting)),
+            (Component.KV, kv.layer_kv(layer, setting, widest=widest)),
             (Component.STATE, kv.layer_state(layer, setting)),
         ):
-            held[place, component] = held.get((place, component), 0) + size
-    sums = {Component.KV: kv.kv_arithmetic(facts, setting), Component.STATE: kv.state_arithmetic(facts, setting)}
+            held[place, component] = held.get((place, component), 0) + count * size
     for (place, component), size in held.items():
-        yield Part(place=place, component=component, bytes=size, arithmetic=sums[component])
+        yield Part(place=place, component=component, bytes=size)
+
+
+def _explanations(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
+    """Yield the sums of KV and state in words, once for all places."""
+    for component, sums in (
+        (Component.KV, kv.kv_arithmetic(facts, setting)),
+        (Component.STATE, kv.state_arithmetic(facts, setting)),
+    ):
+        yield Part(place=HOST, component=component, bytes=0, arithmetic=sums)
 
 
 def _projector_parts(setting: Setting) -> Iterator[Part]:
     if setting.projector is None:
         return
-    place = 0 if setting.uses_gpu else -1
+    place = 0 if setting.uses_gpu else HOST
     size = sum(group.padded_bytes for group in setting.projector.weights)
     yield Part(place=place, component=Component.PROJECTOR, bytes=size, arithmetic="the projector's tensors")
 

@@ -106,10 +106,12 @@ class _Fitting:
         self.setting = setting
         self.rooms: Sequence[placement.Room] = placement.rooms(machine, setting)
 
-    def holds(self, setting: Setting) -> bool:
-        """Whether a setting fits."""
+    def holds(self, setting: Setting, *, fixed: Sequence[Part] | None = None) -> bool:
+        """Whether a setting fits. `fixed`: what does not depend on the context, if that is at hand."""
         if setting.engine in reserved_memory.RESERVES:
             return self._reserves(setting)
+        if fixed is not None:
+            return placement.fits([*fixed, *llama_cpp_memory.context_parts(self.facts, setting)], self.rooms)
         return placement.fits(_RULES[setting.engine](self.facts, setting), self.rooms)
 
     def offloaded(self) -> Setting:
@@ -123,10 +125,11 @@ class _Fitting:
 
     def largest_context(self, setting: Setting, is_fast: Callable[[Setting], bool]) -> int:
         """Return the longest context, per conversation, that fits and is fast enough."""
+        fixed = llama_cpp_memory.fixed_parts(self.facts, setting) if setting.engine == LLAMA_CPP else None
 
         def serves(context: int) -> bool:
             tried = msgspec.structs.replace(setting, context=context, cache_tokens=None)
-            return self.holds(tried) and is_fast(tried)
+            return self.holds(tried, fixed=fixed) and is_fast(tried)
 
         return largest(serves, most=self.facts.trained_context or UNTRAINED_LIMIT, step=kv.CELL_STEP)
 

@@ -4,9 +4,6 @@ The file stays mapped besides, so these weights are counted twice. Rule: `ggml_r
 checked against the loaded buffers of xllamacpp 2026.10.11549, for ARM read in the source only.
 """
 
-from app.advisor.memory_setting import Setting
-from app.core.model_facts import WeightGroup
-
 _AVX2 = frozenset({"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"})
 """Q2_K would join with AVX-512, but the wheel is built for AVX2."""
 _DOT_PRODUCT = frozenset({"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL", "MXFP4", "Q1_0"})
@@ -14,13 +11,8 @@ _ARM = ("asimddp", "dotprod", "i8mm")
 """How Linux and macOS name the extensions that bring integer dot products to ARM."""
 
 
-def repacked_bytes(group: WeightGroup, setting: Setting) -> int:
-    """Return the bytes of the second copy of a group of matrices that the processor multiplies; 0 for none."""
-    return group.padded_bytes if setting.repacks and group.type in repacked_types(setting.isa) else 0
-
-
 def repacked_types(isa: tuple[str, ...]) -> frozenset[str]:
-    """Return the ggml types that this processor gets a copy of."""
+    """Return the ggml types that a processor with these extensions gets a second copy of."""
     if "avx2" in isa:
         return _AVX2
     return _DOT_PRODUCT if any(name in isa for name in _ARM) else frozenset()

@@ -1,0 +1,93 @@
+"""A model's weights summed once by layer and purpose, so that a search over settings need not add up tensors again."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
+
+NOT_LOADED = (WeightKind.DRAFT, WeightKind.PROJECTOR)
+"""Multi-token prediction is loaded only for speculation; a projector is a model of its own."""
+REMEMBERED = 8
+"""Models whose sums are kept: as many as one plan compares."""
+
+ByType = dict[str, int]
+
+
+class LayerWeights(msgspec.Struct, frozen=True, kw_only=True):
+    """One block: padded bytes by type, routed experts apart, and elements by kind."""
+
+    others: ByType = {}
+    experts: ByType = {}
+    elements: dict[WeightKind, int] = {}
+
+
+class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
+    """All loaded weights; bytes padded."""
+
+    layers: list[LayerWeights]
+    inputs: ByType
+    """What is read by rows: the input embedding."""
+    outputs: ByType
+    """What comes after the blocks, or belongs to none."""
+    tensors: int
+    alike: list[int]
+    """Per block, the first block that is like it: what holds of one holds of all."""
+
+
+class _Same(NamedTuple):
+    """Facts by identity: they are frozen, and comparing them would cost what is to be saved."""
+
+    facts: ModelFacts
+
+    def __hash__(self) -> int:
+        return id(self.facts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.facts is self.facts
+
+
+def weight_sums(facts: ModelFacts) -> WeightSums:
+    """Return the sums, kept for the last few models asked for."""
+    return _summed(_Same(facts))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _summed(same: _Same) -> WeightSums:
+    facts = same.facts
+    layers = [LayerWeights(others={}, experts={}, elements={}) for _ in facts.layers]
+    inputs: ByType = {}
+    outputs: ByType = {}
+    for group in facts.weights:
+        if group.layer is not None and group.layer < len(layers):
+            _add_to_layer(layers[group.layer], group)
+        elif group.kind not in NOT_LOADED:
+            _add(inputs if group.kind is WeightKind.INPUT_EMBEDDING else outputs, group)
+    return WeightSums(
+        layers=layers,
+        inputs=inputs,
+        outputs=outputs,
+        tensors=sum(group.tensors for group in facts.weights if group.kind not in NOT_LOADED),
+        alike=_alike(facts, layers),
+    )
+
+
+def _alike(facts: ModelFacts, sums: Sequence[LayerWeights]) -> list[int]:
+    first: dict[object, int] = {}
+    shapes = [
+        (layer, weights.elements.get(WeightKind.FEED_FORWARD), weights.elements.get(WeightKind.SHARED_EXPERTS))
+        for layer, weights in zip(facts.layers, sums, strict=True)
+    ]
+    return [first.setdefault(shape, index) for index, shape in enumerate(shapes)]
+
+
+def _add_to_layer(layer: LayerWeights, group: WeightGroup) -> None:
+    layer.elements[group.kind] = layer.elements.get(group.kind, 0) + group.elements
+    if group.kind not in NOT_LOADED:
+        _add(layer.experts if group.kind is WeightKind.EXPERTS else layer.others, group)
+
+
+def _add(sums: ByType, group: WeightGroup) -> None:
+    sums[group.type] = sums.get(group.type, 0) + group.padded_bytes
