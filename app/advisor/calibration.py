@@ -20,11 +20,11 @@ BOUNDS_EFFICIENCY = (0.02, 1.1)
 BOUNDS_LAYER_S = (1e-7, 5e-3)
 """A kernel alone takes about a microsecond; five milliseconds a layer is a processor waking its threads."""
 
-_RUN_NOISE = 0.02
-"""How well a run of some seconds repeats."""
-_TRUST_EFFICIENCY = 0.30
-_TRUST_LAYERS = 1.5
-"""How far, as a share, the tables may be off before measuring: enough that two runs decide, not the tables."""
+_RUN_NOISE = 0.04
+"""How well two figures describe a run: it repeats to 1 or 2 %, and models differ from the formula by 4 %."""
+_TRUST_EFFICIENCY = 0.15
+_TRUST_LAYERS = 0.4
+"""How far, as a share, the tables are usually off for a machine never seen (`app.bench.speed_accuracy`)."""
 _ANSWER_NOISE = 0.08
 """How well answers in daily use repeat: other programs run, and chips get warm."""
 _DOUBT_EFFICIENCY, _DOUBT_LAYERS = 0.10, 0.30
@@ -35,8 +35,10 @@ _OUTLIER = log(2)
 """An answer at twice or half the expected time had another cause: a sleeping laptop, a swapped-out model."""
 _CLIP = 2.0
 """What lies further out than so many standard deviations moves no more than those."""
-_ROUNDS = 6
-"""Passes of the robust fit; it changes in the fourth digit after three."""
+_ROUNDS = 12
+"""Passes of the robust fit; it changes in the fourth digit after six."""
+_FIRST_BELIEF = 0.01
+"""The first pass hears the samples, not the tables."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,18 +72,19 @@ def solve(samples: Sequence[Sample]) -> Calibration:
     """
     if not samples or len({_name(sample) for sample in samples}) != 1:
         raise ValueError("A calibration needs samples of one device and one engine.")
-    weights = [1.0] * len(samples)
+    weights, beliefs = [1.0] * len(samples), (_FIRST_BELIEF, _FIRST_BELIEF)
     scales = (1.0, 1.0)
     for _ in range(_ROUNDS):
-        scales = _fit(samples, weights)
+        scales = _fit(samples, weights, beliefs)
         weights = [_weight(_time(sample, scales) / sample.seconds - 1) for sample in samples]
+        beliefs = _belief(scales[0], _TRUST_EFFICIENCY), _belief(scales[1], _TRUST_LAYERS)
     first, latest = samples[0], max(sample.at for sample in samples)
     return Calibration(
         device=first.device,
         engine=first.engine,
         version=first.version,
         backend=first.backend,
-        efficiency=_within(first.expected_efficiency / max(scales[0], 1e-3), BOUNDS_EFFICIENCY),
+        efficiency=_within(_weightiest(samples).expected_efficiency / max(scales[0], 1e-3), BOUNDS_EFFICIENCY),
         layer_seconds=_within(first.expected_layer_s * scales[1], BOUNDS_LAYER_S),
         bandwidth_gb_s=first.bandwidth_gb_s,
         prefill_flops=_prefill_rate(samples),
@@ -117,9 +120,19 @@ def usable(generation: Generation) -> bool:
     return generation.concurrent <= 1 and generation.completion_tokens >= LEAST_TOKENS and generation.decode_s > 0
 
 
-def _fit(samples: Sequence[Sample], weights: Sequence[float]) -> tuple[float, float]:
+def _weightiest(samples: Sequence[Sample]) -> Sample:
+    """Return the sample that reads most: what is expected of it is nearest to what larger models will show."""
+    return max(samples, key=lambda sample: sample.bytes)
+
+
+def _belief(scale: float, trust: float) -> float:
+    """Return how far the tables still count: where a machine is clearly unlike them, they give way."""
+    return 1 / (1 + ((scale - 1) / trust) ** 2)
+
+
+def _fit(samples: Sequence[Sample], weights: Sequence[float], beliefs: tuple[float, float]) -> tuple[float, float]:
     """Return by what factors reading and layers take longer than expected: least squares with the tables as prior."""
-    rr, rl, ll = 1 / _TRUST_EFFICIENCY**2, 0.0, 1 / _TRUST_LAYERS**2
+    rr, rl, ll = beliefs[0] / _TRUST_EFFICIENCY**2, 0.0, beliefs[1] / _TRUST_LAYERS**2
     r, ell = rr, ll
     for sample, weight in zip(samples, weights, strict=True):
         reading, starting = (part / sample.seconds for part in _parts(sample))

@@ -57,7 +57,7 @@ def decode(
     reads = token_reads(facts, setting, depth=depth)
     if not devices or not reads.total_bytes:
         return None
-    software = SOFTWARE[software_class(setting, devices[0].vendor)]
+    software = SOFTWARE[software_class(setting, devices[0].kind)]
     if calibration is not None and calibration.efficiency > 0:
         terms = _calibrated(reads, calibration, software, processor(machine))
         spread, confidence = CALIBRATED_SPREAD, EstimateConfidence.CALIBRATED
@@ -99,7 +99,7 @@ def _terms(reads: TokenReads, read_s: float, layers_s: float, host: Device, read
 def _read_seconds(reads: TokenReads, devices: Sequence[Device], setting: Setting) -> float:
     """Return the time reading takes: by turns where each GPU has layers of its own, together where matrices are cut."""
     shares = _shares(devices, setting)
-    by_turns = sum(share * _one_device(reads, device) for share, device in zip(shares, devices, strict=False))
+    by_turns = sum(share * reading_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
     if len(devices) == 1 or setting.engine not in TENSOR_PARALLEL:
         return by_turns
     gain = NVLINK_GAIN if all(device.has_nvlink for device in devices) else PCIE_GAIN
@@ -111,13 +111,19 @@ def _shares(devices: Sequence[Device], setting: Setting) -> list[float]:
     return [share / (sum(wanted) or 1.0) for share in wanted]
 
 
-def _one_device(reads: TokenReads, device: Device) -> float:
-    """Return the seconds one device would take to read all, or to unpack it where that takes longer."""
+def reading_seconds(reads: TokenReads, device: Device) -> float:
+    """Return the seconds one device would take to read all that lies there, or to unpack it where that takes longer."""
     kind = DEVICES[device.kind]
     read_s = (reads.device_bytes + reads.device_cache_bytes) / (kind.efficiency * device.bandwidth)
-    if not kind.operations or not device.flops:
-        return read_s
-    return max(read_s, reads.device_elements * kind.operations / (device.flops / 2))
+    return max(read_s, unpacking(reads, device))
+
+
+def unpacking(reads: TokenReads, device: Device) -> float:
+    """Return the least time a device needs to unpack what is read; zero where reading always takes longer."""
+    kind = DEVICES[device.kind]
+    plain = reads.device_elements - reads.device_k_elements
+    operations = kind.operations * plain + kind.k_operations * reads.device_k_elements
+    return operations / (device.flops / 2) if device.flops else 0.0
 
 
 def _reading(reads: TokenReads, devices: Sequence[Device]) -> str:

@@ -11,6 +11,14 @@ VENDORS = {"cuda": "nvidia", "metal": "apple", "rocm": "amd", "sycl": "intel"}
 ASSUMED_RAM_GB_S = 51.2
 """Two channels of DDR4-3200, where nothing is known: what most desktops of the last years have at least."""
 
+CORE_GB_S = 11.0
+"""What one core reads at most of a data sheet's bandwidth: an 8-core Ryzen 5700G needs six to reach 7 GB/s each of
+weights, at the share of `DEVICES["cpu"]`. Chips with many channels and few cores are bound by this."""
+NARROW_FLOPS = 1.6e9
+"""A core with 128-bit vectors and no dot product, on quantised weights: a Raspberry Pi 4. Without vectors, a fourth."""
+_WIDE = ("avx", "avx2", "avx512f", "asimddp", "i8mm", "sve")
+_NARROW = ("asimd", "neon", "sse2", "ssse3", "sse3")
+
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """One device. Bandwidth in bytes per second, rate in floating-point operations per second, zero where unknown."""
@@ -40,19 +48,28 @@ def used_devices(machine: Machine, setting: Setting) -> list[Device]:
 def processor(machine: Machine) -> Device:
     """Return the processor with the bandwidth of its memory: measured, by its parts, or assumed."""
     name = machine.cpu.model.value or "processor"
+    cores = machine.cpu.usable_cores.value or machine.cpu.physical_cores.value or 0.0
     probed, theoretical = machine.memory.bandwidth_gb_s, machine.memory.theoretical_gb_s.value
-    if probed.value and probed.confidence is Confidence.MEASURED:
-        return Device(id="cpu", name=name, vendor="cpu", kind="cpu measured", bandwidth=probed.value * 1e9)
     shared = max((gpu.bandwidth_gb_s.value or 0.0 for gpu in machine.gpus if gpu.integrated.value), default=0.0)
+    is_measured = probed.value is not None and probed.confidence is Confidence.MEASURED
     known = probed.value or theoretical or shared
+    most = cores * CORE_GB_S if cores and not is_measured else float("inf")
     return Device(
         id="cpu",
         name=name,
         vendor="cpu",
-        kind="cpu",
-        bandwidth=(known or ASSUMED_RAM_GB_S) * 1e9,
+        kind="cpu measured" if is_measured else "cpu",
+        bandwidth=min(known or ASSUMED_RAM_GB_S, most) * 1e9,
+        flops=cores * _core_flops(machine.cpu.isa.value),
         is_assumed=not known,
     )
+
+
+def _core_flops(flags: list[str] | None) -> float:
+    """Return what unpacking and multiplying may cost so much of that it sets the pace; zero where it does not."""
+    if flags is None or any(flag in flags for flag in _WIDE):
+        return 0.0
+    return NARROW_FLOPS if any(flag in flags for flag in _NARROW) else NARROW_FLOPS / 4
 
 
 def _device(gpu: Gpu) -> Device:

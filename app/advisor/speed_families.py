@@ -19,12 +19,14 @@ EARLY_BUILD = 5000
 class DeviceClass(msgspec.Struct, frozen=True):
     """`efficiency` is the share of the bandwidth on the data sheet that reading weights reaches.
 
-    `operations` are multiply-adds one quantised weight costs where unpacking, not reading, sets the pace (0: never).
+    Where unpacking, not reading, may set the pace, `operations` are the multiply-adds that one weight costs, and
+    `k_operations` those of one in a K-quant (0: never).
     `spread` is how far a prediction may be off either way, as a factor minus one, for nine of ten devices of the class.
     """
 
     efficiency: float
     operations: float = 0.0
+    k_operations: float = 0.0
     spread: float = 0.30
 
 
@@ -47,15 +49,17 @@ class Prefill(msgspec.Struct, frozen=True):
 DEVICES: dict[str, DeviceClass] = {
     "apple": DeviceClass(0.87),
     "apple ultra": DeviceClass(0.80),
+    "apple m1": DeviceClass(0.86, k_operations=17.0, spread=0.5),
+    "apple m1 ultra": DeviceClass(0.75, k_operations=17.0, spread=0.5),
     "geforce": DeviceClass(0.90),
     "turing": DeviceClass(0.87),
-    "pascal": DeviceClass(0.85, operations=15.0),
+    "pascal": DeviceClass(0.85, operations=15.0, k_operations=15.0),
     "hbm": DeviceClass(0.70),
     "radeon": DeviceClass(0.86),
     "radeon integrated": DeviceClass(0.80),
     "arc": DeviceClass(0.75),
-    "cpu measured": DeviceClass(0.85),
-    "cpu": DeviceClass(0.65),
+    "cpu measured": DeviceClass(0.85, operations=1.0, k_operations=1.0),
+    "cpu": DeviceClass(0.65, operations=1.0, k_operations=1.0),
     "unknown": DeviceClass(0.80, spread=0.6),
 }
 SOFTWARE: dict[str, Software] = {
@@ -73,6 +77,8 @@ SOFTWARE: dict[str, Software] = {
 PREFILL: dict[str, Prefill] = {
     "apple": Prefill(0.65, 0.80),
     "apple ultra": Prefill(0.65, 0.80),
+    "apple m1": Prefill(0.65, 0.80),
+    "apple m1 ultra": Prefill(0.65, 0.80),
     "geforce": Prefill(0.90, 0.40),
     "geforce integrated": Prefill(0.30, 0.80),
     "turing": Prefill(0.60, 0.40),
@@ -94,7 +100,8 @@ def device_class(gpu: Gpu) -> str:
     """Return the name of the class of devices a GPU belongs to."""
     architecture = gpu.architecture.value or ""
     if gpu.vendor == "apple":
-        return "apple ultra" if "Ultra" in (gpu.name.value or "") else "apple"
+        generation = "apple m1" if architecture == "Apple M1" else "apple"
+        return f"{generation} ultra" if "Ultra" in (gpu.name.value or "") else generation
     if gpu.vendor == "nvidia":
         return _nvidia(architecture, gpu.bandwidth_gb_s.value or 0.0)
     if gpu.vendor == "amd":
@@ -102,17 +109,18 @@ def device_class(gpu: Gpu) -> str:
     return "arc" if gpu.vendor == "intel" else "unknown"
 
 
-def software_class(setting: Setting, vendor: str) -> str:
-    """Return the name of the class of software an engine is on that backend and build."""
+def software_class(setting: Setting, device: str) -> str:
+    """Return the name of the class of software an engine is on that backend, build and class of device."""
     if setting.engine.startswith("mlx"):
         return "mlx"
-    if setting.backend == "vulkan" and vendor == "intel":
+    if setting.backend in {"vulkan", "sycl"} and device == "arc":
         return "vulkan intel"
-    name = "vulkan intel" if setting.backend == "sycl" else setting.backend
-    early = f"{name} early"
+    if setting.backend == "cuda" and device == "pascal":
+        return "cuda early"  # no CUDA graphs there to this day
+    early = f"{setting.backend} early"
     if setting.engine == "llama.cpp" and setting.build < EARLY_BUILD and early in SOFTWARE:
         return early
-    return name if name in SOFTWARE else "unknown"
+    return setting.backend if setting.backend in SOFTWARE else "unknown"
 
 
 def _nvidia(architecture: str, bandwidth: float) -> str:

@@ -32,6 +32,7 @@ PCIE_BYTES_S = 12e9
 """What copying pageable memory over PCIe 4.0 x16 gives; weights on the host cross it once per batch."""
 USUAL_PROMPT = 512
 """Tokens of a prompt where none is told: what scoreboards use."""
+_TENSOR_CORES = frozenset({"geforce", "hbm", "turing"})
 _UNCOUNTED = {WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTOR, WeightKind.DRAFT, WeightKind.NORM}
 CALIBRATED_SPREAD = 0.25
 
@@ -96,7 +97,7 @@ def _arithmetic_rate(facts: ModelFacts, machine: Machine, setting: Setting, devi
     if device.vendor == "cpu":
         return _processor_rate(machine), 1.0
     kind = PREFILL.get(prefill_kind(device), PREFILL["unknown"])
-    share = kind.share * (PREFILL_EARLY if is_early(setting) else 1.0)
+    share = kind.share * (PREFILL_EARLY if is_early(setting, device) else 1.0)
     return share * _expert_factor(facts, kind) * device.flops, kind.spread
 
 
@@ -105,9 +106,9 @@ def prefill_kind(device: Device) -> str:
     return "geforce integrated" if device.kind == "geforce" and device.is_integrated else device.kind
 
 
-def is_early(setting: Setting) -> bool:
-    """Whether the build is of before llama.cpp multiplied quantised weights as they are, which CUDA gained most by."""
-    return setting.backend == "cuda" and setting.engine == "llama.cpp" and setting.build < EARLY_BUILD
+def is_early(setting: Setting, device: Device) -> bool:
+    """Whether the build is of before llama.cpp fed tensor cores with quantised weights as they are."""
+    return setting.engine == "llama.cpp" and setting.build < EARLY_BUILD and device.kind in _TENSOR_CORES
 
 
 def _expert_factor(facts: ModelFacts, kind: Prefill) -> float:

@@ -24,6 +24,8 @@ KV_BYTES = {
     "q4_0": 18 / 32,
 }
 """Bytes per cached number (ggml's block sizes)."""
+K_TYPES = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"})
+"""Types whose scales are packed themselves: the costliest to unpack of those in wide use."""
 STATE_BYTES = 2 * 4
 """Recurrent state is F32, read and written for every token."""
 
@@ -53,6 +55,8 @@ class TokenReads(msgspec.Struct, frozen=True, kw_only=True):
     device_cache_bytes: float
     host_cache_bytes: float
     device_elements: float
+    """Numbers in the weights read, and of those the ones in K-quants."""
+    device_k_elements: float
     plain_layers: float
     expert_layers: int
     host_layers: int
@@ -68,7 +72,7 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
     """Return what decoding one token at `depth` cached tokens reads, by place. A processor alone is its own device."""
     on_host = _on_host(facts, setting)
     experts_away = setting.cpu_moe_layers if setting.uses_gpu else 0
-    host = device = elements = 0.0
+    host = device = elements = k_elements = 0.0
     waits: set[int] = set()
     for group in facts.weights:
         share = _share_read(group, facts)
@@ -78,6 +82,7 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
         elif share:
             device += share * group.bytes
             elements += share * group.elements
+            k_elements += share * group.elements * (group.type in K_TYPES)
     cache = [cache_bytes(layer, facts.layers, depth=depth, kv_type=setting.kv_type) for layer in facts.layers]
     host_cache = sum(found for found, there in zip(cache, on_host, strict=False) if there)
     return TokenReads(
@@ -86,6 +91,7 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
         device_cache_bytes=sum(cache) - host_cache,
         host_cache_bytes=host_cache,
         device_elements=elements,
+        device_k_elements=k_elements,
         plain_layers=kernels(facts) / KERNELS_PLAIN_LAYER,
         expert_layers=sum(layer.experts > 0 for layer in _plain(facts)),
         host_layers=len(waits),

@@ -10,9 +10,9 @@ import msgspec
 
 from app.advisor.calibration import Sample, usable
 from app.advisor.memory_setting import Setting
-from app.advisor.speed import decode
+from app.advisor.speed import decode, reading_seconds
 from app.advisor.speed_device import used_devices
-from app.advisor.speed_families import DEVICES, SOFTWARE, software_class
+from app.advisor.speed_families import SOFTWARE, software_class
 from app.advisor.speed_prefill import prefill_operations
 from app.advisor.speed_reads import token_reads
 from app.core.advice import Calibration, EstimateConfidence, Generation, Rate
@@ -37,7 +37,8 @@ def sample(generation: Generation, facts: ModelFacts, machine: Machine, setting:
     if len(devices) != 1 or reads.host_bytes or not usable(generation):
         return None
     (device,) = devices
-    software = SOFTWARE[software_class(setting, device.vendor)]
+    software = SOFTWARE[software_class(setting, device.kind)]
+    read = reads.device_bytes + reads.device_cache_bytes
     uncached = generation.prompt_tokens if generation.prompt_tokens >= LEAST_PROMPT else 0
     return Sample(
         device=device.id,
@@ -45,10 +46,10 @@ def sample(generation: Generation, facts: ModelFacts, machine: Machine, setting:
         version=generation.version,
         backend=generation.backend,
         bandwidth_gb_s=device.bandwidth / 1e9,
-        bytes=reads.device_bytes + reads.device_cache_bytes,
+        bytes=read,
         layers=reads.plain_layers + reads.expert_layers * software.expert_layer_s / software.layer_s,
         seconds=generation.decode_s / generation.completion_tokens,
-        expected_efficiency=DEVICES[device.kind].efficiency,
+        expected_efficiency=read / (reading_seconds(reads, device) * device.bandwidth),
         expected_layer_s=software.layer_s,
         prefill_operations=prefill_operations(facts, tokens=uncached) if uncached else 0.0,
         prefill_s=generation.prefill_s,
