@@ -11,7 +11,8 @@ from app.hardware.families import family
 def main() -> int:
     """Run the family named on the command line."""
     evidence = live()
-    sys.stdout.buffer.write(msgspec.json.encode(family(evidence.system, sys.argv[1])(evidence)))
+    part = family(evidence.system, sys.argv[1])(evidence)
+    sys.stdout.buffer.write(msgspec.json.encode(msgspec.structs.replace(part, raw=evidence.raw())))
     return 0
 
 

@@ -12,7 +12,17 @@ import msgspec
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.evidence import Evidence
-from app.hardware.facts import derived, measured, read_int, read_pairs, read_text, unknown
+from app.hardware.facts import (
+    decimal,
+    derived,
+    is_there,
+    measured,
+    read_bytes,
+    read_int,
+    read_pairs,
+    read_text,
+    unknown,
+)
 from app.hardware.memory import meminfo_bytes
 from app.hardware.pci import product_name
 
@@ -57,8 +67,9 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mappable(self) -> int:
         """Bytes of system memory that can be mapped."""
-        limits = [limit for limit in (self.gtt, self.gtt_cap) if limit is not None]
-        return min(limits, default=0)
+        if self.gtt is None or self.gtt_cap is None:
+            return self.gtt or 0
+        return min(self.gtt, self.gtt_cap)
 
 
 def read_amd(evidence: Evidence, device: Path, address: str) -> Gpu:
@@ -92,9 +103,9 @@ def gfx_target(root: Path, device: Path) -> Fact[str]:
     renders = {path.name for path in (device / "drm").glob("renderD*")}
     for properties in sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
         node = read_pairs(properties, " ")
-        version, render = node.get("gfx_target_version", "0"), f"renderD{node.get('drm_render_minor', '')}"
-        if version.isdecimal() and int(version) and render in renders:
-            return measured(gfx_name(int(version)), source)
+        version, render = decimal(node.get("gfx_target_version", "")), f"renderD{node.get('drm_render_minor', '')}"
+        if version and render in renders:
+            return measured(gfx_name(version), source)
     return unknown(source, "ROCm's kernel driver does not list this GPU.")
 
 
@@ -109,12 +120,12 @@ def rocm_version(root: Path) -> str:
 
 
 def _memories(root: Path, device: Path) -> Memories:
-    pages = read_int(root / "sys/module/ttm/parameters/pages_limit")
+    pages = read_bytes(root / "sys/module/ttm/parameters/pages_limit")
     return Memories(
-        vram=read_int(device / "mem_info_vram_total"),
-        vram_used=read_int(device / "mem_info_vram_used"),
-        gtt=read_int(device / "mem_info_gtt_total"),
-        gtt_used=read_int(device / "mem_info_gtt_used"),
+        vram=read_bytes(device / "mem_info_vram_total"),
+        vram_used=read_bytes(device / "mem_info_vram_used"),
+        gtt=read_bytes(device / "mem_info_gtt_total"),
+        gtt_used=read_bytes(device / "mem_info_gtt_used"),
         gtt_cap=pages * _PAGE if pages else None,
     )
 
@@ -122,7 +133,7 @@ def _memories(root: Path, device: Path) -> Memories:
 def _is_apu(device: Path, memories: Memories, target: Fact[str]) -> bool:
     if target.value in _APU_TARGETS:
         return True
-    is_card = (device / "board_info").exists() or (device / "mem_info_vram_vendor").exists()
+    is_card = is_there(device / "board_info") or is_there(device / "mem_info_vram_vendor")
     if is_card or not memories.vram or not memories.gtt:
         return False
     return memories.vram <= _APU_CARVE_OUT_MAX and memories.gtt >= max(_APU_GTT_MIN, 4 * memories.vram)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.hardware.facts import read_int, read_pairs, read_text
+from app.hardware.facts import decimal, read_bytes, read_int, read_pairs, read_text
 
 _V1_NO_LIMIT = 1 << 60
 """cgroup v1 writes a huge number, rounded to pages, where v2 writes "max"."""
@@ -33,9 +33,10 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     """Return the lowest number of processors any group above us allows, or None."""
     quotas = []
     for folder in _v2_folders(root):
-        amount, _, period = (read_text(folder / "cpu.max") or "").partition(" ")
-        if amount.isdigit() and period.isdigit() and int(period):
-            quotas.append(int(amount) / int(period))
+        allowed, _, each = (read_text(folder / "cpu.max") or "").partition(" ")
+        amount, period = decimal(allowed), decimal(each)
+        if amount and period:
+            quotas.append(amount / period)
     for folder in _v1_folders(root, "cpu"):
         amount_us = read_int(folder / "cpu.cfs_quota_us") or -1
         period_us = read_int(folder / "cpu.cfs_period_us") or 0
@@ -48,7 +49,7 @@ def _v2_limits(root: Path) -> Iterator[MemoryLimit]:
     for folder in _v2_folders(root):
         used = _reclaimable(folder, "memory.current", "inactive_file")
         for name in ("memory.max", "memory.high"):
-            limit = read_int(folder / name)
+            limit = read_bytes(folder / name)
             if limit is not None:
                 yield MemoryLimit(limit=limit, used=used, source="/" + str((folder / name).relative_to(root)))
 
@@ -65,7 +66,7 @@ def _v1_limits(root: Path) -> Iterator[MemoryLimit]:
 def _reclaimable(folder: Path, usage: str, cache: str) -> int:
     used = read_int(folder / usage) or 0
     cached = read_pairs(folder / "memory.stat", " ").get(cache, "0")
-    return max(0, used - (int(cached) if cached.isdigit() else 0))
+    return max(0, used - (decimal(cached) or 0))
 
 
 def _v2_folders(root: Path) -> Iterator[Path]:

@@ -7,6 +7,14 @@ from app.core.machine import Confidence, Fact
 
 T = TypeVar("T")
 
+_MOST_INT = (1 << 63) - 1
+"""What travels as JSON between programs."""
+_MOST_DIGITS = 15
+_MOST_BYTES = 1 << 53
+"""Eight pebibytes."""
+_MOST_CPUS = 1 << 16
+"""Eight times what Linux can be built for."""
+
 
 def measured(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
     """Return a fact read from the system just now."""
@@ -35,9 +43,29 @@ def read_int(path: Path) -> int | None:
     """Return a file's whole number, or None: the file is missing, or says something else (such as "max")."""
     text = read_text(path)
     try:
-        return None if text is None else int(text, 0)
+        number = None if text is None else int(text, 0)
     except ValueError:
         return None
+    return number if number is not None and -_MOST_INT <= number <= _MOST_INT else None
+
+
+def decimal(text: str) -> int | None:
+    """Return the number that `text` is, if it is one in digits that fits what travels between programs."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def read_bytes(path: Path) -> int | None:
+    """Return a file's number of bytes, or None: it is missing, negative, or more than any computer has."""
+    amount = read_int(path)
+    return amount if amount is not None and 0 <= amount < _MOST_BYTES else None
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether something is there, as far as we may look: no is also the answer of a folder closed to us."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def read_pairs(path: Path, separator: str = ":") -> dict[str, str]:
@@ -55,6 +83,7 @@ def cpu_list(text: str) -> set[int]:
     members: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            members.update(range(int(first), int(last or first) + 1))
+        start, end = decimal(first), decimal(last or first)
+        if start is not None and end is not None:
+            members.update(range(start, min(end, start + _MOST_CPUS) + 1))
     return members

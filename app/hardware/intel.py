@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.evidence import Evidence
-from app.hardware.facts import derived, measured, read_int, read_pairs, unknown
+from app.hardware.facts import derived, measured, read_bytes, read_int, read_pairs, unknown
 from app.hardware.pci import product_name
 from app.hardware.unified import shared_free, shared_total
 
@@ -58,10 +58,10 @@ def read_intel(evidence: Evidence, device: Path, address: str) -> Gpu:
 
 
 def _own_memory(device: Path) -> Fact[int]:
-    tiles = [size for path in sorted(device.glob("tile*/physical_vram_size_bytes")) if (size := read_int(path))]
+    tiles = [size for path in sorted(device.glob("tile*/physical_vram_size_bytes")) if (size := read_bytes(path))]
     if tiles:
         return measured(sum(tiles), "xe tile*/physical_vram_size_bytes", unit="B", note=f"{len(tiles)} tiles")
-    local = next((size for path in device.glob("drm/card*/lmem_total_bytes") if (size := read_int(path))), None)
+    local = next((size for path in device.glob("drm/card*/lmem_total_bytes") if (size := read_bytes(path))), None)
     if local:
         return measured(local, "i915 lmem_total_bytes", unit="B")
     return unknown("xe physical_vram_size_bytes, i915 lmem_total_bytes", "It has no memory of its own.", unit="B")

@@ -8,7 +8,7 @@ import msgspec
 from app.config.environment import device_variables
 from app.core.machine import Cpu, Fact, Memory, OperatingSystem
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import measured
+from app.hardware.facts import is_there, measured
 
 if sys.platform != "win32":
     import resource
@@ -109,5 +109,5 @@ def _wsl_limits(evidence: Evidence, system: OperatingSystem, memory: Memory) -> 
     yield measured(
         f"WSL gives Linux {size:.1f} GiB of this computer's memory; .wslconfig sets how much.", "/proc/version"
     )
-    if not (evidence.root / "dev/dxg").exists():
+    if not is_there(evidence.root / "dev/dxg"):
         yield measured("WSL passes no GPU on: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg")

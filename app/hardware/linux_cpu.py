@@ -9,7 +9,7 @@ from app.core.machine import Cpu, Fact
 from app.hardware.arm_parts import arm_part, arm_vendor
 from app.hardware.cgroups import cpu_quota
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import T, cpu_list, derived, measured, read_int, read_pairs, read_text, unknown
+from app.hardware.facts import T, cpu_list, decimal, derived, measured, read_int, read_pairs, read_text, unknown
 
 ISA = (
     *("sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),
@@ -22,6 +22,8 @@ _CPUS = "sys/devices/system/cpu"
 _FAST = 0.8
 """A core counts as fast from this share of the fastest one's capacity on. Linux scales the fastest to 1024; siblings of
 a "prime" core lie near 0.9, the slow cores of chips with two kinds at 0.7 (GB10) and below."""
+_LARGEST_CACHE = 1 << 36
+"""64 GiB; the largest there is has one."""
 _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -150,5 +152,6 @@ def _cache_at(index: Path) -> tuple[int, str, int] | None:
 
 
 def _size(text: str) -> int | None:
-    number, unit = text[:-1], text[-1:]
-    return int(number) * _SIZES[unit] if number.isdecimal() and unit in _SIZES else None
+    number, unit = decimal(text[:-1]), text[-1:]
+    size = number * _SIZES[unit] if number and unit in _SIZES else 0
+    return size if 0 < size < _LARGEST_CACHE else None

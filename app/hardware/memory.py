@@ -3,7 +3,7 @@
 from app.core.machine import Fact, Memory
 from app.hardware.cgroups import MemoryLimit, memory_limit
 from app.hardware.evidence import Evidence
-from app.hardware.facts import derived, measured, read_pairs, unknown
+from app.hardware.facts import decimal, derived, measured, read_pairs, unknown
 from app.hardware.macos_sysctl import ask_mac_memory
 from app.hardware.smbios import ask_modules, theoretical_bandwidth
 from app.hardware.windows_cpu import ask_windows_memory
@@ -38,9 +38,9 @@ def read_linux_memory(evidence: Evidence) -> Memory:
 
 def meminfo_bytes(info: dict[str, str], key: str) -> Fact[int]:
     """Return a row of /proc/meminfo in bytes."""
-    amount = info.get(key, "").removesuffix("kB").strip()
-    if amount.isdecimal():
-        return measured(int(amount) * _KIB, f"/proc/meminfo {key}", unit="B")
+    amount = decimal(info.get(key, "").removesuffix("kB").strip())
+    if amount is not None:
+        return measured(amount * _KIB, f"/proc/meminfo {key}", unit="B")
     return unknown("/proc/meminfo", f"{key} is missing.", unit="B")
 
 

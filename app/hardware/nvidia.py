@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.core.machine import Fact, Gpu
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import derived, measured, unknown
+from app.hardware.facts import decimal, derived, measured, unknown
 from app.hardware.limits import variables
 from app.hardware.linux_cpu import board, product_of
 from app.hardware.nvml import NvmlDevice, NvmlState, read_nvml
@@ -37,7 +37,7 @@ _JETSON = "(nvgpu)"
 """Jetson's driver names its GPU so."""
 _DRIVER_FLOOR = 550
 _DRIVER_FLOOR_OLD_GPU = 570
-_OLD_COMPUTE = 7.0
+_OLD_COMPUTE = 7
 """Builds made with CUDA 12.4 and later hold their kernels compressed, which drivers before 550 cannot read; GPUs before
 Volta have theirs compiled by the driver, which from CUDA 12.8 on needs 570 (Ollama's filter, hardware-fit 1.3)."""
 _NARROW = 8
@@ -194,19 +194,19 @@ def _said(text: str) -> Fact[str]:
 
 
 def _driver_limits(state: NvmlState) -> list[Fact[str]]:
-    major = state.driver.partition(".")[0]
-    if not major.isdecimal() or any(_JETSON in device.name for device in state.devices):
+    major = decimal(state.driver.partition(".")[0])
+    if major is None or any(_JETSON in device.name for device in state.devices):
         return []  # Jetson's drivers count differently, and come with their own CUDA
     needed = _driver_floor(state.devices)
-    if int(major) >= needed:
+    if major >= needed:
         return []
     sentence = f"NVIDIA driver {state.driver} is too old for current CUDA engines, which need {needed} or later here."
     return [measured(sentence, _SOURCE)]
 
 
 def _driver_floor(devices: Sequence[NvmlDevice]) -> int:
-    capabilities = [device.compute for device in devices if device.compute]
-    has_old = any(float(capability) < _OLD_COMPUTE for capability in capabilities)
+    majors = [decimal(device.compute.partition(".")[0]) for device in devices]
+    has_old = any(major is not None and major < _OLD_COMPUTE for major in majors)
     return _DRIVER_FLOOR_OLD_GPU if has_old else _DRIVER_FLOOR
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.facts import is_there
 
 _ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
 _AMD_LISTS = ("usr/share/libdrm/amdgpu.ids",)
@@ -28,15 +29,23 @@ def product_name(evidence: Evidence, vendor: int, device: int, revision: int) ->
     table = f"product_{vendor:04x}_{device:04x}_{revision:02x}"
     try:
         return evidence.ask(table, str, lambda: _looked_up(evidence.root, vendor, device, revision))
-    except Unanswered:  # a record from elsewhere may have a list of its own
-        return _looked_up(evidence.root, vendor, device, revision)
+    except Unanswered:
+        return _recorded(evidence.root, vendor, device, revision)
+
+
+def _recorded(root: Path, vendor: int, device: int, revision: int) -> str:
+    """Look in the lists a record has itself, should it have any."""
+    try:
+        return _looked_up(root, vendor, device, revision)
+    except OSError:
+        return ""
 
 
 def _looked_up(root: Path, vendor: int, device: int, revision: int) -> str:
-    amd = next((path for name in _AMD_LISTS if (path := Path(root) / name).exists()), None)
+    amd = next((path for name in _AMD_LISTS if is_there(path := Path(root) / name)), None)
     if vendor == _AMD and amd and (name := _amd_name(amd, device, revision)):
         return name
-    ids = next((path for name in _PCI_LISTS if (path := Path(root) / name).exists()), None)
+    ids = next((path for name in _PCI_LISTS if is_there(path := Path(root) / name)), None)
     return _pci_name(ids, vendor, device) if ids else ""
 
 

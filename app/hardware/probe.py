@@ -15,7 +15,7 @@ from app.config.paths import default_paths
 from app.config.programs import child_environment, command
 from app.core.machine import Machine, ProbeReport
 from app.hardware.assemble import Outcome, assembled
-from app.hardware.evidence import THIS_SYSTEM
+from app.hardware.evidence import THIS_SYSTEM, Raw, joined
 from app.hardware.families import BANDWIDTH, families_of
 from app.hardware.part import Part
 from app.hardware.remembered import remember, with_bandwidth, with_remembered
@@ -26,14 +26,29 @@ _ENVIRONMENT = {"vulkan": {"VK_LOADER_LAYERS_DISABLE": "~implicit~"}}
 """Overlays and recorders that hook into every Vulkan program have no business in a probe."""
 
 
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine, and the record of all that was looked at to know it: with serial numbers and names, if any."""
+
+    machine: Machine
+    raw: Raw
+
+
 async def read_machine(*, timeout_s: float = 8.0, families: Sequence[str] | None = None) -> Machine:
     """Probe this machine. Raises EnvironmentFault only when not even the operating system and CPU could be read.
 
     The bandwidth of system memory is what `measure_bandwidth` found before, if it did.
     """
+    return (await examine_machine(timeout_s=timeout_s, families=families)).machine
+
+
+async def examine_machine(*, timeout_s: float = 8.0, families: Sequence[str] | None = None) -> Examination:
+    """Probe this machine, and keep what was looked at. As `read_machine` otherwise."""
     names = families or list(families_of(THIS_SYSTEM))
     outcomes = await asyncio.gather(*(_run(name, timeout_s) for name in names))
-    return with_remembered(assembled(outcomes), default_paths().data)
+    return Examination(
+        machine=with_remembered(assembled(outcomes), default_paths().data),
+        raw=joined([outcome.part.raw for outcome in outcomes if outcome.part]),
+    )
 
 
 async def measure_bandwidth(machine: Machine, *, timeout_s: float = 10.0) -> Machine:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.core.machine import Fact, Gpu
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import measured, read_int, read_pairs
+from app.hardware.facts import is_there, measured, read_int, read_pairs
 
 _RENDER, _KFD = "dev/dri", "dev/kfd"
 _NVIDIA_NODES = ("dev/nvidiactl", "dev/nvidia0", "dev/dxg")
@@ -19,7 +19,7 @@ def split_reachable(
 ) -> tuple[list[Gpu], list[Fact[str]]]:
     """Return the GPUs programs can reach, and a sentence for whatever keeps them from others."""
     root = evidence.root
-    if is_container and not (root / _RENDER).exists():
+    if is_container and not is_there(root / _RENDER):
         return [], [_not_given(gpu.name.value or gpu.id) for gpu in gpus] + list(_hidden_nvidia(root))
     limits = list(_hidden_nvidia(root)) if is_container else []
     if any(gpu.vendor == "amd" for gpu in gpus):
@@ -29,7 +29,7 @@ def split_reachable(
 
 def _hidden_nvidia(root: Path) -> Iterator[Fact[str]]:
     """/sys shows a container every card of the computer; /dev only what it was given."""
-    if any((root / node).exists() for node in _NVIDIA_NODES):
+    if any(is_there(root / node) for node in _NVIDIA_NODES):
         return
     for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
         is_display = (read_int(folder / "class") or 0) >> 16 == _DISPLAY_CLASS
@@ -43,7 +43,7 @@ def _not_given(what: str) -> Fact[str]:
 
 
 def _no_rocm(evidence: Evidence, *, is_container: bool) -> list[Fact[str]]:
-    if not (evidence.root / _KFD).exists():
+    if not is_there(evidence.root / _KFD):
         missing = "ROCm cannot be used: there is no /dev/kfd."
         return [measured(missing, "/dev/kfd")] if is_container else []
     try:

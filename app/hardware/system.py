@@ -7,7 +7,7 @@ import msgspec
 
 from app.core.machine import Fact, OperatingSystem
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import derived, measured, read_pairs, read_text, unknown
+from app.hardware.facts import derived, is_there, measured, read_pairs, read_text, unknown
 
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container", "var/run/secrets/kubernetes.io")
@@ -81,7 +81,7 @@ def is_container(root: Path) -> bool:
 
 def _container(root: Path) -> Fact[str] | None:
     for name in _CONTAINER_FILES:
-        if (root / name).exists():
+        if is_there(root / name):
             return measured("container", f"/{name}")
     groups = read_text(root / "proc/1/cgroup") or ""
     return measured("container", "/proc/1/cgroup") if any(mark in groups for mark in _CONTAINER_MARKS) else None
@@ -94,7 +94,7 @@ def _virtual_machine(root: Path) -> Fact[str] | None:
     maker, product = ((read_text(dmi / name) or "").lower() for name in ("sys_vendor", "product_name"))
     if maker.startswith(_VM_MAKERS) or any(name in product for name in _VM_PRODUCTS):
         return measured("vm", "/sys/class/dmi/id")
-    if (root / "proc/device-tree/hypervisor").exists() or (root / "sys/hypervisor/type").exists():
+    if is_there(root / "proc/device-tree/hypervisor") or is_there(root / "sys/hypervisor/type"):
         return measured("vm", "/proc/device-tree/hypervisor, /sys/hypervisor/type")
     return None
 

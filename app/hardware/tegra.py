@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
-from app.hardware.facts import derived, measured, read_text, unknown
+from app.hardware.facts import derived, is_there, measured, read_text, unknown
 from app.hardware.linux_cpu import board, product_of
 from app.hardware.unified import shared_free, shared_total
 
@@ -24,7 +24,7 @@ def read_tegra(root: Path) -> list[Gpu]:
     """Return the GPU of a Jetson board, or nothing on any other computer."""
     compatible = (read_text(root / "proc/device-tree/compatible") or "").split("\x00")
     chip = next((name for name in compatible if name in _CHIPS), None)
-    if chip is None or not any((root / device).exists() for device in _DEVICES):
+    if chip is None or not any(is_there(root / device) for device in _DEVICES):
         return []
     capability, architecture = _CHIPS[chip]
     total = shared_total(root)

@@ -7,7 +7,7 @@ ones can be had, else what the kernel calls available. Swap is not counted: a mo
 from pathlib import Path
 
 from app.core.machine import Fact
-from app.hardware.facts import derived, read_pairs, unknown
+from app.hardware.facts import decimal, derived, read_pairs, unknown
 from app.hardware.memory import meminfo_bytes
 
 _SOURCE = "/proc/meminfo"
@@ -26,7 +26,8 @@ def shared_free(root: Path) -> Fact[int]:
     info = read_pairs(root / "proc/meminfo")
     if _count(info, "HugePages_Total"):
         size = meminfo_bytes(info, "Hugepagesize").value or 0
-        free = _count(info, "HugePages_Free") * size
+        total = meminfo_bytes(info, "MemTotal").value or 0
+        free = min(total, _count(info, "HugePages_Free") * size)
         return derived(free, f"{_SOURCE} HugePages_Free", unit="B", note="Huge pages are reserved: only they count.")
     available = meminfo_bytes(info, "MemAvailable")
     if available.value is None:
@@ -35,5 +36,4 @@ def shared_free(root: Path) -> Fact[int]:
 
 
 def _count(info: dict[str, str], key: str) -> int:
-    text = info.get(key, "")
-    return int(text) if text.isdecimal() else 0
+    return decimal(info.get(key, "")) or 0

@@ -1,0 +1,93 @@
+"""The read probe: on this machine, in its child, and what it refuses to believe; and how its figure is kept."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.machine import Machine
+from app.hardware import probe
+from app.hardware.bandwidth import Read, best_read, block_bytes, judged
+from app.hardware.evidence import Unanswered
+from app.hardware.facts import measured
+from app.hardware.remembered import FILE, remember, with_bandwidth, with_remembered
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("threads", "cache", "available", "block"),
+    [
+        (2, 32 * MIB, 16 * GIB, 64 * MIB),
+        (64, 256 * MIB, 512 * GIB, 32 * MIB),
+        (8, 768 * MIB, 64 * GIB, 384 * MIB),
+        (4, 8 * MIB, 512 * MIB, 16 * MIB),
+        (4, 0, 16 * GIB, 32 * MIB),
+    ],
+)
+def test_blocks_reach_past_the_caches_and_not_far_into_free_memory(
+    threads: int, cache: int, available: int, block: int
+) -> None:
+    assert block_bytes(threads, cache, available) == block
+
+
+def test_this_machine_is_read_at_a_speed_that_can_be() -> None:
+    read = best_read(2, 32 * MIB)
+    assert judged(read).value is not None
+    assert read.threads == 2
+
+
+def test_too_little_memory_is_not_measured() -> None:
+    with pytest.raises(Unanswered, match="Too little memory"):
+        best_read(2, MIB)
+
+
+@pytest.mark.parametrize("rate", [1.9e9, 4001e9])
+def test_what_cannot_be_is_not_believed(rate: float) -> None:
+    found = judged(Read(threads=1, block_bytes=GIB, bytes_per_s=rate))
+    assert found.value is None
+    assert "cannot be" in found.note
+
+
+@pytest.fixture
+async def machine() -> Machine:
+    return await probe.read_machine(families=("base",))
+
+
+async def test_it_is_measured_in_a_child_and_remembered(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    assert machine.memory.bandwidth_gb_s.value is None
+    found = await probe.measure_bandwidth(machine)
+    assert found.probes[-1].name == "bandwidth"
+    assert found.probes[-1].outcome == "ok"
+    again = await probe.read_machine(families=("base",))
+    assert again.memory.bandwidth_gb_s == found.memory.bandwidth_gb_s
+    assert (again.memory.bandwidth_gb_s.value or 0) > 2
+
+
+async def test_another_computer_is_measured_anew(machine: Machine, tmp_path: Path) -> None:
+    rate = judged(Read(threads=1, block_bytes=GIB, bytes_per_s=50e9))
+    remember(with_bandwidth(machine, rate), tmp_path)
+    assert with_remembered(machine, tmp_path).memory.bandwidth_gb_s.value == 50.0
+    other = msgspec.structs.replace(
+        machine, cpu=msgspec.structs.replace(machine.cpu, model=measured("Another processor", "test"))
+    )
+    assert with_remembered(other, tmp_path).memory.bandwidth_gb_s.value is None
+
+
+async def test_a_damaged_record_is_no_record(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{")
+    assert with_remembered(machine, tmp_path) == machine
+
+
+async def test_a_folder_that_cannot_be_written_costs_only_the_memory_of_it(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    found = await probe.measure_bandwidth(machine)
+    assert found.memory.bandwidth_gb_s.value
+    assert "could not be kept" in caplog.text
