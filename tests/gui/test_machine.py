@@ -117,7 +117,9 @@ def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScree
 def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: MachineScreen) -> None:
     decision = screen.decision
     assert decision.sentence.text().startswith("llama.cpp on the processor, because")
-    assert len(decision.reasons.rows) == 4
+    assert len(decision.reasons.rows) == 5
+    assert decision._reasons_fold._button.text() == "2 more reasons"
+    assert not decision.more_reasons.isVisible()
     assert decision.second.title.text() == "Runner-up: llama.cpp · Vulkan with GGUF Q4_K_M"
     assert "142 tok/s instead of 64 tok/s" in decision.second.price.text()
     assert list(decision.others.rows) == ["onnxruntime-genai cpu onnx int4"]
@@ -347,7 +349,7 @@ def test_a_report_that_cannot_be_had_is_said(screen: MachineScreen, api: DemoApi
 def test_nothing_is_cut_off_at_twice_the_size(
     theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot, reply: object
 ) -> None:
-    api.replies |= {"GET /machine": reply, "POST /plan": advice.long_names}
+    api.replies |= {"GET /machine": reply, "GET /models": [data.LONG_MODEL], "GET /running": []}
     theme.set_percent(200)
     screen = MachineScreen(theme, api, shell)
     qtbot.addWidget(screen)

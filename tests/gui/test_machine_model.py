@@ -187,6 +187,14 @@ def test_a_counterfactual_is_applied_and_undone(what_if: WhatIf, api: DemoApi, q
     assert not what_if.can_apply(counterfactual(what_if, "quantization"))
 
 
+def test_a_file_keeps_its_quantisation_and_a_name_does_not(what_if: WhatIf, api: DemoApi, qtbot: QtBot) -> None:
+    assert not what_if.can_apply(counterfactual(what_if, "quantization"))
+    what_if.wish(msgspec.structs.replace(what_if.wishes, model="Qwen3 8B"))
+    settle(what_if, api, qtbot)
+    what_if.apply(counterfactual(what_if, "quantization"))
+    assert what_if.wishes.model == "Qwen3 8B-Q5_K_M"
+
+
 def test_starting_over_leaves_the_model(what_if: WhatIf, api: DemoApi, qtbot: QtBot) -> None:
     what_if.wish(msgspec.structs.replace(what_if.wishes, intent=Intent.AGENT, users=9, kv_type="q4_0"))
     assert what_if.can_reset

@@ -263,6 +263,12 @@ def test_a_change_that_no_control_can_make_is_left_alone(change: dict[str, str |
     assert applied(Wishes(), change) is None
 
 
+@pytest.mark.parametrize("model", ["Qwen3 8B", "Qwen3 8B-Q4_K_M", "Qwen3 8B q4_k_m"])
+def test_another_quantisation_of_a_named_model_can_be_asked_for(model: str) -> None:
+    changed = applied(Wishes(model=model), {"quantization": "Q5_K_M"}, quantization="Q4_K_M")
+    assert changed == Wishes(model="Qwen3 8B-Q5_K_M")
+
+
 def test_wishes_become_a_question() -> None:
     wishes = Wishes(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
     assert wishes.request() == PlanRequest(

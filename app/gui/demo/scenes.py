@@ -21,6 +21,7 @@ from app.gui.screens.machine.learning import Learning
 from app.gui.screens.machine.sums import Sums
 from app.gui.screens.machine.truths import Truths
 from app.gui.screens.machine.view import MachineScreen
+from app.gui.screens.machine.wishes import Wishes
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Page
@@ -115,7 +116,7 @@ def machine_scenes(much: Replies) -> Iterator[Scene]:
     yield Scene("machine-calibrating", page, usual, calibrate)
     yield Scene("machine-report", page, usual, open_report, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("machine-refused", page, {**usual, "POST /plan": data.NO_SUCH_MODEL}, scroll_to(Controls))
-    yield Scene("machine-long-names", page, {**much, "POST /plan": advice.long_names}, scroll_to(Controls))
+    yield Scene("machine-long-names", page, much, wish_long, looks=(*BOTH, EVERY_LOOK[2]))
 
 
 def with_chat(replies: Replies, chat: Chat | None = None, *, listed: list[ChatSummary] | None = None) -> Replies:
@@ -168,6 +169,17 @@ def scroll_to(kind: type[QWidget]) -> Act:
             page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
 
     return act
+
+
+def wish_long(window: Window, api: DemoApi) -> None:
+    """Wish for a model whose name is longer than any field, and look at its sums."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachineScreen):
+        what_if = page.model.what_if
+        what_if.wish(Wishes(model=data.LONG_MODEL.name, users=12, context=131072, kv_type="q8_0"))
+        what_if.ask()
+        api.flush()
+    scroll_to(Controls)(window, api)
 
 
 def unfold_last(window: Window, api: DemoApi) -> None:

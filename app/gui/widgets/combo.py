@@ -49,7 +49,7 @@ class Combo(QWidget):
     def set_text(self, text: str) -> None:
         """Show a text, unless one is being typed."""
         if self.field.text() != text and not (self.field.hasFocus() and self.field.isModified()):
-            self.field.setText(text)
+            self._set(text)
 
     def open(self) -> None:
         """Show the list."""
@@ -62,8 +62,14 @@ class Combo(QWidget):
         menu.popup(self.mapToGlobal(QPoint(0, self.height() + self._theme.px(4))))
 
     def _choose(self, value: str) -> None:
-        self.field.setText(value)
+        self._set(value)
         self.chosen.emit(value)
+
+    def _set(self, text: str) -> None:
+        """Show a text from its beginning; its tip has all of it."""
+        self.field.setText(text)
+        self.field.setCursorPosition(0)
+        self.field.setToolTip(text)
 
 
 class Stepper(QWidget):

@@ -18,6 +18,8 @@ from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Picture, Row, RowList, Tag
 from app.gui.widgets.text import Label, Paragraph
 
+_FIRST_REASONS = 5
+
 
 class Decision(Surface):
     """Shows the plans of a `WhatIf`; a press looks at the sums of another plan."""
@@ -33,16 +35,17 @@ class Decision(Surface):
         self._tags = Flow(theme, gap=6)
         box.addLayout(self._tags)
         self._shown_tags: list[str] = []
-        self.reasons = RowList(theme, "Reasons", inset=0)
-        self.reasons.fill = self.reasons.outline = ""
+        self.reasons, self.more_reasons = RowList(theme, "Reasons", inset=0), RowList(theme, "More reasons", inset=0)
         box.addWidget(self.reasons)
+        self._reasons_fold = Fold(theme, "More reasons", self.more_reasons)
+        box.addWidget(self._reasons_fold)
         self.warnings = Warnings(theme)
         box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
         self.others = RowList(theme, "Further plans", inset=0)
         self._refused = RowList(theme, "Not used", inset=0)
-        for rows in (self.others, self._refused):
+        for rows in (self.reasons, self.more_reasons, self.others, self._refused):
             rows.fill = rows.outline = ""
         self._others_fold = Fold(theme, "Further plans", self.others)
         self._refused_fold = Fold(theme, "Not used, and why", self._refused)
@@ -55,9 +58,7 @@ class Decision(Surface):
         best = usable[0] if usable else None
         self.sentence.setText(_sentence(best))
         self._show_tags(best)
-        reasons = best.reasons if best else []
-        self.reasons.sync({reason.text: reason for reason in reasons}, self._reason, ReasonView.show_reason)
-        self.reasons.setVisible(bool(reasons))
+        self._show_reasons(best.reasons if best else [])
         self.warnings.say(list(best.warnings) if best else [])
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
@@ -67,6 +68,14 @@ class Decision(Surface):
         self._refused.sync({_key(plan): plan for plan in refused}, lambda _: Refusal(self.theme), Refusal.show_plan)
         self._refused_fold.set_title(f"{len(refused)} not used, and why")
         self._refused_fold.setVisible(bool(refused))
+
+    def _show_reasons(self, reasons: list[Reason]) -> None:
+        first = _FIRST_REASONS if len(reasons) > _FIRST_REASONS + 1 else len(reasons)
+        for rows, some in ((self.reasons, reasons[:first]), (self.more_reasons, reasons[first:])):
+            rows.sync({reason.text: reason for reason in some}, self._reason, ReasonView.show_reason)
+        self.reasons.setVisible(bool(reasons))
+        self._reasons_fold.setVisible(len(reasons) > first)
+        self._reasons_fold.set_title(f"{len(reasons) - first} more reasons")
 
     def _show_tags(self, best: Plan | None) -> None:
         said = [plan_title(best), *plan_tags(best), *filter(None, [availability(best)])] if best else []

@@ -109,8 +109,8 @@ class Sums(Surface):
 
     def _title_words(self, estimate: Estimate | None) -> str:
         plan = self._what_if.shown
-        model = (plan.model if plan else "") or self._what_if.wishes.model or (estimate.model if estimate else "")
-        title = self._what_if.title_of(model)
+        wished = self._what_if.title_of(self._what_if.wishes.model)
+        title = wished or (plan.model if plan else "") or (estimate.model if estimate else "")
         return f"{title} with {plan_title(plan)}" if plan else title
 
     def _show_figures(self, estimate: Estimate) -> None:

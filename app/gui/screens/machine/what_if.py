@@ -101,14 +101,19 @@ class WhatIf(QObject):
 
     def can_apply(self, counterfactual: Counterfactual) -> bool:
         """Tell whether the controls can show it."""
-        return applied(self.wishes, counterfactual.change) is not None
+        return self._applied(counterfactual) is not None
 
     def apply(self, counterfactual: Counterfactual) -> None:
         """Set the controls as a counterfactual says; Undo sets them back."""
-        before, wishes = self.wishes, applied(self.wishes, counterfactual.change)
+        before, wishes = self.wishes, self._applied(counterfactual)
         if wishes is not None:
             self.wish(wishes)
             self.said.emit(f"{change_words(counterfactual)} was applied.", lambda: self.wish(before))
+
+    def _applied(self, counterfactual: Counterfactual) -> Wishes | None:
+        is_a_file = any(item.name == self.wishes.model for item in self.library.items)
+        present = self.shown.quantization if self.shown is not None and self.wishes.model and not is_a_file else ""
+        return applied(self.wishes, counterfactual.change, quantization=present)
 
     def look_at(self, plan: Plan) -> None:
         """Show the sums of another plan."""

@@ -40,13 +40,26 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def applied(wishes: Wishes, change: dict[str, str | int]) -> Wishes | None:
-    """Return the wishes after a counterfactual's change, or None if a control for any of it is missing."""
+def applied(wishes: Wishes, change: dict[str, str | int], *, quantization: str = "") -> Wishes | None:
+    """Return the wishes after a counterfactual's change, or None if a control for any of it is missing.
+
+    `quantization` is the present one of a model that is only a name: there another can be put in its place.
+    """
+    if quantization and "quantization" in change:
+        other = str(change["quantization"])
+        rest = {key: value for key, value in change.items() if key != "quantization"}
+        change = {**rest, "model": requantized(wishes.model, quantization, other)}
     try:
         changed = msgspec.convert({**msgspec.structs.asdict(wishes), **change}, Wishes)
     except msgspec.ValidationError:
         return None
     return changed if set(change) <= set(Wishes.__struct_fields__) and changed != wishes else None
+
+
+def requantized(model: str, present: str, other: str) -> str:
+    """Return a model's name with another quantisation at its end: "qwen3 8b", "qwen3-8b-q4_k_m" -> "…-Q8_0"."""
+    stem = model[: -len(present)].rstrip("-_.: ") if model.casefold().endswith(present.casefold()) else model
+    return f"{stem}-{other}"
 
 
 def change_words(counterfactual: Counterfactual) -> str:
@@ -61,7 +74,14 @@ def context_options(present: int | None, largest: int | None) -> list[tuple[str,
     return [(AUTOMATIC, "Automatic"), *((str(size), words.tokens(size) + named.get(size, "")) for size in sizes)]
 
 
-_NAMES = {"kv_type": "KV cache", "context": "Context", "users": "People", "model": "Model", "intent": "For"}
+_NAMES = {
+    "kv_type": "KV cache",
+    "context": "Context",
+    "users": "People",
+    "model": "Model",
+    "intent": "For",
+    "quantization": "Quantisation",
+}
 
 
 def _value(value: str | int) -> str:
