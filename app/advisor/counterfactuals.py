@@ -84,8 +84,9 @@ def _smaller(tried: _Tried, others: Sequence[ModelFacts]) -> Iterator[Counterfac
     trial = tried.with_facts(other)
     rate = trial.rate(whole)
     where = "fits" if tried.is_whole or not tried.ask.gpus else "fits wholly in GPU memory"
+    size = "One size lower" if other is below[0] else "A smaller file"
     yield Counterfactual(
-        text=f"One size lower, {other.quantization}, {where}: {_instead(rate, tried.rate)}.",
+        text=f"{size}, {other.quantization}, {where}: {_instead(rate, tried.rate)}.",
         change={"quantization": other.quantization},
         tokens_per_second=rate,
         context=whole.context,
@@ -226,7 +227,7 @@ def _longer(tried: _Tried) -> Iterator[Counterfactual]:
     longer = msgspec.structs.replace(setting, context=wanted)
     more = components(tried.trial.facts, longer).total.bytes - components(tried.trial.facts, setting).total.bytes
     fits = tried.trial.fits(longer)
-    end = "and fits" if fits else f"and does not fit; {words.tokens(tried.found.largest_context)} do"
+    end = "and fit" if fits else f"and do not fit; {words.tokens(tried.found.largest_context)} do"
     longer_by = f"{words.tokens(wanted)} of context instead of {words.tokens(setting.context)}"
     text = f"{longer_by} take {words.size(more)} more, {end}."
     yield Counterfactual(text=text, change={"context": wanted}, context=wanted if fits else tried.found.largest_context)

@@ -72,7 +72,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     isa: str = ""
 
 
-NOWHERE = Target(backend="")
+NOWHERE = Target(backend="cpu", systems=("nowhere",))
 """Where an engine computes that cannot run here."""
 
 
@@ -88,12 +88,24 @@ class EngineTraits(msgspec.Struct, frozen=True, kw_only=True):
     needs: str
     abilities: frozenset[Ability] = frozenset()
     limits: str = ""
+    architectures: frozenset[str] = frozenset()
+    """Those it knows, by llama.cpp's names, where it will learn no more; empty: most, and growing."""
+    uncut: frozenset[str] = frozenset()
+    """Architectures whose matrices it cannot cut over GPUs yet."""
     most_slots: int = 1
     """Conversations at once that it is sensibly started with."""
 
 
 _CUDA = ("nvidia",)
 _EXL = (Target(backend="cuda", vendors=_CUDA, systems=_DESK, architectures=(X86,), compute=AMPERE),)
+_EXL2_ARCHITECTURES = frozenset(
+    {"llama", "mistral", "mistral3", "mixtral", "yi", "orion", "qwen2", "qwen2vl", "qwen3", "qwen3moe", "gemma"}
+    | {"gemma2", "gemma3", "starcoder", "starcoder2", "command-r", "cohere2", "dbrx", "phi3", "gpt2", "minicpm"}
+    | {"internlm2", "granite", "glm4"}
+)
+"""What `exllamav2.architecture` of 0.3.2, its last release, tells apart."""
+_EXL3_UNCUT = frozenset({"afmoe", "lfm2", "lfm2moe", "olmo2", "qwen3next", "mistral4"})
+"""Architectures that exllamav3 1.6.5 marks `supports_tp: False`."""
 _SERVED = ("nvfp4", "fp8", "mxfp4", "compressed-tensors", "awq", "gptq", "safetensors")
 _SERVING = frozenset(
     {
@@ -136,7 +148,7 @@ _ROWS = (
         formats=("mlx", "safetensors"),
         targets=(Target(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),),
         strength="is made for memory that processor and GPU share",
-        needs="a Mac with Apple silicon",
+        needs="a Mac with Apple silicon (Windows has no build, and those for Linux are young)",
         abilities=frozenset({Ability.KV_QUANT}),
         limits="Its server is not made for the public: it has no keys and only basic checks, as its makers say.",
         most_slots=32,
@@ -147,7 +159,7 @@ _ROWS = (
         formats=("mlx", "safetensors"),
         targets=(Target(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),),
         strength="reads images and keeps answers to a JSON schema on Apple silicon",
-        needs="a Mac with Apple silicon",
+        needs="a Mac with Apple silicon (Windows has no build, and those for Linux are young)",
         abilities=frozenset({Ability.KV_QUANT, Ability.VISION, Ability.JSON_SCHEMA}),
         limits="Its server is not made for the public.",
         most_slots=8,
@@ -161,6 +173,7 @@ _ROWS = (
         needs="an NVIDIA card, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
         abilities=frozenset({Ability.KV_QUANT, Ability.JSON_SCHEMA, Ability.LORAS, Ability.PIPELINE}),
         limits="It is frozen since December 2025: architectures that came later are missing.",
+        architectures=_EXL2_ARCHITECTURES,
         most_slots=8,
     ),
     EngineTraits(
@@ -175,6 +188,7 @@ _ROWS = (
             | {Ability.TENSOR, Ability.PIPELINE, Ability.EXPERT, Ability.HOST_OFFLOAD}
         ),
         limits="It does not spread every architecture over several cards yet.",
+        uncut=_EXL3_UNCUT,
         most_slots=16,
     ),
     EngineTraits(

@@ -23,12 +23,12 @@ def sentence(ask: Ask, chosen: Pick, *, format_name: str) -> str:
     return f"{ask.engine.name} with {format_title(format_name)}, because {_clauses(list(filter(None, clauses)))}."
 
 
-def reasons(ask: Ask, chosen: Pick, found: Estimate | None) -> list[Reason]:
-    """Return what the plan rests on, one fact each."""
+def reasons(ask: Ask, chosen: Pick, found: Estimate | None, *, has_choice: bool) -> list[Reason]:
+    """Return what the plan rests on, one fact each. `has_choice` says that there were several files to choose from."""
     return [
         *_hardware_reasons(ask),
         _need_reason(ask.work),
-        *_quality_reasons(chosen),
+        *_quality_reasons(chosen, has_choice=has_choice),
         *_context_reasons(ask, chosen),
         *_spread_reasons(ask, chosen),
         *_estimate_reasons(found),
@@ -211,11 +211,11 @@ def _fit_clause(ask: Ask, chosen: Pick) -> str:
         return ""
     where = _place(ask, chosen)
     return {
-        Fit.WHOLE: f"the model fits in {where}",
+        Fit.WHOLE: f"{ask.model} fits in {where}",
         Fit.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
-        Fit.SMALL: f"the model fits in {where} with {chosen.facts.quantization}",
+        Fit.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
         Fit.SLOW: f"it can keep what does not fit in {where} in system memory",
-        Fit.NONE: f"it comes nearest, though the model does not fit in {where}",
+        Fit.NONE: f"it comes nearest, though {ask.model} does not fit in {where}",
     }[chosen.fit]
 
 
@@ -272,11 +272,13 @@ def _need_reason(work: Workload) -> Reason:
     return Reason(text=text, value=str(needs.context), source=GUIDE)
 
 
-def _quality_reasons(chosen: Pick) -> Iterator[Reason]:
+def _quality_reasons(chosen: Pick, *, has_choice: bool) -> Iterator[Reason]:
     if chosen.facts is None:
         return
     bits, name = nominal_bits(chosen.facts), chosen.facts.quantization
-    if chosen.fit is Fit.WHOLE and chosen.is_known:
+    if not has_choice and bits >= USUAL:
+        text = f"{name} is the one there is for this engine."
+    elif chosen.fit is Fit.WHOLE and chosen.is_known:
         better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
         text = f"{name} is the best quality that fits in fast memory with this context; {better}."
     elif bits < USUAL:

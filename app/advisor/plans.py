@@ -13,7 +13,7 @@ from app.advisor import plan_wording, wording
 from app.advisor.counterfactuals import counterfactuals
 from app.advisor.engine_table import FORMAT_NAMES, MADE_FROM_ORIGINALS, NOWHERE, EngineTraits
 from app.advisor.intents import Workload, workload
-from app.advisor.quantisations import lacks_kernels, loadable, preferred
+from app.advisor.quantisations import loadable, preferred, why_not
 from app.advisor.rules import Ranked, guide_row, ranking
 from app.advisor.selection import Ask, Fit, Pick, pick, pick_without_model
 from app.advisor.targets import gpus_for
@@ -129,33 +129,28 @@ def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload) -> Ask:
 
 
 def _draft(inputs: PlanInputs, ranked: Ranked, work: Workload, shown: list[ModelFacts]) -> _Draft:
-    ask = _ask(inputs, ranked, work)
+    title = "the model" if inputs.model or not shown else _title(shown[0])
+    ask = msgspec.structs.replace(_ask(inputs, ranked, work), model=title)
     options = loadable(shown, ranked.traits, ask.gpus)
     if options:
         return _Draft(ranked=ranked, ask=ask, options=options, chosen=pick(ask, options))
-    draft = _Draft(ranked=ranked, ask=ask, chosen=pick_without_model(_within(ask, shown)))
+    draft = _Draft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_trained(shown)))
     if not shown or not inputs.model:
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
-        title = FORMAT_NAMES[next(name for name in ranked.traits.formats if name in made)]
-        return msgspec.structs.replace(
-            draft, note=f"No {title} version was found; it is made from the original weights."
-        )
+        note = f"No {FORMAT_NAMES[min(made)]} version was found; it is made from the original weights."
+        return msgspec.structs.replace(draft, note=note)
     return msgspec.structs.replace(draft, missing=_missing(inputs.model, ranked.traits, shown, ask))
 
 
-def _within(ask: Ask, shown: Sequence[ModelFacts]) -> Ask:
-    """Return what is asked with no more context than the model was trained for."""
-    trained = min((facts.trained_context for facts in shown if facts.trained_context), default=None)
-    if trained is None or trained >= ask.work.wanted_context:
-        return ask
-    return msgspec.structs.replace(ask, work=msgspec.structs.replace(ask.work, context=trained))
+def _trained(shown: Sequence[ModelFacts]) -> int | None:
+    return min((facts.trained_context for facts in shown if facts.trained_context), default=None)
 
 
 def _missing(model: str, engine: EngineTraits, shown: Sequence[ModelFacts], ask: Ask) -> str:
     lacks = next(
-        (why for facts in shown if facts.format in engine.formats and (why := lacks_kernels(facts, ask.gpus))), ""
+        (why for facts in shown if facts.format in engine.formats and (why := why_not(facts, engine, ask.gpus))), ""
     )
     if lacks:
         return f"{engine.name} would load {model}, but {lacks}."
@@ -192,7 +187,7 @@ def _plan(inputs: PlanInputs, draft: _Draft, *, place: int) -> Plan:
         context=chosen.setting.context,
         kv_type=chosen.setting.kv_type,
         parallelism=_parallelism(chosen),
-        reasons=plan_wording.reasons(ask, chosen, found),
+        reasons=plan_wording.reasons(ask, chosen, found, has_choice=len(draft.options) > 1),
         sentence=plan_wording.sentence(ask, chosen, format_name=format_name),
         model=facts.name if facts else inputs.model,
         offload=found.offload if found and ask.gpus else None,
@@ -208,7 +203,9 @@ def _notes(draft: _Draft) -> list[str]:
 
 
 def _estimate(ask: Ask, chosen: Pick) -> Estimate | None:
-    return Trial(chosen.facts, ask.machine, ask.calibrations).estimate(chosen.setting) if chosen.facts else None
+    if chosen.facts is None or not ask.machine.pools:
+        return None
+    return Trial(chosen.facts, ask.machine, ask.calibrations).estimate(chosen.setting)
 
 
 def _parallelism(chosen: Pick) -> Parallelism:
@@ -263,7 +260,7 @@ def _refusal(inputs: PlanInputs, one: Ranked) -> Plan:
     return Plan(
         engine=one.traits.id,
         name=one.traits.name,
-        backend=one.target.backend,
+        backend=next((target.backend for target in one.traits.targets), ""),
         format=format_name,
         quantization=quantization,
         context=0,

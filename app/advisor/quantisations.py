@@ -68,12 +68,14 @@ def nominal_bits(facts: ModelFacts) -> float:
 
 def loadable(candidates: Iterable[ModelFacts], engine: EngineTraits, gpus: Sequence[Gpu]) -> list[ModelFacts]:
     """Return what the engine loads on these GPUs, the best quality first."""
-    mine = [facts for facts in candidates if facts.format in engine.formats and not lacks_kernels(facts, gpus)]
+    mine = [facts for facts in candidates if facts.format in engine.formats and not why_not(facts, engine, gpus)]
     return sorted(mine, key=lambda facts: _order(facts, engine))
 
 
-def lacks_kernels(facts: ModelFacts, gpus: Sequence[Gpu]) -> str:
-    """Say why these GPUs have no kernels for the file; empty when they do, and on processors."""
+def why_not(facts: ModelFacts, engine: EngineTraits, gpus: Sequence[Gpu]) -> str:
+    """Say why the engine cannot load a file of its own format: architecture or GPUs; empty when it can."""
+    if engine.architectures and facts.architecture not in engine.architectures:
+        return f"it does not know the architecture {facts.architecture}"
     if facts.quantization.startswith("bnb"):
         return "bitsandbytes is no longer a part of the engines that could load it"
     scheme = inner_format(facts.format, facts.quantization)

@@ -54,6 +54,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     work: Workload
     kv_type: str | None = None
     calibrations: list[Calibration] = []
+    model: str = "the model"
+    """What to call it."""
 
     @property
     def may_offload(self) -> bool:
@@ -88,11 +90,12 @@ def kv_types(ask: Ask) -> tuple[str, ...]:
     return (wanted,) if has_eight or wanted == "f16" else ("f16",)
 
 
-def pick_without_model(ask: Ask) -> Pick:
-    """Return the setting to state where no model is known: the use's own context, all cards."""
+def pick_without_model(ask: Ask, *, trained: int | None = None) -> Pick:
+    """Return the setting to state where nothing can be computed: the use's own context, all cards."""
     work = ask.work
     spread = without_model(ask.engine, ask.gpus, serves=work.serves_several)
-    setting = _setting(ask, spread, kv_type=kv_types(ask)[0], context=work.wanted_context)
+    context = min(work.wanted_context, trained or work.wanted_context)
+    setting = _setting(ask, spread, kv_type=kv_types(ask)[0], context=context)
     return Pick(setting=setting, spread=spread)
 
 

@@ -66,6 +66,8 @@ def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None)
     has_links = hardware.has_fast_links(gpus)
     if Ability.TENSOR not in engine.abilities or not (has_links or Ability.PIPELINE not in engine.abilities):
         return []
+    if facts is not None and facts.architecture in engine.uncut:
+        return []
     mode = "expert" if _is_moe(facts) and Ability.EXPERT in engine.abilities else "tensor"
     joined = "NVLink" if gpus[0].vendor == "nvidia" else "Infinity Fabric"
     why = f"{joined} joins the cards, so each matrix is cut over them." if has_links else ""
@@ -80,7 +82,9 @@ def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None)
 def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
     if Ability.PIPELINE not in engine.abilities:
         return []
-    if hardware.has_fast_links(gpus):
+    if facts is not None and facts.architecture in engine.uncut:
+        why = f"{engine.name} cannot cut this architecture's matrices yet, so each card gets layers of its own."
+    elif hardware.has_fast_links(gpus):
         why = "Its attention heads do not divide by the number of cards, so each card gets layers of its own."
     else:
         why = "The cards reach each other over PCIe, so each gets layers of its own (pipeline)."

@@ -42,10 +42,14 @@ class Trial:
         return self._fits[setting]
 
     def is_known(self, setting: Setting) -> bool:
-        """Whether it is known how much memory there is where the setting would lie."""
+        """Whether it is known how much memory is free where the setting would lie."""
+        if not self.machine.pools:
+            return False
         adapted = placement.adapted(setting, self.machine)
         rooms = placement.rooms(self.machine, adapted)
-        return all(room.free is not None for room in rooms if set(room.places) != {HOST} or len(rooms) == 1)
+        free = {place: room.free for room in rooms for place in room.places}
+        computing = range(adapted.gpus) if adapted.uses_gpu else [HOST]
+        return all(free.get(place) is not None for place in computing)
 
     def decode(self, setting: Setting, depth: int | None = None) -> Rate | None:
         """Return the decoding rate with the context half full; None where nothing is known of the device."""

@@ -1,0 +1,149 @@
+"""What one change would bring: each figure is the one the changed plan really has."""
+
+import re
+
+import msgspec
+import pytest
+
+from app.advisor.memory import components
+from app.advisor.memory_setting import Setting
+from app.advisor.plans import PlanInputs, advise
+from app.advisor.trials import Trial
+from app.core.advice import Counterfactual, Intent, Plan
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+from app.hardware.description import machine_from
+from tests.unit.advisor.made_models import EIGHT, FOURTEEN, MIXTURE, SEVENTY, SLIDING, THIRTY_TWO, Made
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def machine(card: str, *, vram_gb: float | None = None, ram_gb: float = 64) -> Machine:
+    told = {"name": card} | ({"vram_gb": vram_gb} if vram_gb else {})
+    return machine_from(
+        msgspec.json.encode({"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": ram_gb, "gpus": [told]})
+    )
+
+
+RTX_4090 = machine("RTX 4090")
+RTX_5070 = machine("RTX 5070")
+MAC_64 = machine_from(b'{"os": "macos", "cpu": "Apple M3 Max", "ram_gb": 64}')
+
+
+def first(
+    where: Machine, candidates: list[ModelFacts], intent: Intent = Intent.CHAT, context: int | None = None
+) -> Plan:
+    asked = PlanInputs(machine=where, model="it", candidates=candidates, intent=intent, context=context)
+    return advise(asked).plans[0]
+
+
+def one(plan: Plan, change: str) -> Counterfactual:
+    found = [other for other in plan.counterfactuals if change in other.change]
+    assert len(found) == 1, plan.counterfactuals
+    return found[0]
+
+
+def names(plan: Plan) -> list[str]:
+    return [name for other in plan.counterfactuals for name in other.change]
+
+
+def test_eight_bit_kv_gives_the_context_it_says() -> None:
+    plan = first(RTX_4090, THIRTY_TWO.every("exl2"))
+    told = one(plan, "kv_type")
+    changed = advise(
+        PlanInputs(machine=RTX_4090, model="it", candidates=[THIRTY_TWO.facts("4.0bpw", "exl2")], kv_type="q8_0")
+    ).plans[0]
+    assert changed.estimate is not None
+    assert told.context == changed.estimate.largest_context
+    assert re.fullmatch(r"With q8_0 KV the context grows to 40k, from \d+k\.", told.text)
+
+
+def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() -> None:
+    candidates = [*FOURTEEN.every("gguf")]
+    plan = first(machine("RTX 3080"), candidates, context=8192)
+    assert plan.offload is not None
+    assert plan.offload.gpu_layers < plan.offload.layers
+    told = next(other for other in plan.counterfactuals if "One size lower" in other.text)
+    assert "fits wholly in GPU memory" in told.text
+    assert plan.estimate is not None
+    assert plan.estimate.decode is not None
+    assert told.tokens_per_second is not None
+    assert told.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
+    smaller = next(facts for facts in candidates if facts.quantization == told.change["quantization"])
+    whole = Setting(engine="llama.cpp", backend="cuda", context=8192)
+    assert Trial(smaller, machine("RTX 3080"), []).fits(whole)
+
+
+def test_a_larger_file_says_what_it_would_cost() -> None:
+    plan = first(RTX_4090, THIRTY_TWO.every("gguf"))
+    told = next(other for other in plan.counterfactuals if "One size higher" in other.text)
+    assert told.change == {"quantization": "Q5_K_M"}
+    assert "system memory" in told.text
+    assert told.tokens_per_second is not None
+    assert plan.estimate is not None
+    assert plan.estimate.decode is not None
+    assert told.tokens_per_second < plan.estimate.decode.tokens_per_second
+
+
+def test_one_slot_frees_what_the_windows_of_four_would_take() -> None:
+    plan = first(RTX_4090, SLIDING.every("gguf"))
+    told = one(plan, "slots")
+    facts = SLIDING.facts(plan.quantization)
+    alone = Setting(engine="llama.cpp", backend="cuda", context=16_384)
+    four = msgspec.structs.replace(alone, context=4096, slots=4, is_kv_unified=True)
+    freed = components(facts, four).total.bytes - components(facts, alone).total.bytes
+    assert f"-np 1 frees {round(freed / MIB)} MiB" in told.text
+
+
+def test_one_slot_says_nothing_where_layers_share_one_cache() -> None:
+    assert "slots" not in names(first(RTX_4090, EIGHT.every("gguf")))
+
+
+def test_experts_in_system_memory_make_room() -> None:
+    plan = first(RTX_4090, MIXTURE.every("gguf"), Intent.CODING)
+    told = one(plan, "cpu_moe_layers")
+    assert told.change == {"cpu_moe_layers": 48}
+    assert plan.estimate is not None
+    assert told.context is not None
+    assert told.context >= plan.estimate.largest_context
+    assert re.search(r"at \d+(\.\d)? instead of \d+(\.\d)? tok/s\.$", told.text)
+
+
+def test_the_wired_limit_of_a_mac_is_exact_and_warned_of() -> None:
+    plan = first(MAC_64, SEVENTY.every("mlx"), Intent.CODING)
+    told = one(plan, "iogpu.wired_limit_mb")
+    assert told.change == {"iogpu.wired_limit_mb": 56 * 1024}
+    assert "`sudo sysctl iogpu.wired_limit_mb=57344`" in told.text
+    assert "The risk:" in told.text
+    assert plan.estimate is not None
+    assert (told.context or 0) > plan.estimate.largest_context
+
+
+def test_the_wired_limit_is_kept_quiet_about_where_all_fits() -> None:
+    assert "iogpu.wired_limit_mb" not in names(first(MAC_64, EIGHT.every("mlx")))
+
+
+def test_a_second_card_is_offered_where_one_is_short() -> None:
+    told = one(first(machine("RTX 4080"), THIRTY_TWO.every("gguf")), "gpus")
+    assert told.text.startswith("With a second RTX 4080 it fits wholly: ")
+    assert "gpus" not in names(first(RTX_4090, EIGHT.every("gguf")))
+
+
+def test_twice_the_context_says_what_it_takes() -> None:
+    plan = first(RTX_4090, EIGHT.every("gguf"))
+    told = one(plan, "context")
+    assert told.change == {"context": 32_768}
+    assert told.text == "32k of context instead of 16k take 2.0 GiB more, and fit."
+
+
+@pytest.mark.parametrize("where", [RTX_4090, RTX_5070, MAC_64], ids=["24 GB", "12 GB", "Mac"])
+@pytest.mark.parametrize("model", [EIGHT, THIRTY_TWO, MIXTURE, SLIDING], ids=lambda model: model.name)
+def test_every_line_is_a_sentence_with_a_change_and_figures(where: Machine, model: Made) -> None:
+    plan = first(where, model.every())
+    assert plan.counterfactuals
+    for told in plan.counterfactuals:
+        assert told.text.endswith(".")
+        assert len(told.change) == 1
+        assert "None" not in told.text
+        assert told.context is not None or told.tokens_per_second is not None
