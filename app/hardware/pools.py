@@ -71,11 +71,16 @@ def _most(gpu: Gpu) -> Fact[int]:
 
 def _free(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
     """Return what is free now for its best user. Free graphics memory is what the driver says, within the system's."""
-    told = [gpu for gpu in sharing if gpu.memory_free.value is not None]
+    told = [gpu for gpu in sharing if gpu.memory_free.value is not None and not _is_systems(gpu.memory_free)]
     if not told or memory.available.value is None:
         return memory.available
     gpu = max(told, key=lambda card: card.memory_free.value or 0)
     return _clamped(gpu.memory_free, _with_carve_out(memory.available, gpu))
+
+
+def _is_systems(free: Fact[int]) -> bool:
+    """Tell whether a GPU's free memory is only the system's said again; the system's own may be younger."""
+    return free.source.endswith("MemAvailable")
 
 
 def _with_carve_out(available: Fact[int], gpu: Gpu) -> Fact[int]:
