@@ -448,6 +448,7 @@ def test_a_combo_keeps_what_is_being_typed(theme: Theme, qtbot: QtBot) -> None:
     qtbot.waitUntil(combo.field.hasFocus)
     combo.set_text("one")
     assert combo.field.text() == "one"
+    QTest.keyClick(combo.field, Qt.Key.Key_End)
     QTest.keyClicks(combo.field, "x")
     combo.set_text("other")
     assert combo.field.text() == "onex"
