@@ -20,7 +20,7 @@ _CELL = 10
 _CELL_GAP = 3
 _MOST_CELLS = 96
 _OTHERS, _OURS = "edge", "part-1"
-_COLUMN = 96
+_COLUMN = 104
 
 
 class Drawing(Surface):
