@@ -74,7 +74,7 @@ _SPECIAL: dict[str, Rule] = {
     "gemma4": Rule(window=Window.IF_STATED),
     "gpt-oss": Rule(window=Window.IF_STATED, pattern=2),
     "cohere2": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=4),
-    "cohere2moe": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=4),
+    "cohere2moe": Rule(window=Window.IF_STATED, pattern=4),
     "exaone4": Rule(window=Window.IF_STATED, sliding_blocks=64, pattern=4),
     "exaone-moe": Rule(window=Window.IF_STATED, pattern=4),
     "olmo2": Rule(window=Window.IF_STATED, pattern=4),
@@ -84,13 +84,16 @@ _SPECIAL: dict[str, Rule] = {
     "mimo2": Rule(window=Window.IF_STATED),
     "step35": Rule(window=Window.IF_STATED),
     "laguna": Rule(window=Window.IF_STATED),
-    "mellum": Rule(window=Window.IF_STATED),
+    "mellum": Rule(window=Window.IF_STATED, pattern=4),
+    "granite_swa": Rule(window=Window.IF_STATED),
     "jamba": _HYBRID,
     "granitehybrid": _HYBRID,
     "plamo2": _HYBRID,
     "lfm2": _HYBRID,
     "lfm2moe": _HYBRID,
     "kimi-linear": _HYBRID,
+    "kimi-k3": _HYBRID,
+    "bailingmoe3": _HYBRID,
     "nemotron_h": _NEMOTRON_H,
     "nemotron_h_moe": _NEMOTRON_H,
     "falcon-h1": Rule(recurrence=Recurrence.BOTH),
@@ -111,7 +114,7 @@ _PLAIN_NAMES = (
     "minicpm3 gemma starcoder2 xverse command-r dbrx olmo olmoe openelm arctic deepseek deepseek2 deepseek2-ocr "
     "deepseek32 chatglm glm4 glm4moe glm-dsa bitnet t5 jais jais2 nemotron exaone granite granitemoe chameleon plm "
     "bailingmoe bailingmoe2 dots1 arcee ernie4_5 ernie4_5-moe hunyuan-moe hunyuan-dense hunyuan_vl smollm3 seed_oss "
-    "grovemoe apertus minimax-m2 cogvlm pangu-embedded mistral3 mistral4 paddleocr maincoder"
+    "grovemoe apertus minimax-m2 cogvlm pangu-embedded mistral3 mistral4 paddleocr maincoder talkie hy_v3"
 )
 
 RULES: dict[str, Rule] = {

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
+from app.hub.gguf_values import MAX_NUMBER, corrupt
 
 _NOT_READ = frozenset({WeightKind.DRAFT, WeightKind.PROJECTOR})
 """Plain decoding of text touches neither."""
@@ -12,9 +13,12 @@ def active_parameters(groups: Sequence[WeightGroup], layers: Sequence[Layer], *,
     """Return the parameters read for one token.
 
     All but the experts not chosen and the input embedding, of which one row of `rows` is read; `tied` is the size of
-    the part of it that is read again, whole, as the output matrix.
+    the part of it that is read again, whole, as the output matrix. Raises BadRequest (model_corrupt).
     """
-    return tied + sum(_read(group, layers, rows) for group in groups)
+    total = tied + sum(_read(group, layers, rows) for group in groups)
+    if total > MAX_NUMBER:
+        raise corrupt("it claims more parameters than any model has")
+    return total
 
 
 def _read(group: WeightGroup, layers: Sequence[Layer], rows: int) -> int:
