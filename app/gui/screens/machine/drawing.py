@@ -68,7 +68,7 @@ class PoolView(QWidget):
         self._detail = Paragraph(theme, role="meta", color="ink-2")
         named.addWidget(self._name)
         named.addWidget(self._detail)
-        self._figures = Line(theme, gap=16)
+        self._figures = Flow(theme, gap=16)
         head.addLayout(named)
         head.addLayout(self._figures)
         box.addLayout(head)
@@ -102,7 +102,7 @@ class PoolView(QWidget):
     def _figure(self, cell: Cell) -> None:
         if cell.label not in self._figure_views:
             self._figure_views[cell.label] = Figure(self._theme, cell.label, width=_COLUMN)
-            self._figures.addWidget(self._figure_views[cell.label], 0, Qt.AlignmentFlag.AlignTop)
+            self._figures.addWidget(self._figure_views[cell.label])
         self._figure_views[cell.label].say(cell.text, tip=cell.tip)
 
 
