@@ -29,6 +29,8 @@ Raw = dict[str, Any]
 THIS_SYSTEM = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 _COMMAND_TIMEOUT_S = 6.0
 _UNANSWERED = "unanswered"
+_GROWING = ("files", "links", "commands")
+"""Tables each family adds its own entries to."""
 
 
 class Unanswered(Exception):
@@ -74,6 +76,19 @@ def live() -> Evidence:
     """Return evidence that reads this machine and remembers."""
     root, seen = recorded_below(Path("/"))
     return Evidence(root, tables={"system": THIS_SYSTEM}, seen=seen)
+
+
+def joined(records: Sequence[Raw]) -> Raw:
+    """Return one record of what several families saw. Where two asked the same, the first answer counts."""
+    whole: Raw = {}
+    for record in records:
+        for table, value in record.items():
+            known: Any = whole.get(table)
+            if known is None:
+                whole[table] = value
+            elif table in _GROWING:
+                whole[table] = {**value, **known}
+    return whole
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def _present(guid: str) -> list[str]:
 
 
 def processors(buffer: bytes) -> tuple[list[CoreKind], int]:
-    """Return the cores, fastest first, and the bytes of last-level cache in a GetLogicalProcessorInformationEx buffer."""
+    """Return the cores, fastest first, and the bytes of last-level cache, of GetLogicalProcessorInformationEx."""
     cores: Counter[tuple[int, int]] = Counter()
     caches: dict[int, int] = {}
     for relation, record in _records(buffer):

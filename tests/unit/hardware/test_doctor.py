@@ -1,0 +1,148 @@
+"""A report says what a machine is and how it was seen, and comes to the same machine again."""
+
+import platform
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.errors import BadRequest
+from app.core.machine import Machine, ProbeReport
+from app.hardware import doctor
+from app.hardware.assemble import Outcome, assembled
+from app.hardware.doctor import DoctorReport, EngineVersion, read_report, replay, report
+from app.hardware.evidence import joined, replaying
+from app.hardware.families import families_of
+from app.hardware.redaction import Private
+from tests.machine_fixtures import FOLDER, MachineFixture, fixtures
+
+ALL = [*fixtures("linux"), *fixtures("windows"), *fixtures("macos")]
+REPORTS = sorted((FOLDER.parent / "reports").glob("*.json"))
+SECRET = "8932f937-d72c-4106-c12f-20bd9faed9f6"
+LISTS = {"llama.cpp": ["CPU: Some processor (24000 MiB, 20000 MiB free)"]}
+
+
+def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
+    made = report(
+        machine,
+        raw,
+        application="1.0",
+        engines=[EngineVersion(id="llama.cpp", version="b1")],
+        private=Private(users=["zqanna"], hosts=["zqhost"]),
+    )
+    return read_report(msgspec.json.encode(made))
+
+
+@pytest.mark.parametrize("fixture", ALL, ids=lambda fixture: fixture.name)
+def test_a_report_of_any_recorded_machine_comes_to_that_machine(fixture: MachineFixture) -> None:
+    raw = fixture.evidence() | {"engines": dict(fixture.table("engines"))}
+    found = reported(replay(raw), raw)
+    assert replay(found.raw) == found.machine
+    assert found.machine.cpu.model == replay(raw).cpu.model
+
+
+def values(tree: object) -> object:
+    """Return the figures only: sources and notes may be worded better than when a report was made."""
+    if isinstance(tree, dict):
+        return tree["value"] if "confidence" in tree else {key: values(part) for key, part in tree.items()}
+    return [values(part) for part in tree] if isinstance(tree, list) else tree
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_a_kept_report_still_comes_to_the_machine_it_shows(path: Path) -> None:
+    found = read_report(path.read_bytes())
+    again, shown = (values(msgspec.to_builtins(machine)) for machine in (replay(found.raw), found.machine))
+    assert again == shown
+
+
+def test_a_report_of_every_format_is_kept() -> None:
+    assert {read_report(path.read_bytes()).format for path in REPORTS} == set(range(1, doctor.FORMAT + 1))
+
+
+async def test_a_report_of_this_machine_comes_to_this_machine() -> None:
+    found = await doctor.examine(application="1.0", devices=LISTS)
+    assert replay(read_report(msgspec.json.encode(found)).raw) == found.machine
+    assert found.machine.cpu.logical_cores.value
+    assert found.machine.engine_devices[0].engine == "llama.cpp"
+
+
+async def test_a_report_of_this_machine_does_not_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = platform.release()  # stands for a name: it is sure to be in the record
+    monkeypatch.setattr(doctor, "private_here", lambda: Private(hosts=[release]))
+    found = await doctor.examine(application="1.0")
+    assert release.encode() not in msgspec.json.encode(found)
+    assert found.machine.os.kernel.value == "somehost"
+    assert replay(found.raw) == found.machine
+
+
+def test_families_that_failed_then_are_not_run_again() -> None:
+    fixture = next(fixture for fixture in ALL if fixture.name == "windows-rtx-4090-desktop")
+    raw = dict(fixture.evidence())
+    with replaying(raw) as evidence:
+        parts = {name: family(evidence) for name, family in families_of("windows").items()}
+    ended = {"nvidia": "crashed", "display": "timeout"}
+    machine = assembled(
+        [
+            Outcome(ProbeReport(name=name, outcome=ended.get(name, "ok"), seconds=1.0), None if name in ended else part)
+            for name, part in parts.items()
+        ]
+    )
+    assert not machine.gpus
+    found = reported(machine, raw)
+    assert replay(found.raw) == found.machine
+    assert [probe.outcome for probe in found.machine.probes] == ["ok", "crashed", "timeout", "ok"]
+
+
+def test_ids_of_cards_become_stand_ins_that_still_join_what_two_drivers_saw() -> None:
+    heap = {"size": 8 << 30, "is_device_local": True}
+    card = {"name": "NVIDIA RTX", "uuid": f"GPU-{SECRET}", "memory_total": 8 << 30, "memory_free": 7 << 30}
+    same = {"name": "NVIDIA RTX (driver)", "kind": "discrete", "vendor_id": 0x10DE, "uuid": SECRET.replace("-", "")}
+    raw: dict[str, object] = {
+        "system": "linux",
+        "uname": {"release": "6.8", "machine": "x86_64"},
+        "nvml": {"driver": "580", "devices": [card]},
+        "vulkan": [{**same, "heaps": [heap]}],
+    }
+    machine = replay(raw)
+    assert len(machine.gpus) == 1
+    found = reported(machine, raw)
+    data = msgspec.json.encode(found)
+    assert replay(found.raw) == found.machine
+    assert SECRET.encode() not in data
+    assert SECRET.replace("-", "").encode() not in data
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"format": 1}', b"\xff"])
+def test_something_else_is_no_report(data: bytes) -> None:
+    with pytest.raises(BadRequest, match="not a doctor report"):
+        read_report(data)
+
+
+def test_a_report_of_a_later_format_says_so() -> None:
+    fixture = ALL[0]
+    found = reported(replay(fixture.evidence()), dict(fixture.evidence()))
+    later = msgspec.json.encode(msgspec.structs.replace(found, format=99))
+    with pytest.raises(BadRequest, match="later Roundhouse"):
+        read_report(later)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"system": "linux", "files": {"../../etc/passwd": "x"}},
+        {"system": "linux", "files": []},
+        {"system": "linux", "probes": [{"name": "no such family", "outcome": "ok", "seconds": 0}]},
+        {"system": "linux", "engines": {"llama.cpp": 3}},
+        {"system": "linux", "links": {"a": "/etc"}},
+    ],
+)
+def test_a_broken_record_is_a_refusal_in_words(raw: dict[str, object]) -> None:
+    with pytest.raises(BadRequest, match="not the record of a machine"):
+        replay(raw)
+
+
+def test_records_of_families_join_without_losing_files() -> None:
+    first = {"system": "linux", "files": {"a": "1"}, "nvml": 1}
+    second = {"system": "linux", "files": {"a": "2", "b": "3"}, "vulkan": 2}
+    assert joined([first, second]) == {"system": "linux", "files": {"a": "1", "b": "3"}, "nvml": 1, "vulkan": 2}
