@@ -179,8 +179,8 @@ json_values = st.recursive(
 )
 OTHER_KEYS = (
     "layer_types text_config quantization quantization_config tie_word_embeddings auto_map no_rope_layers "
-    "architectures linear_attn_config hybrid_override_pattern full_attn_idxs sliding_window_pattern vision_config torch_dtype "
-    "mamba_expand attn_layer_period global_head_dim block_auto_adjust_ff_dim multi_query layers_block_type"
+    "architectures linear_attn_config hybrid_override_pattern full_attn_idxs sliding_window_pattern vision_config "
+    "torch_dtype mamba_expand attn_layer_period global_head_dim block_auto_adjust_ff_dim multi_query layers_block_type"
 )
 known_keys = st.sampled_from(sorted({*OTHER_KEYS.split(), *(name for names in FIELDS.values() for name in names)}))
 likely = st.integers(0, 9) | st.lists(st.integers(0, 3), max_size=4) | st.lists(st.sampled_from(["mamba", "full"]))
