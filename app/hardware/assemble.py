@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import EnvironmentFault
-from app.core.machine import Cpu, Fact, Gpu, Machine, Memory, ProbeReport
+from app.core.machine import Fact, Gpu, Machine, Memory, ProbeReport
 from app.hardware import devices
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived
@@ -48,13 +48,15 @@ def assembled(outcomes: Sequence[Outcome]) -> Machine:
     base = next((part for part in parts if part.os and part.cpu and part.memory), None)
     if base is None or base.os is None or base.cpu is None or base.memory is None:
         raise EnvironmentFault("This machine could not be examined.", detail=outcomes[0].report.detail)
-    gpus = [devices.described(gpu) for gpu in merged_gpus([part.gpus for part in parts])]
+    chip = devices.find(product_of(base.cpu.model.value or ""))
+    gpus = [_described(gpu, chip) for gpu in merged_gpus([part.gpus for part in parts])]
+    memory = _with_theory(_with_unified(base.memory, gpus), chip, gpus)
     return with_pools(
         Machine(
             os=base.os,
             cpu=base.cpu,
-            memory=_with_theory(_with_unified(base.memory, gpus), base.cpu, gpus),
-            gpus=gpus,
+            memory=memory,
+            gpus=[_reading(gpu, memory) for gpu in gpus],
             probes=[outcome.report for outcome in outcomes],
             probed_at=time.time(),
             npus=[npu for part in parts for npu in part.npus],
@@ -63,14 +65,27 @@ def assembled(outcomes: Sequence[Outcome]) -> Machine:
     )
 
 
-def _with_theory(memory: Memory, cpu: Cpu, gpus: Sequence[Gpu]) -> Memory:
+def _described(gpu: Gpu, chip: devices.Device | None) -> Gpu:
+    """Fill in what the table of devices knows: by the GPU's name, else by the processor whose graphics it is."""
+    named = devices.described(gpu)
+    is_inside = gpu.integrated.value and chip and chip.is_unified and chip.vendor == gpu.vendor
+    return devices.described(named, device=chip) if is_inside else named
+
+
+def _with_theory(memory: Memory, chip: devices.Device | None, gpus: Sequence[Gpu]) -> Memory:
     """Fill in the bandwidth memory could have, from the table of chips, where the firmware does not tell."""
     if memory.theoretical_gb_s.value is not None:
         return memory
     shared = [gpu.bandwidth_gb_s for gpu in gpus if gpu.integrated.value and gpu.bandwidth_gb_s.value is not None]
-    chip = devices.find(product_of(cpu.model.value or ""))
     known = shared or ([devices.bandwidth(chip)] if chip and chip.kind in _CHIPS else [])
     return msgspec.structs.replace(memory, theoretical_gb_s=known[0]) if known else memory
+
+
+def _reading(gpu: Gpu, memory: Memory) -> Gpu:
+    """Give graphics in the processor the bandwidth of the memory they read, where nothing else is known."""
+    if not gpu.integrated.value or gpu.bandwidth_gb_s.value is not None:
+        return gpu
+    return msgspec.structs.replace(gpu, bandwidth_gb_s=memory.theoretical_gb_s)
 
 
 def _once(limits: Sequence[Fact[str]]) -> list[Fact[str]]:

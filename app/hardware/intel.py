@@ -10,7 +10,7 @@ from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived, measured, read_bytes, read_int, read_pairs, unknown
 from app.hardware.pci import product_name
-from app.hardware.unified import shared_free, shared_total
+from app.hardware.unified import graphics_share, shared_free
 
 VENDOR = 0x8086
 _ARCHITECTURES: tuple[tuple[str, frozenset[int]], ...] = (
@@ -40,7 +40,7 @@ def read_intel(evidence: Evidence, device: Path, address: str) -> Gpu:
     number = read_int(device / "device") or 0
     own = _own_memory(device)
     is_card = own.value is not None
-    total = own if is_card else shared_total(evidence.root)
+    total = own if is_card else graphics_share(evidence.root)
     return Gpu(
         id=address,
         vendor="intel",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.core.machine import Fact, Gpu
 from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import decimal, derived, measured, unknown
+from app.hardware.facts import decimal, derived, is_there, measured, unknown
 from app.hardware.limits import variables
 from app.hardware.linux_cpu import board, product_of
 from app.hardware.nvml import NvmlDevice, NvmlState, read_nvml
@@ -50,7 +50,8 @@ def nvidia_family(evidence: Evidence) -> Part:
         state = evidence.ask("nvml", NvmlState, _ask_driver)
     except Unanswered as error:
         boards = read_tegra(evidence.root)
-        return Part(gpus=boards, absent="" if boards else str(error).removeprefix("Unanswered: "))
+        absent = "" if boards else str(error).removeprefix("Unanswered: ")
+        return Part(gpus=boards, limits=_other_wsl_gpu(evidence), absent=absent)
     gpus = with_hidden(nvidia_gpus(state, evidence), "cuda", variables(evidence))
     return Part(gpus=gpus, limits=[*_driver_limits(state), *_slot_limits(state)])
 
@@ -191,6 +192,14 @@ def _known(answer: bool | None) -> Fact[bool]:  # noqa: FBT001 -- what the drive
 
 def _said(text: str) -> Fact[str]:
     return measured(text, _SOURCE) if text else unknown(_SOURCE, "The driver does not say.")
+
+
+def _other_wsl_gpu(evidence: Evidence) -> list[Fact[str]]:
+    """WSL passes every GPU on as /dev/dxg; only NVIDIA's has a library there that says more."""
+    if not is_there(evidence.root / "dev/dxg"):
+        return []
+    sentence = "WSL passes a GPU on that is not NVIDIA's: of the engines, only those built for ROCm on WSL can use it."
+    return [measured(sentence, "/dev/dxg")]
 
 
 def _driver_limits(state: NvmlState) -> list[Fact[str]]:

@@ -16,7 +16,7 @@ from app.hardware.part import Part
 from app.hardware.pci import pci_address
 from app.hardware.reachable import split_reachable
 from app.hardware.system import is_container
-from app.hardware.unified import shared_free, shared_total
+from app.hardware.unified import graphics_share, shared_free
 from app.hardware.visible import with_hidden
 
 _NVIDIA = 0x10DE
@@ -60,7 +60,7 @@ def _gpu(evidence: Evidence, device: Path, address: str) -> Gpu | None:
 
 def _asahi(root: Path, address: str) -> Gpu:
     """Return the GPU of a Mac that runs Linux; Vulkan is its only way in."""
-    total = shared_total(root)
+    total = graphics_share(root)
     return Gpu(
         id=address,
         vendor="apple",

@@ -11,6 +11,7 @@ from app.hardware.facts import decimal, derived, read_pairs, unknown
 from app.hardware.memory import meminfo_bytes
 
 _SOURCE = "/proc/meminfo"
+_SMALL = 4 << 30
 
 
 def shared_total(root: Path) -> Fact[int]:
@@ -19,6 +20,18 @@ def shared_total(root: Path) -> Fact[int]:
     if total.value is None:
         return unknown(_SOURCE, "The size of the shared memory is not known.", unit="B")
     return derived(total.value, _SOURCE, unit="B", note="It shares the system's memory.")
+
+
+def graphics_share(root: Path) -> Fact[int]:
+    """Return what Mesa's drivers let graphics in a processor have: half of 4 GiB or less, else three quarters.
+
+    The rule of ANV and Honeykrisp for their one heap; Intel's compute driver comes to about the same.
+    """
+    total = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemTotal")
+    if total.value is None:
+        return unknown(_SOURCE, "The size of the shared memory is not known.", unit="B")
+    share = total.value // 2 if total.value <= _SMALL else total.value * 3 // 4
+    return derived(share, _SOURCE, unit="B", note="what drivers let graphics have of the system's memory")
 
 
 def shared_free(root: Path) -> Fact[int]:
