@@ -34,6 +34,8 @@ CONNECTIONS = 6
 SHARD_BYTES = 64 << 10
 """Of a shard to begin with: most headers are shorter, and a model may have hundreds."""
 MAX_LISTING_BYTES = 8 << 20
+USUAL_QUANTIZATION = "Q4_K_M"
+"""What most people take of a model in many quantisations."""
 MAX_NAMED = 20
 """Files that a hint names."""
 _REPOSITORY = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")
@@ -91,17 +93,19 @@ def read_remote_facts(
 ) -> ModelFacts:
     """Return the facts of a GGUF file at an https address, or of a repository ("owner/name") on a hub.
 
-    Of a repository, `filename` names a GGUF file (a part stands for all); without it, configuration and safetensors
-    headers are read. `endpoint` is trusted as configured, plain http included; everything else has to be https.
+    Of a repository, `filename` names a GGUF file (a part stands for all), or "owner/name:Q4_K_M" a quantisation;
+    without either, configuration and safetensors headers are read, or of several GGUF models the usual one.
+    `endpoint` is trusted as configured, plain http included; everything else has to be https.
     Raises NotFound, Unauthorized, Forbidden, BadRequest, TooLarge or Unavailable.
     """
     remote = Remote(endpoint, token=token)
     if "://" in repo_or_url:
         return _gguf(remote, [repo_or_url])
-    repository = _Repository(remote, repo_or_url, revision)
+    name, _, quantization = repo_or_url.partition(":")
+    repository = _Repository(remote, name, revision)
     if filename:
         return _gguf_parts(repository, filename)
-    return _whole_repository(repository)
+    return _whole_repository(repository, quantization)
 
 
 def _gguf_parts(repository: _Repository, filename: str) -> ModelFacts:
@@ -120,11 +124,11 @@ def _gguf(remote: Remote, urls: Sequence[str]) -> ModelFacts:
     return facts_of_headers(headers, name=stem)
 
 
-def _whole_repository(repository: _Repository) -> ModelFacts:
+def _whole_repository(repository: _Repository, quantization: str) -> ModelFacts:
     files = repository.files()
-    models = [name for name in files if name.endswith(".gguf") and "mmproj" not in name]
-    if models and "config.json" not in files:
-        return _only_model(repository, models)
+    models = sorted({_parts(name)[0] for name in files if name.endswith(".gguf") and "mmproj" not in name})
+    if quantization or (models and "config.json" not in files):
+        return _gguf_parts(repository, _chosen(repository, models, quantization))
     config = parse_object(repository.text("config.json", MAX_BYTES), "config.json")
     shards = _shards(repository, files)
     headers = _all(
@@ -140,17 +144,25 @@ def _whole_repository(repository: _Repository) -> ModelFacts:
     return facts_of(found, name=repository.name, source="safetensors headers" if headers else "configuration")
 
 
-def _only_model(repository: _Repository, names: list[str]) -> ModelFacts:
-    firsts = sorted(
-        {f"{name.rpartition('/')[0]}/{split_parts(name.rpartition('/')[2])[0]}".lstrip("/") for name in names}
-    )
-    if len(firsts) > 1:
+def _chosen(repository: _Repository, models: list[str], quantization: str) -> str:
+    """Return the model of that quantisation; without one the only model, or the one in the usual quantisation."""
+    if len(models) == 1 and not quantization:
+        return models[0]
+    wanted = (quantization or USUAL_QUANTIZATION).casefold()
+    found = [name for name in models if _is_quantized(split_stem(name).casefold(), wanted)]
+    if len(found) != 1:
         raise BadRequest(
-            f"{repository.name} holds {len(firsts)} models.",
-            hint="Name one of them: " + ", ".join(firsts[:MAX_NAMED]) + ".",
+            f"{repository.name} holds {len(models)} GGUF models.",
+            hint="Name one of them: " + ", ".join(models[:MAX_NAMED]) + "." if models else "",
             code="model_unsupported",
         )
-    return _gguf_parts(repository, firsts[0])
+    return found[0]
+
+
+def _is_quantized(stem: str, wanted: str) -> bool:
+    """Whether a file's name ends in that quantisation, and not only in a part of another ("UD-Q4_K_M")."""
+    rest = stem.removesuffix(wanted)
+    return rest != stem and rest[-1:] in "-._" and not rest.endswith("ud-")
 
 
 def _shards(repository: _Repository, files: list[str]) -> list[str]:

@@ -98,9 +98,21 @@ def test_a_repository_of_gguf_files_is_its_only_model_or_asks_which(hub: Hub) ->
     hub.files[f"{PLACE}/tiny.gguf"] = TINY
     hub.files[LISTING] = listing("tiny.gguf", "README.md", "mmproj-tiny.gguf")
     assert read_remote_facts("someone/model", endpoint=hub.url).name == "tiny"
-    hub.files[LISTING] = listing("tiny.gguf", "tiny-Q4_K_M.gguf")
+    hub.files[LISTING] = listing("tiny-Q3_K_M.gguf", "tiny-Q8_0.gguf")
     error = refusal(hub, filename="")
-    assert (error.code, error.hint) == ("model_unsupported", "Name one of them: tiny-Q4_K_M.gguf, tiny.gguf.")
+    assert (error.code, error.hint) == ("model_unsupported", "Name one of them: tiny-Q3_K_M.gguf, tiny-Q8_0.gguf.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [("", "tiny-Q4_K_M"), (":q8_0", "tiny-Q8_0"), (":UD-Q4_K_M", "tiny-UD-Q4_K_M"), (":Q2_K", "tiny-Q2_K")],
+)
+def test_a_quantisation_chooses_among_many(hub: Hub, asked: str, name: str) -> None:
+    names = ["tiny-Q4_K_M.gguf", "tiny-UD-Q4_K_M.gguf", "tiny-Q8_0.gguf", "Q2_K/tiny-Q2_K-00001-of-00002.gguf"]
+    names.append("Q2_K/tiny-Q2_K-00002-of-00002.gguf")
+    hub.files[LISTING] = listing(*names, "config.json") if asked else listing(*names)
+    hub.files.update({f"{PLACE}/{file}": TINY for file in names})
+    assert read_remote_facts(f"someone/model{asked}", endpoint=hub.url).name == name
 
 
 def test_a_repository_of_pickles_is_refused(hub: Hub) -> None:
