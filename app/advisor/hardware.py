@@ -6,6 +6,7 @@ An unknown fact never counts as a yes. A family name stands for the least any ca
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 
 from app.advisor.engine_table import AMPERE, INSTINCT_TARGETS, TURING, Version
 from app.core.machine import Confidence, Gpu, Machine
@@ -75,8 +76,27 @@ class Strategy(StrEnum):
 _RTX = (Strategy.RTX_MANY, Strategy.RTX_FEW, Strategy.RTX_ONE, Strategy.RTX_SMALL)
 
 
+class _Same:
+    """A machine as a key: values are frozen, so one object always has the same kind."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def __hash__(self) -> int:
+        return id(self.machine)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.machine is self.machine
+
+
 def strategy(machine: Machine) -> Strategy:
     """Return the machine's kind: what computes best decides, not what there is most of."""
+    return _strategy(_Same(machine))
+
+
+@lru_cache(maxsize=4)  # one advice asks fifty times, and there may be thousands of GPUs
+def _strategy(same: _Same) -> Strategy:
+    machine = same.machine
     if is_apple_silicon(machine):
         return Strategy.APPLE
     return _server(machine) or _mixed(machine) or _nvidia(machine) or _other_gpu(machine) or _processor(machine)
@@ -84,7 +104,12 @@ def strategy(machine: Machine) -> Strategy:
 
 def main_gpus(machine: Machine) -> list[Gpu]:
     """Return the GPUs the machine's kind rests on; none where the processor computes."""
-    kind = strategy(machine)
+    return list(_main_gpus(_Same(machine)))
+
+
+@lru_cache(maxsize=4)
+def _main_gpus(same: _Same) -> list[Gpu]:
+    machine, kind = same.machine, strategy(same.machine)
     if kind is Strategy.MIXED:
         return strongest_vendor(machine)
     return _GPUS_OF.get(kind, _none)(machine)

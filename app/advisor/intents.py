@@ -144,6 +144,7 @@ class Need(StrEnum):
     LONG = "long"
     MOE = "moe"
     BATCH = "batch"
+    TEAM = "team"
     SERVING = "serving"
     SERVING_SHAPED = "serving-shaped"
     """Several people, and structured output, long contexts, many adapters or experts."""
@@ -201,7 +202,8 @@ def need(work: Workload) -> Need:
     if work.intent is Intent.BATCH:
         return Need.BATCH if _shape(work) is None else Need.SERVING_SHAPED
     if work.serves_several:
-        return Need.SERVING if _shape(work) is None else Need.SERVING_SHAPED
+        plain = Need.TEAM if work.intent is Intent.TEAM else Need.SERVING
+        return plain if _shape(work) is None else Need.SERVING_SHAPED
     return _shape(work) or (Need.AGENT if work.intent is Intent.AGENT else Need.LOCAL)
 
 

@@ -182,6 +182,7 @@ _PROCESSOR_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {Strategy.INTEL_CPU: 
 def _need_clause(work: Workload, ask: Ask) -> str:
     several = Ability.SERVES in ask.engine.abilities
     clauses = {
+        Need.TEAM: f"it is made to answer {work.users} people at once" if several else "",
         Need.SERVING: f"it is made to answer {work.users} people at once" if several else "",
         Need.SERVING_SHAPED: f"{work.users} share it and the work is {_shape(work)}" if several else "",
         Need.FLEET: "a fleet is served",

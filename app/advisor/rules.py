@@ -77,15 +77,18 @@ _NVIDIA_SERVER: Mapping[Need, Row] = {
     Need.LONG: ("sglang", "vllm", "tensorrt-llm", "lmdeploy", EVERYWHERE),
     Need.MOE: ("sglang", "vllm", "tensorrt-llm", "lmdeploy", EVERYWHERE),
     Need.SERVING_SHAPED: ("sglang", "vllm", "tensorrt-llm", "lmdeploy", EVERYWHERE),
-    Need.FLEET: ("dynamo", "tensorrt-llm", "vllm", "sglang"),
+    Need.FLEET: ("dynamo", "tensorrt-llm", "vllm", "sglang", "lmdeploy"),
     **_BUILT_IN,
 }
 _BLACKWELL_SERVER: Mapping[Need, Row] = {
     Need.LOCAL: ("tensorrt-llm", "sglang", "vllm", "lmdeploy", EVERYWHERE),
     Need.STRUCTURED: ("sglang", "tensorrt-llm", "vllm", EVERYWHERE),
     Need.LORAS: ("sglang", "vllm", "tensorrt-llm", EVERYWHERE),
+    Need.LONG: ("sglang", "tensorrt-llm", "vllm", EVERYWHERE),
+    Need.MOE: ("sglang", "tensorrt-llm", "vllm", EVERYWHERE),
     Need.SERVING_SHAPED: ("sglang", "tensorrt-llm", "vllm", EVERYWHERE),
-    Need.FLEET: ("dynamo", "tensorrt-llm", "sglang", "vllm"),
+    Need.TEAM: ("vllm", "sglang", "tensorrt-llm", "lmdeploy", EVERYWHERE),
+    Need.FLEET: ("dynamo", "tensorrt-llm", "sglang", "vllm", "lmdeploy"),
     **_BUILT_IN,
 }
 _INSTINCT: Mapping[Need, Row] = {
@@ -178,9 +181,9 @@ GUIDE: dict[Strategy, Mapping[Need, Row]] = {
     Strategy.CPU_SERVER: _CPU_SERVER,
     Strategy.CPU: _CPU,
 }
-"""A need without a row of its own takes the machine's LOCAL row."""
+"""A need without a row of its own takes the machine's LOCAL row, a team that of serving."""
 
-_BEYOND_TEXT = (Need.STRUCTURED, Need.SERVING, Need.SERVING_SHAPED)
+_BEYOND_TEXT = (Need.STRUCTURED, Need.TEAM, Need.SERVING, Need.SERVING_SHAPED)
 """Needs that MLX-VLM's server meets and MLX-LM's does not: JSON schemas and keys."""
 _SERVERS = (Strategy.BLACKWELL_SERVER, Strategy.NVIDIA_SERVER, Strategy.INSTINCT)
 
@@ -211,8 +214,9 @@ def ranking(machine: Machine, work: Workload, *, sees: bool = False) -> list[Ran
 
 def guide_row(machine: Machine, work: Workload) -> Row:
     """Return the guide's engines for this machine and work, whether they can run here or not."""
-    rows = GUIDE[hardware.strategy(machine)]
-    return rows.get(need(work), rows[Need.LOCAL])
+    rows, asked = GUIDE[hardware.strategy(machine)], need(work)
+    near = rows.get(Need.SERVING) if asked is Need.TEAM else None
+    return rows.get(asked) or near or rows[Need.LOCAL]
 
 
 def _judged(machine: Machine, engine: EngineTraits, kind: Strategy, asked: Need) -> Ranked:
@@ -252,7 +256,7 @@ _LOCAL_SERVER = "This is an engine for a desk: nothing in it keeps many users ap
 
 def _warnings(engine: EngineTraits, kind: Strategy, asked: Need) -> tuple[str, ...]:
     found = []
-    is_serving = asked in {Need.SERVING, Need.SERVING_SHAPED, Need.FLEET}
+    is_serving = asked in {Need.TEAM, Need.SERVING, Need.SERVING_SHAPED, Need.FLEET}
     if is_serving and engine.id in {"mlx-lm", "mlx-vlm"}:
         found.append(engine.limits)
     if is_serving and engine.id in {"exllamav2", "exllamav3"}:
