@@ -5,6 +5,7 @@ import pytest
 from app.core.machine import EngineDevice, Gpu
 from app.hardware.engine_devices import matched
 from app.hardware.facts import measured
+from engines.llama_cpp.worker import _device_line
 
 MIB = 1 << 20
 
@@ -88,3 +89,16 @@ def test_a_processor_is_no_difference_where_there_is_no_gpu() -> None:
 def test_less_memory_than_the_driver_says_is_a_difference() -> None:
     line = "CUDA0: NVIDIA GeForce RTX 4090 (8192 MiB, 8000 MiB free)"
     assert only(line, RTX).difference == "It sees 8.0 GiB; NVML: 24.0 GiB."
+
+
+def test_what_our_own_worker_prints_is_understood() -> None:
+    device = {
+        "name": "CUDA0",
+        "description": "NVIDIA GeForce RTX 4090",
+        "memory_total": 24217 * MIB,
+        "memory_free": 23894 * MIB,
+        "device_id": "0000:01:00.0",
+    }
+    twin = gpu("0000:02:00.0", "NVIDIA GeForce RTX 4090")
+    found = only(_device_line(device), twin, RTX)
+    assert (found.gpu, found.memory_total, found.memory_free) == (RTX.id, 24217 * MIB, 23894 * MIB)
