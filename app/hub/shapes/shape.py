@@ -9,6 +9,7 @@ from app.hub.facts.metadata import Value
 from app.hub.facts.tensors import TensorInfo
 from app.hub.shapes.architectures import Outline, architecture, outlines, short_keys
 from app.hub.shapes.mixes import Mixed, mix
+from app.hub.shapes.names import cut
 
 _GENERAL = ("tokenizer.", "xielu.")
 """Keys that llama.cpp reads without an architecture in front."""
@@ -66,7 +67,7 @@ def shape_from(name: str, architecture_name: str, figures: Mapping[str, object])
         values={_whole_key(architecture_name, key): value for key, value in values.items()},
         has=msgspec.convert(has, frozenset[str]),
         parameters=round(msgspec.convert(parameters, float)),
-        patterns=msgspec.convert(names, tuple[str, ...]),
+        patterns=tuple(cut(pattern) for pattern in msgspec.convert(names, list[str])),
     )
 
 
