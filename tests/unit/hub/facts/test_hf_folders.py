@@ -192,3 +192,51 @@ def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     assert caught.value.code == "model_unsupported"
     with pytest.raises(NotFound):
         read_facts(tmp_path / "nothing")
+
+
+def in_mlx(tensors: Tensors) -> Tensors:
+    """Four bits in groups of 32, as mlx_lm.convert writes them: matrices only, the embedding among them."""
+    packed: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, (dtype, shape) in tensors.items():
+        module = name.removesuffix(".weight")
+        if len(shape) == 1:
+            packed[name] = (dtype, tuple(shape))
+            continue
+        rows, columns = shape
+        packed[name] = ("U32", (rows, columns // 8))
+        packed[f"{module}.scales"] = packed[f"{module}.biases"] = ("BF16", (rows, columns // 32))
+    return packed
+
+
+def in_awq(tensors: Tensors) -> Tensors:
+    """Four bits in groups of 32 inside the blocks."""
+    packed: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, (dtype, shape) in tensors.items():
+        module = name.removesuffix(".weight")
+        if len(shape) == 1 or ".layers." not in name:
+            packed[name] = (dtype, tuple(shape))
+            continue
+        outputs, inputs = shape
+        packed[f"{module}.qweight"] = ("I32", (inputs, outputs // 8))
+        packed[f"{module}.qzeros"] = ("I32", (inputs // 32, outputs // 8))
+        packed[f"{module}.scales"] = ("F16", (inputs // 32, outputs))
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("form", "stated"),
+    [
+        ("mlx", {"quantization": {"bits": 4, "group_size": 32}}),
+        ("awq", {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 32}}),
+    ],
+)
+def test_packed_weights_weigh_what_their_format_says(tmp_path: Path, form: str, stated: dict[str, object]) -> None:
+    config = {**LLAMA, **stated}
+    packed = {"mlx": in_mlx, "awq": in_awq}[form](PLAIN)
+    whole = read_facts(write_model(tmp_path / "whole", config, packed, format="mlx" if form == "mlx" else "pt"))
+    alone = read_facts(write_model(tmp_path / "alone", config, {}))
+    assert (whole.format, whole.quantization) == (alone.format, alone.quantization) == (form, "4bit")
+    assert bytes_of(whole) == bytes_of(alone)
+    plain = read_facts(write_model(tmp_path / "plain", LLAMA, PLAIN))
+    assert (whole.parameters, whole.layers) == (plain.parameters, plain.layers)
+    assert {group.type for group in whole.weights} == {"4-bit g32", "BF16"}
