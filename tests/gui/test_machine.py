@@ -307,7 +307,7 @@ def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell:
 def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
     said = [ticks.accessibleName() for ticks in screen.truths.latest.findChildren(Ticks)]
     assert said[0] == "Weights: predicted 4.7 GiB, measured 4.7 GiB, exact"
-    assert said[-1] == "All of it: predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
+    assert said[-1] == "Whole process: predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
     assert not screen.truths.earlier.isVisible(), "earlier loads are folded"
 
 

@@ -271,9 +271,7 @@ def test_another_quantisation_of_a_named_model_can_be_asked_for(model: str) -> N
 
 def test_wishes_become_a_question() -> None:
     wishes = Wishes(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
-    assert wishes.request() == PlanRequest(
-        model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0", machine=msgspec.Raw(b"null")
-    )
+    assert wishes.request() == PlanRequest(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
 
 
 def test_the_present_and_the_largest_context_can_be_chosen() -> None:
@@ -286,18 +284,41 @@ def test_the_present_and_the_largest_context_can_be_chosen() -> None:
 
 def test_a_load_is_compared_lane_by_lane() -> None:
     row = load_row(advice.LOADS[0])
-    assert [lane.name for lane in row.lanes] == ["Weights", "KV cache", "Compute", "Output", "Runtime", "All of it"]
-    assert row.scale == advice.LOADS[0].logged["total"]
-    assert row.total == row.lanes[-1]
+    assert [lane.name for lane in row.lanes] == [
+        "Weights",
+        "KV cache",
+        "Compute",
+        "Output",
+        "Together",
+        "Whole process",
+    ]
     assert row.lanes[1].error_words == "exact"
     assert row.lanes[2].error_words == "-2.3 %"
+    assert row.scale == row.lanes[-1].measured == advice.LOADS[0].resident
 
 
-def test_where_an_engine_logs_no_total_the_process_is_compared() -> None:
-    row = load_row(advice.LOADS[1])
-    assert row.total is not None
-    assert (row.total.name, row.total.measured) == ("Whole process", advice.LOADS[1].resident)
-    assert load_row(LoadTruth(model="m", engine="e", version="", predicted={}, logged={})).total is None
+def test_what_an_engine_does_not_log_is_not_held_against_what_it_logs() -> None:
+    truth = LoadTruth(
+        model="m",
+        engine="e",
+        version="",
+        predicted={"weights": 100, "runtime": 50, "total": 150},
+        logged={"weights": 100, "total": 100},
+        resident=150,
+    )
+    row = load_row(truth)
+    assert row.together is not None
+    assert row.together.error_words == "exact"
+    assert row.lanes[-1].error_words == "exact"
+
+
+def test_a_load_nothing_is_known_of_has_no_lanes() -> None:
+    row = load_row(LoadTruth(model="m", engine="e", version="", predicted={"total": 9}, logged={}, resident=9))
+    assert (row.lanes, row.together, row.scale) == ([], None, 0)
+
+
+def test_an_error_too_small_to_say_is_called_so() -> None:
+    assert Lane("x", 1_000_000, 1_000_100).error_words == "under 0.1 %"
 
 
 @pytest.mark.parametrize(

@@ -235,10 +235,9 @@ LOADS = [
             "kv": 4_608 * MIB,
             "compute": 311 * MIB,
             "output": _OUTPUT,
-            "runtime": 126 * MIB,
-            "total": 9_835 * MIB,
+            "total": 9_709 * MIB,
         },
-        resident=9_902 * MIB,
+        resident=9_835 * MIB,
         at=NOON - 600,
     ),
     LoadTruth(

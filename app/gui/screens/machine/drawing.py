@@ -20,7 +20,7 @@ _CELL = 10
 _CELL_GAP = 3
 _MOST_CELLS = 96
 _OTHERS, _OURS = "edge", "part-1"
-_COLUMN = 104
+_COLUMN = 100
 
 
 class Drawing(Surface):
@@ -68,7 +68,7 @@ class PoolView(QWidget):
         self._detail = Paragraph(theme, role="meta", color="ink-2")
         named.addWidget(self._name)
         named.addWidget(self._detail)
-        self._figures = Flow(theme, gap=16)
+        self._figures = Flow(theme, gap=12, line_gap=6)
         head.addLayout(named)
         head.addLayout(self._figures)
         box.addLayout(head)
@@ -127,7 +127,7 @@ class DeviceView(QWidget):
             named.addWidget(cores)
         lead.addLayout(named, 1)
         pair.addLayout(lead)
-        figures = Flow(theme, gap=16)
+        figures = Flow(theme, gap=12, line_gap=6)
         for cell in device.cells:
             figure = Figure(theme, cell.label, width=_COLUMN)
             figure.say(cell.text, tip=cell.tip)

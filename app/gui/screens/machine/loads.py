@@ -9,7 +9,8 @@ from app.gui.net.api import GatewayApi
 from app.gui.screens.machine.wording import COMPONENTS
 from app.gui.shell.contract import Shell
 
-_RESIDENT = "Whole process"
+_TOGETHER, _PROCESS = "Together", "Whole process"
+_LEAST = 0.0005
 _CLOSE, _FAR = 0.02, 0.05
 """The median and the 90th percentile that predictions of memory are held to."""
 
@@ -37,33 +38,39 @@ class Lane(msgspec.Struct, frozen=True):
         """How far it was off: "+1.2 %", "exact"."""
         if self.error is None:
             return "nothing measured" if self.predicted else "exact"
-        return "exact" if self.predicted == self.measured else f"{self.error:+.1%}".replace("%", " %")
+        if self.predicted == self.measured:
+            return "exact"
+        return f"{self.error:+.1%}".replace("%", " %") if abs(self.error) >= _LEAST else "under 0.1 %"
 
 
 class LoadRow(msgspec.Struct, frozen=True):
-    """One load with its lanes, all on one scale of bytes."""
+    """One load with its lanes, all on one scale of bytes. `together` is the sum of what the engine logged."""
 
     truth: LoadTruth
     lanes: list[Lane]
+    together: Lane | None = None
 
     @property
     def scale(self) -> int:
         """The largest figure among the lanes."""
         return max((max(lane.predicted, lane.measured) for lane in self.lanes), default=0)
 
-    @property
-    def total(self) -> Lane | None:
-        """The lane that says most: all of it, else the whole process."""
-        return self.lanes[-1] if self.lanes and self.lanes[-1].name in {COMPONENTS["total"], _RESIDENT} else None
-
 
 def load_row(truth: LoadTruth) -> LoadRow:
-    """Return the lanes of what was both predicted and measured, in the order they are stacked."""
-    both = [key for key in COMPONENTS if key in truth.predicted and key in truth.logged]
+    """Return a lane for each component that was predicted and logged, their sum, and the process as a whole.
+
+    An engine logs its buffers and not what its process takes besides, so the sum is of those components only; the
+    whole prediction is held against what the system says of the process.
+    """
+    both = [key for key in COMPONENTS if key != "total" and key in truth.predicted and key in truth.logged]
     lanes = [Lane(COMPONENTS[key], truth.predicted[key], truth.logged[key]) for key in both]
-    if "total" not in truth.logged and "total" in truth.predicted and truth.resident is not None:
-        lanes.append(Lane(_RESIDENT, truth.predicted["total"], truth.resident))
-    return LoadRow(truth, [lane for lane in lanes if lane.predicted or lane.measured])
+    lanes = [lane for lane in lanes if lane.predicted or lane.measured]
+    if not lanes:
+        return LoadRow(truth, [])
+    together = Lane(_TOGETHER, sum(lane.predicted for lane in lanes), sum(lane.measured for lane in lanes))
+    whole = truth.predicted.get("total")
+    process = [Lane(_PROCESS, whole, truth.resident)] if whole and truth.resident else []
+    return LoadRow(truth, [*lanes, together, *process], together)
 
 
 class Loads(QObject):

@@ -65,8 +65,8 @@ class LoadView(QWidget):
         named, told = Column(theme, gap=2), Line(theme)
         named.addWidget(ElidedLabel(theme, row.truth.model, weight=500, mode=Qt.TextElideMode.ElideMiddle))
         named.addWidget(ElidedLabel(theme, _about(row), role="meta", color="ink-2"))
-        if row.total is not None:
-            told.addWidget(Label(theme, row.total.error_words, weight=600, color=row.total.color))
+        if row.together is not None:
+            told.addWidget(Label(theme, row.together.error_words, weight=600, color=row.together.color))
         head.addLayout(named)
         head.addLayout(told)
         box.addLayout(head)
