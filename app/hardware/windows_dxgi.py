@@ -6,6 +6,7 @@ declarations in dxgi.h, dxgi1_4.h and unknwn.h, which can never change. 64-bit W
 """
 
 import ctypes
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,7 +140,4 @@ def _release(this: Pointer) -> None:
 
 
 def _guid(text: str) -> ctypes.Array[ctypes.c_char]:
-    """Return a GUID as it lies in memory: three little-endian numbers, then eight bytes in order."""
-    first, second, third, *rest = text.split("-")
-    numbers = (int(first, 16).to_bytes(4, "little"), *(int(part, 16).to_bytes(2, "little") for part in (second, third)))
-    return ctypes.create_string_buffer(b"".join(numbers) + bytes.fromhex("".join(rest)), 16)
+    return ctypes.create_string_buffer(uuid.UUID(text).bytes_le, 16)
