@@ -4,7 +4,6 @@ Widths come from the layers, and where they do not say (a shared expert's, a low
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt
 from typing import NamedTuple
 
 from app.advisor import graph_recipes as recipes
@@ -20,6 +19,9 @@ HALF = 2
 HEAD = 128
 """Width of a delta net's heads in every model so far."""
 MAMBA_HEAD = 64
+STATES = (16, 32, 64, 128, 256)
+"""Usual widths of a Mamba 2 state."""
+LAYER_INPUTS = ("gemma3n", "gemma4")
 ROTATION = 64
 """Heads are rotated if their width is a multiple of this; values by a matrix of this width."""
 GATED = 2.5
@@ -45,8 +47,40 @@ def blocks(facts: ModelFacts, setting: Setting, tokens: int) -> list[Block]:
         index: _block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
         for index in set(sums.alike)
     }
-    kept = [index for index, layer in enumerate(facts.layers) if not layer.is_draft]
-    return [found[sums.alike[index]] for index in kept]
+    kept = [found[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
+    return _with_layer_inputs(facts, kept, tokens)
+
+
+def layer_inputs(facts: ModelFacts) -> int:
+    """Return the elements of all layers' own inputs per token (Gemma 3n and 4): from the rows besides the embedding."""
+    held = sum(group.elements for group in facts.weights if group.kind is WeightKind.INPUT_EMBEDDING)
+    rows = held // max(1, facts.vocabulary) - facts.hidden
+    return rows if rows >= len(facts.layers) and facts.architecture in LAYER_INPUTS else 0
+
+
+def _with_layer_inputs(facts: ModelFacts, found: Sequence[Block], tokens: int) -> list[Block]:
+    own = layer_inputs(facts)
+    if not own:
+        return list(found)
+    widths = {"P": own * tokens * FLOAT, "PL": own // len(facts.layers) * tokens * FLOAT}
+    first, *others = [block._replace(widths={**block.widths, **widths}) for block in found]
+    if has(facts.architecture, Trait.FOUR_STREAMS):
+        return [_streamed(first, is_first=True), *(_streamed(block, is_first=False) for block in others)]
+    made = f"{first.recipe}; {recipes.PER_LAYER_FIRST}; {recipes.PER_LAYER}"
+    return [first._replace(recipe=made), *(_followed(block, recipes.PER_LAYER) for block in others)]
+
+
+def _followed(block: Block, recipe: str) -> Block:
+    return block._replace(recipe=f"{block.recipe}; {recipe}")
+
+
+def _streamed(block: Block, *, is_first: bool) -> Block:
+    """Return a block of Gemma 3n: attention and feed-forward part on one of four streams, which then are corrected."""
+    attention = block.recipe.partition("h E n; ")[2].partition("; n E o;")[0]
+    parts = [recipes.PREDICT, attention, recipes.LAUREL, recipes.SPARSE_GATED, recipes.CORRECT]
+    start = [recipes.STACK] if is_first else []
+    once = [recipes.PER_LAYER_FIRST] if is_first else []
+    return block._replace(recipe="; ".join([*start, *parts, *once, recipes.MERGE]))
 
 
 def shortened(found: Sequence[Block]) -> list[Block]:
@@ -78,6 +112,9 @@ def _block(context: _Context) -> Block:
 def _mixing(context: _Context) -> Iterator[str]:
     """Yield how tokens see each other: attention, recurrence, both, or neither."""
     name, layer = context.facts.architecture, context.layer
+    if has(name, Trait.BOTH):
+        yield f"{recipes.NORM}; {_attention(context)}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
+        return
     has_state = bool(layer.conv_elements or layer.state_elements)
     attends = layer.attention is not AttentionKind.NONE
     if not has_state and not attends:
@@ -87,6 +124,8 @@ def _mixing(context: _Context) -> Iterator[str]:
         yield _recurrence(context)
     if attends:
         yield _attention(context)
+        if has(name, Trait.ROUTED_BY_INPUT):
+            yield recipes.ROUTER.replace("h", "x")
         yield recipes.OUT
     yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
 
@@ -95,7 +134,8 @@ def _feeding(context: _Context) -> Iterator[str]:
     name, layer = context.facts.architecture, context.layer
     if not layer.feed_forward and not layer.experts:
         return
-    yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
+    if not (layer.experts and has(name, Trait.EXPERTS_BESIDE)):
+        yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
     yield _feed_forward(context)
     yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
 
@@ -122,20 +162,31 @@ def _attention_parts(context: _Context) -> tuple[str, str]:
     if layer.attention is AttentionKind.LATENT:
         return _latent_attention(context), ""
     is_fused = has(name, Trait.FUSED_QKV)
+    turns = bool(rotation(layer, setting))
+    made = _fused(name, setting, turns=turns) if is_fused else _separate(name, turns=turns)
+    stored = recipes.STORED_FUSED if is_fused and setting.flash_attention and not turns else recipes.STORED
+    result = recipes.FLASH if setting.flash_attention else recipes.SCORES
+    return f"{made}; {stored}; {result}", recipes.UNROTATED if turns else ""
+
+
+def _fused(name: str, setting: Setting, *, turns: bool) -> str:
     if not setting.flash_attention:
-        made = recipes.FUSED_QKV_APART if is_fused else _separate(name)
-        return f"{made}; {recipes.STORED}; {recipes.SCORES}", ""
-    if rotation(layer, setting):
-        made = recipes.FUSED_QKV_ROTATED if is_fused else f"{_separate(name)}; {recipes.ROTATED}"
-        return f"{made}; {recipes.STORED}; {recipes.FLASH}", recipes.UNROTATED
-    made, stored = (recipes.FUSED_QKV, recipes.STORED_FUSED) if is_fused else (_separate(name), recipes.STORED)
-    return f"{made}; {stored}; {recipes.FLASH}", ""
+        return recipes.FUSED_QKV_APART
+    if has(name, Trait.NORMED_HEADS):
+        return recipes.FUSED_QKV_NORMED_ROTATED if turns else recipes.FUSED_QKV_NORMED
+    return recipes.FUSED_QKV_ROTATED if turns else recipes.FUSED_QKV
 
 
-def _separate(name: str) -> str:
-    if has(name, Trait.KEYS_FIRST):
-        return recipes.KQV
-    return recipes.QKV_NORMED if has(name, Trait.NORMED_HEADS) else recipes.QKV
+def _separate(name: str, *, turns: bool) -> str:
+    """Return the projections in the order they are made, each followed by what is done to it."""
+    is_normed = has(name, Trait.NORMED_HEADS)
+    query = recipes.QUERY_NORMED if is_normed else recipes.QUERY
+    key = recipes.KEY_NORMED if is_normed else recipes.KEY
+    value = recipes.VALUE_NORMED if has(name, Trait.NORMED_VALUES) else recipes.VALUE
+    if turns:
+        query, key = f"{query}; {recipes.TURN_QUERY}", f"{key}; {recipes.TURN_KEY}"
+        value = f"{value}; {recipes.TURN_VALUE}"
+    return "; ".join([query, key, value] if has(name, Trait.KEYS_FIRST) else [query, value, key])
 
 
 def _latent_attention(context: _Context) -> str:
@@ -183,7 +234,8 @@ def _experts(context: _Context) -> str:
         more = "; ".join([recipes.MORE_EXPERTS] * max(0, layer.experts_used - 2))
         return recipes.EXPERTS_BESIDE.replace("...", more)
     first = recipes.WEIGHTED_FIRST if has(context.facts.architecture, Trait.WEIGHTED_FIRST) else recipes.EXPERTS
-    parts = [recipes.ROUTER, first, *[recipes.MORE_EXPERTS] * max(0, layer.experts_used - 2)]
+    router = [] if has(context.facts.architecture, Trait.ROUTED_BY_INPUT) else [recipes.ROUTER]
+    parts = [*router, first, *[recipes.MORE_EXPERTS] * max(0, layer.experts_used - 2)]
     if context.elements.get(WeightKind.SHARED_EXPERTS):
         parts.append(recipes.SHARED_EXPERTS)
     return "; ".join([*parts, recipes.MERGED])
@@ -210,6 +262,7 @@ def _widths(context: _Context) -> dict[str, int]:
     found = {
         "E": hidden,
         "E3": 3 * hidden,
+        "E4": 4 * hidden,
         "Q": query,
         "K": key,
         "V": value,
@@ -265,10 +318,13 @@ def _recurrent_widths(context: _Context) -> dict[str, int]:
 
 
 def _inner(context: _Context, channels: int) -> int:
-    """Return the inner width of a Mamba 2 layer: channels = inner + 2 x groups x state, and state x inner is known."""
-    state = context.layer.state_elements
-    root = isqrt(max(0, channels * channels - 8 * state))
-    return channels - (channels - root) // 2
+    """Return the inner width of a Mamba 2 layer. state x inner is known; its weights tell which of the usual states.
+
+    They are hidden x (inner + channels + heads) into it and inner x hidden out of it.
+    """
+    weights = context.elements.get(WeightKind.RECURRENT, 0) // max(1, context.facts.hidden)
+    about = (weights - channels) / 2
+    return min((context.layer.state_elements // state for state in STATES), key=lambda inner: abs(inner - about))
 
 
 def _odd_widths(context: _Context) -> dict[str, int]:
@@ -288,6 +344,10 @@ def _odd_widths(context: _Context) -> dict[str, int]:
     }
 
 
+HANDED_ON = ("x", "s", "i")
+"""What one block leaves to the next: the hidden state, the streams, and the layers' own inputs."""
+
+
 def play(found: Sequence[Block], graph: Graph, names: dict[str, int]) -> None:
     """Add the blocks to a graph. `names` holds the inputs and "x", which it leaves as what the last block makes."""
     for block in found:
@@ -301,4 +361,4 @@ def play(found: Sequence[Block], graph: Graph, names: dict[str, int]) -> None:
             made = graph.add(size, sources, over=known.get(step.over, NONE))
             if step.name:
                 known[step.name] = made
-        names["x"] = known["x"]
+        names |= {word: known[word] for word in HANDED_ON if word in known}

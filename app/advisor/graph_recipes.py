@@ -26,17 +26,19 @@ NORM = "n E x; h E n"
 PLAIN_NORM = "h E x"
 """A norm without weights."""
 
-QKV = "q Q h; q Q q; v V h; k K h; k K k"
+QUERY, KEY, VALUE = "q Q h; q Q q", "k K h; k K k", "v V h"
 """Projections; queries and keys are turned (RoPE)."""
-KQV = "q Q h; q Q q; k K h; k K k; v V h"
-QKV_NORMED = "q Q h; n Q q; m Q n; q Q m; v V h; k K h; n K k; m K n; k K m"
+QUERY_NORMED, KEY_NORMED = "q Q h; n Q q; m Q n; q Q m", "k K h; n K k; m K n; k K m"
 """Heads are normalised before they are turned."""
+VALUE_NORMED = "v V h; v V v"
+TURN_QUERY, TURN_KEY, TURN_VALUE = "q Q q krot", "k K k krot", "v V v vrot"
+"""Quantised caches hold rotated heads (a Hadamard matrix evens out what is quantised)."""
 FUSED_QKV = "w QKV h; q Q w; k K w"
 FUSED_QKV_ROTATED = "w QKV h; q Q w; q Q q krot; v V w; v V v vrot; k K w; k K k krot"
+FUSED_QKV_NORMED = "w QKV h; n Q w; m Q n; q Q *m; n K w; m K n; k K *m"
+FUSED_QKV_NORMED_ROTATED = f"{FUSED_QKV_NORMED}; q Q q krot; v V w; v V v vrot; k K k krot"
 FUSED_QKV_APART = "w QKV h; q Q w; k K w; v V w"
 """Without flash attention values are stored turned over, which takes a copy of them."""
-ROTATED = "q Q q krot; v V v vrot; k K k krot"
-"""Quantised caches hold rotated heads (a Hadamard matrix evens out what is quantised)."""
 UNROTATED = "o O o vrot"
 STORED = ". k; . v vidx"
 STORED_FUSED = ". k; . w"
@@ -75,7 +77,11 @@ EXPERTS_BESIDE = (
 
 CONV = "c C0 w; c C c; c C *c; c C *c"
 MAMBA = f"w I2 h; {CONV}; b B c; d B b; d I d; d I *d; y IS c d b; r SX; . r; z I w; e I *c; e I *e y; z I z e; o E z"
-MAMBA2 = f"w ZX h; {CONV}; d H w; d H *d; y IS c d; r SX; . r; z I w; e I c; e I *e y; z I z e; n I z; z I n; o E z"
+SCAN = f"w ZX h; {CONV}; d H w; d H *d; y IS c d; r SX; . r"
+SCAN_GATED = "z I w; e I c; e I *e y; z I z e"
+MAMBA2 = f"{SCAN}; {SCAN_GATED}; n I z; z I n; o E z"
+BESIDE_MAMBA2 = f"{SCAN}; a E a; {SCAN_GATED}; o E z; o E *a o"
+"""Falcon-H1: attention's output is made between scan and gate, and both are added."""
 DELTA = (
     "w C h; c C0 w; s ST; c C c; c C *c; q D c; q D *q; k D c; k D *k; g H h; g H *g; b H h; b H *b; "
     "y IS q k c g b s; . y; n I y; m I n; z I h; z I z; m I *m z; o E m"
@@ -85,6 +91,19 @@ DELTA_REPEATED = (
     "y IS q k c g b s; . y; n I y; m I n; z I h; z I z; m I *m z; o E m"
 )
 SHORT_CONV = "w E3 h; b E w; c E0 b; c E c; y E *c w; o E y"
+
+
+PER_LAYER_FIRST = "f P m; f P *f; n P f; f P n; i P *i; f P *f i; f P *f; i P f"
+"""Once, after the first block: each layer's own input, from the token and from the embedding."""
+PER_LAYER = "g PL x; g PL *g; g PL *g i; g E g; n E g; g E n; x E *x g"
+
+STACK = "r E3 x; w E3 r; v E3 w; v E3 *v w; s E4 x v"
+"""Gemma 3n: four streams made of the embedding."""
+PREDICT = "p E4 s; n E s; q E n; q E *q; a E4 p q; b E4 a; b E4 *b s; n E b; h E n"
+LAUREL = "n E o; o E n; o E *o b; l E h; n E l; l E n; l E *l h; o E *o l; x E *o"
+SPARSE_GATED = "n E x; h E n; u F h; g F h; t F g; t F *t; g F *g t; u F *u g; d E u; n E d; o E n; o E *o x"
+CORRECT = "j E o b; r E4 j; n E o; q E n; q E *q; r E4 *r q; c E4 *r b; f E c; f PL f; f PL *f"
+MERGE = "f PL *f i; f E f; n E f; f E n; v E3 c f; s E4 c v"
 
 
 @cache

@@ -14,11 +14,16 @@ class Trait(StrEnum):
     FUSED_QKV = "one matrix makes queries, keys and values"
     FUSED_GATE = "one matrix makes gate and up"
     KEYS_FIRST = "keys are made before values"
+    NORMED_VALUES = "values are normalised too"
     WEIGHTED_FIRST = "experts are weighed by what goes into them"
     DELTA = "recurrence by delta rule"
     REPEATED_KEYS = "fewer key heads are spread over the value heads before the delta rule"
     MAMBA = "recurrence of Mamba 1"
     DEEP_EMBEDDING = "an image's features enter several layers, and the embedding is as many times as wide"
+    ROUTED_BY_INPUT = "what a block is given chooses its experts, before attention's output is there"
+    BOTH = "every block attends and recurs"
+    FOUR_STREAMS = "four streams, of which one is computed with"
+    TWO_MASKS = "an encoder some of whose layers see a window only"
     EXPERTS_BESIDE = "a dense part beside the experts, each with norms of its own"
 
 
@@ -29,16 +34,21 @@ _NAMES: dict[Trait, str] = {
     Trait.SANDWICH: "gemma2 gemma3 gemma3n gemma4 glm4 plamo2 plamo3",
     Trait.NORMED_HEADS: (
         "qwen3 qwen3moe qwen3vl qwen3vlmoe qwen3next qwen35 qwen35moe gemma3 gemma3n gemma4 hunyuan-dense hunyuan-moe "
-        "dots1 olmo2 olmoe exaone4 minimax-m2 bailingmoe2 apertus smallthinker lfm2 lfm2moe glm4moe"
+        "dots1 olmo2 olmoe exaone4 minimax-m2 bailingmoe2 apertus lfm2 lfm2moe glm4moe"
     ),
     Trait.FUSED_QKV: "phi3 phimoe falcon gptneox gpt2 starcoder mpt dbrx chatglm bloom qwen bailingmoe2",
     Trait.FUSED_GATE: "phi3 glm4 chatglm",
-    Trait.KEYS_FIRST: "cohere2",
+    Trait.KEYS_FIRST: "cohere2 gemma4 gemma3n",
+    Trait.NORMED_VALUES: "gemma4 gemma3n",
     Trait.WEIGHTED_FIRST: "llama4",
     Trait.DELTA: "qwen3next qwen35 qwen35moe kimi-linear",
     Trait.REPEATED_KEYS: "qwen3next",
     Trait.MAMBA: "mamba jamba",
     Trait.DEEP_EMBEDDING: "qwen3vl qwen3vlmoe",
+    Trait.ROUTED_BY_INPUT: "smallthinker",
+    Trait.BOTH: "falcon-h1",
+    Trait.FOUR_STREAMS: "gemma3n",
+    Trait.TWO_MASKS: "gemma-embedding modern-bert",
     Trait.EXPERTS_BESIDE: "gemma4",
 }
 _TRAITS = {trait: frozenset(names.split()) for trait, names in _NAMES.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from app.advisor import kv
 from app.advisor.graph_allocator import Graph
-from app.advisor.graph_blocks import ROTATION, blocks, play, rotation, shortened
+from app.advisor.graph_blocks import ROTATION, blocks, layer_inputs, play, rotation, shortened
 from app.advisor.graph_traits import Trait, has
 from app.advisor.layer_split import layer_places
 from app.advisor.memory_setting import HOST, Component, Part, Setting
@@ -51,7 +51,11 @@ def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = Tr
     names = _inputs(facts, setting, graph, tokens=tokens)
     width = facts.hidden * tokens * FLOAT
     deep = has(facts.architecture, Trait.DEEP_EMBEDDING)
+    own = layer_inputs(facts)
+    if own:
+        names["i"] = graph.add(own * tokens * FLOAT)
     names["x"] = _embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add(width)
+    names["m"] = names["x"]
     play(shortened(blocks(facts, setting, tokens)), graph, names)
     rows = setting.slots if setting.limits_outputs else tokens
     graph.add(facts.vocabulary * rows * FLOAT, [names["x"]])
@@ -75,6 +79,9 @@ def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -
         if not setting.flash_attention:
             names["vidx"] = graph.add(kv.widest_values(facts) * tokens * INDEX)
             graph.keep(names["vidx"])
+    if all(layer.attention is AttentionKind.NONE and not layer.conv_elements for layer in facts.layers):
+        for _ in range(2 if has(facts.architecture, Trait.TWO_MASKS) else 1):
+            graph.keep(graph.add(tokens * tokens * HALF))
     return names
 
 
