@@ -46,7 +46,7 @@ def variables(evidence: Evidence) -> dict[str, str]:
 def read_limits(evidence: Evidence, system: OperatingSystem, cpu: Cpu, memory: Memory) -> list[Fact[str]]:
     """Return every limit that applies to this process."""
     return [
-        *_variable_limits(variables(evidence)),
+        *variable_limits(evidence),
         *_memory_limits(memory),
         *_processor_limits(cpu),
         *_ulimits(evidence),
@@ -54,8 +54,9 @@ def read_limits(evidence: Evidence, system: OperatingSystem, cpu: Cpu, memory: M
     ]
 
 
-def _variable_limits(found: dict[str, str]) -> Iterator[Fact[str]]:
-    for name, value in sorted(found.items()):
+def variable_limits(evidence: Evidence) -> Iterator[Fact[str]]:
+    """Yield what variables hide from engines, or make of devices; they mean the same on every system."""
+    for name, value in sorted(variables(evidence).items()):
         if name in _HIDING:
             yield measured(f'{name}="{value}" decides which {_HIDING[name]} engines see, and their numbers.', name)
         elif name == "HSA_OVERRIDE_GFX_VERSION":

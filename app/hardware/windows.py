@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.limits import variable_limits
 from app.hardware.nvidia import nvidia_family
 from app.hardware.part import Part
 from app.hardware.vulkan import vulkan_family
@@ -42,7 +43,7 @@ def _base(evidence: Evidence) -> Part:
         cpu=cpu,
         memory=memory,
         npus=windows_npus(accelerators or DeviceClass()),
-        limits=windows_limits(system, cpu, memory),
+        limits=[*variable_limits(evidence), *windows_limits(system, cpu, memory)],
     )
 
 
