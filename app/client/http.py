@@ -52,9 +52,9 @@ class Client:
         self.gateway = gateway
         self._timeout_s = timeout_s
 
-    def get(self, path: str, reply: type[T]) -> T:
-        """Return the decoded reply to a GET below the API prefix."""
-        return self._call("GET", path, None, reply)
+    def get(self, path: str, reply: type[T], *, timeout_s: float | None = None) -> T:
+        """Return the decoded reply to a GET below the API prefix; `timeout_s` as for `post`."""
+        return self._call("GET", path, None, reply, timeout_s=timeout_s)
 
     def post(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
         """Send `body` as JSON; with `timeout_s` wait that long for the reply instead of the usual time."""

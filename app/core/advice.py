@@ -181,7 +181,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     context: int | None = None
     loras: int = 0
     kv_type: str | None = None
-    machine: msgspec.Raw = msgspec.Raw(b"null")
+    machine: dict[str, msgspec.Raw] | None = None
 
 
 class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -194,7 +194,7 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     engine: str | None = None
     gpu_layers: int | None = None
     depth: int = 0
-    machine: msgspec.Raw = msgspec.Raw(b"null")
+    machine: dict[str, msgspec.Raw] | None = None
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,14 @@ port file as `Authorization: Bearer`:
     POST   /chats/{id}/turns     NewTurn       Turn
     GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on
     POST   /chats/{id}/answers/{message}/stop  Message
+    POST   /plan                 PlanRequest   Advice
+    POST   /estimate         EstimateRequest   Estimate
+    GET    /calibration                        list[Calibration]
+    DELETE /calibration                        204, forgets what was measured
+    POST   /calibrate                          202; /events say how far it is
+    DELETE /calibrate                          204, stops it
+    GET    /loads                              list[LoadTruth], newest first
+    GET    /doctor                             the report, see docs/advisor.md
     GET    /settings                           list[SettingInfo]
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
     GET    /events[?logs=1]                    SSE of Event

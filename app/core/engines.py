@@ -78,6 +78,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     context: int | None = None
     slots: int | None = None
+    kv_type: str = ""
+    """Of the KV cache, where one was asked for."""
     in_flight: int = 0
     memory_bytes: int | None = None
     buffers: dict[str, int] = {}

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message, MessageStatus, Timings
 from app.gateway.answers_stream import EngineTimings, Piece, Usage
@@ -160,6 +160,11 @@ class Cost:
         """Keep what the engine says at the end."""
         self._usage = usage or self._usage
         self._engine = engine or self._engine
+
+    def engine_timings(self) -> dict[str, float]:
+        """Return what the engine said of its own times, by its names."""
+        said = asdict(self._engine)
+        return {name: float(value) for name, value in said.items() if value is not None}
 
     def timings(self) -> Timings:
         """Return what is known now."""

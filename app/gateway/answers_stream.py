@@ -31,8 +31,10 @@ class EngineTimings(msgspec.Struct, frozen=True, kw_only=True):
 
     cache_n: int | None = None
     prompt_n: int | None = None
+    prompt_ms: float | None = None
     prompt_per_second: float | None = None
     predicted_n: int | None = None
+    predicted_ms: float | None = None
     predicted_per_second: float | None = None
 
 

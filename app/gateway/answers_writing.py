@@ -72,6 +72,7 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
             if said.status >= _ERROR_STATUS:
                 raise refusal(await said.read())
             is_complete = await _read(said, live)
+            services.measuring.heard(lease.status, live.cost.engine_timings())
     except aiohttp.ClientConnectorError:
         raise EngineLost(await lease.verdict(), was_connected=False) from None
     except (aiohttp.ClientError, ConnectionError):

@@ -1,6 +1,7 @@
 """From the name in a request to what the supervisor needs: the file, the engine that reads it, and the options.
 
-Options come from the caller where given, else from the settings; context never exceeds what the model was trained for.
+Options come from the caller where given, else from the settings, as far as the machine has room for them; context never
+exceeds what the model was trained for.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from app.config.store import Settings
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import LoadOptions, ModelInfo
+from app.engine_store.catalogue import Catalogue
+from app.gateway.fitting import fitted
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
@@ -37,6 +40,8 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
     found = services.recent.get(key)
     if found is None:
         found = await asyncio.to_thread(_resolved, services, model_name, options)
+        if options.context is None and options.slots is None:
+            found = found._replace(load=await fitted(services, found.load))
         services.recent.put(key, found)
     return found
 
@@ -85,6 +90,16 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
         kv_type=asked.kv_type,
         task="chat" if model.chats else "embed",
     )
+
+
+def devices_of(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return what llama.cpp says it can compute on, one line each; empty when it is not here. Takes a second."""
+    from engines.llama_cpp.launch import ask_devices  # noqa: PLC0415 -- start-up must not pay for it
+
+    try:
+        return ask_devices(catalogue.installation("llama.cpp"))
+    except EngineFailed:
+        return ()
 
 
 def policy_from(settings: Settings) -> Policy:

@@ -27,12 +27,15 @@ from app.gateway.app import build_app
 from app.gateway.events import EventHub
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.journal import open_journal
-from app.gateway.launch import model_folders, policy_from
+from app.gateway.launch import devices_of, model_folders, policy_from
 from app.gateway.listen import Endpoint, bind
 from app.gateway.machine import MachineReader
+from app.gateway.measuring import Measuring
 from app.gateway.metrics import Metrics
+from app.gateway.model_facts import FactsReader
 from app.gateway.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
+from app.gateway.truths import watch_loads
 from app.hub.library import Library
 from app.store.database import ChatStore
 from app.supervisor.pool import Folders, Supervisor
@@ -152,17 +155,23 @@ async def shutdown(running: Running) -> None:
 async def _services(setup: Setup, endpoint: Endpoint, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
+    library = Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf())
+    catalogue = Catalogue(setup.adapters)
+    chats = await ChatStore.open(paths.database)
+    facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
     return Services(
         settings=settings,
         paths=paths,
         adapters=setup.adapters,
         supervisor=Supervisor(setup.adapters, folders, policy_from(settings), events.publish),
-        library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf()),
-        catalogue=Catalogue(setup.adapters),
-        chats=await ChatStore.open(paths.database),
+        library=library,
+        catalogue=catalogue,
+        chats=chats,
         events=events,
         metrics=Metrics(),
-        machine=MachineReader(),
+        machine=machine,
+        facts=facts,
+        measuring=Measuring(chats, facts, machine),
         http=engine_session(limits.connect_s),
         identity=Identity(url=endpoint.url, token=setup.instance.token, started_at=time.time(), notice=endpoint.notice),
         stop=stop,
@@ -178,6 +187,7 @@ async def _settle_in(services: Services) -> None:
         await services.supervisor.start()
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
+        await watch_loads(services)
     except RoundhouseError as error:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
     except Exception:
@@ -197,6 +207,7 @@ async def _end_engines(app: web.Application) -> None:
 
 async def _close_stores(app: web.Application) -> None:
     await app[SERVICES].http.close()
+    await app[SERVICES].measuring.close()
     await app[SERVICES].chats.close()
 
 

@@ -96,7 +96,9 @@ async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamRe
             return await _refused(upstream, lease, watch)
         if upstream.content_type == _EVENT_STREAM:
             return await _streamed(request, upstream, lease, watch)
-        return await _whole(upstream, lease, watch)
+        whole = await _whole(upstream, lease, watch)
+        services.measuring.heard(lease.status, watch.timings())
+        return whole
 
 
 async def _sent(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
@@ -118,6 +120,7 @@ async def _streamed(
     await response.prepare(request)
     if await _pump(upstream, response, watch) and _is_complete(watch.tail):
         watch.outcome = Outcome.OK
+        request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     else:
         watch.outcome = Outcome.ENGINE_FAILED
         failed = _failed(await lease.verdict())

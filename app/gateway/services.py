@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from app.engine_store.catalogue import Catalogue
     from app.gateway.events import EventHub
     from app.gateway.machine import MachineReader
+    from app.gateway.measuring import Measuring
     from app.gateway.metrics import Metrics
+    from app.gateway.model_facts import FactsReader
     from app.hub.library import Library
     from app.store.database import ChatStore
     from app.supervisor.pool import Supervisor
@@ -65,6 +67,8 @@ class Services:
     events: EventHub
     metrics: Metrics
     machine: MachineReader
+    facts: FactsReader
+    measuring: Measuring
     http: aiohttp.ClientSession
     """For requests to engines: no total time limit, no kept-alive connections."""
     identity: Identity

@@ -33,6 +33,7 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         pid=facts.pid if is_there else None,
         context=facts.context,
         slots=facts.slots,
+        kv_type=machine.request.options.kv_type or "" if machine.request else "",
         in_flight=machine.in_flight,
         memory_bytes=sum(facts.buffers.values()) if is_there and facts.buffers else None,
         buffers=dict(facts.buffers) if is_there else {},

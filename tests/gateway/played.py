@@ -21,7 +21,9 @@ from app.core.models import ModelInfo
 from app.gateway.events import EventHub
 from app.gateway.launch import policy_from
 from app.gateway.machine import MachineReader
+from app.gateway.measuring import Measuring
 from app.gateway.metrics import Metrics
+from app.gateway.model_facts import FactsReader
 from app.gateway.proxy import engine_session
 from app.gateway.services import Identity, Limits, Services
 from app.store.database import ChatStore
@@ -184,17 +186,21 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
     settings = Settings(paths.settings_file, environ)
     supervisor = StandInSupervisor(upstream)
     supervisor.policy = policy_from(settings)
+    library, machine = cast("Any", StandInLibrary()), MachineReader()
+    chats, facts = await ChatStore.open(paths.database), FactsReader(library)
     return Services(
         settings=settings,
         paths=paths,
         adapters=ADAPTERS,
         supervisor=cast("Any", supervisor),
-        library=cast("Any", StandInLibrary()),
+        library=library,
         catalogue=cast("Any", StandInCatalogue()),
-        chats=await ChatStore.open(paths.database),
+        chats=chats,
         events=EventHub(),
         metrics=Metrics(),
-        machine=MachineReader(),
+        machine=machine,
+        facts=facts,
+        measuring=Measuring(chats, facts, machine),
         http=engine_session(limits.connect_s),
         identity=Identity(url="", token="token", started_at=0.0),
         stop=lambda: None,

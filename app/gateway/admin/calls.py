@@ -16,9 +16,11 @@ from app.gateway.admin.sse import stream
 from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
+from app.gateway.calibrating import Calibrator
 from app.gateway.services import SERVICES, Services
 
 ANSWERS = web.AppKey("answers", Answers)
+CALIBRATOR = web.AppKey("calibrator", Calibrator)
 BACKGROUND = web.AppKey("background", Background)
 
 B_co = TypeVar("B_co", covariant=True)
@@ -37,6 +39,7 @@ class Call(Generic[B_co, Q_co]):
     services: Services
     answers: Answers
     background: Background
+    calibrator: Calibrator
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -92,6 +95,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         services=request.app[SERVICES],
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
+        calibrator=request.app[CALIBRATOR],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

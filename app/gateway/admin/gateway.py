@@ -98,5 +98,7 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
         # What is running now comes first: a listener that asked before it listened has missed nothing.
         for status in call.services.supervisor.statuses():
             yield EngineChanged(status=status)
+        if call.calibrator.last is not None:
+            yield call.calibrator.last
         async for event in subscription:
             yield event

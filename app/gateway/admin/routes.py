@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
 from app.core.api import PREFIX, Status
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
@@ -9,12 +10,14 @@ from app.core.events import Event, LogLine
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.settings import SettingInfo
-from app.gateway.admin import chats, gateway, models
-from app.gateway.admin.calls import ANSWERS, BACKGROUND, Endpoint, answering, check_token
+from app.gateway.admin import advice, chats, gateway, models
+from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_token
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
 from app.gateway.background import Background
+from app.gateway.calibrating import Calibrator
 from app.gateway.services import SERVICES
+from app.hardware.doctor import DoctorReport
 
 _CHAT = "/chats/{id}"
 _ANSWER = "/chats/{id}/answers/{message}"
@@ -159,6 +162,64 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         reply=Message,
     ),
     Endpoint(
+        method="POST",
+        path="/plan",
+        handler=advice.plan,
+        summary="Say which engine, format and settings fit, best first, and why",
+        body=PlanRequest,
+        reply=Advice,
+    ),
+    Endpoint(
+        method="POST",
+        path="/estimate",
+        handler=advice.estimate,
+        summary="Say what a model takes, whether it fits, and how fast it will be",
+        body=EstimateRequest,
+        reply=Estimate,
+    ),
+    Endpoint(
+        method="GET",
+        path="/calibration",
+        handler=advice.calibrations,
+        summary="List what was measured of this computer's speed",
+        reply=list[Calibration],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/calibration",
+        handler=advice.forget,
+        summary="Forget what was measured",
+        status=204,
+    ),
+    Endpoint(
+        method="POST",
+        path="/calibrate",
+        handler=advice.calibrate,
+        summary="Measure this computer's speed; takes about a minute",
+        status=202,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/calibrate",
+        handler=advice.stop_calibrating,
+        summary="Stop measuring",
+        status=204,
+    ),
+    Endpoint(
+        method="GET",
+        path="/loads",
+        handler=advice.loads,
+        summary="List what loads took against what was predicted",
+        reply=list[LoadTruth],
+    ),
+    Endpoint(
+        method="GET",
+        path="/doctor",
+        handler=advice.doctor,
+        summary="Write a report about this computer without names or serial numbers",
+        reply=DoctorReport,
+    ),
+    Endpoint(
         method="GET", path="/settings", handler=gateway.settings, summary="List the settings", reply=list[SettingInfo]
     ),
     Endpoint(
@@ -185,6 +246,7 @@ def add_routes(app: web.Application) -> None:
     """Serve the table and its OpenAPI document, and own the answers being written."""
     app[ANSWERS] = Answers(app[SERVICES])
     app[BACKGROUND] = Background()
+    app[CALIBRATOR] = Calibrator(app[SERVICES])
     app.on_shutdown.append(_end)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -200,5 +262,6 @@ async def _openapi(request: web.Request) -> web.Response:
 
 
 async def _end(app: web.Application) -> None:
+    await app[CALIBRATOR].stop()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)

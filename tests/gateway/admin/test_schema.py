@@ -145,6 +145,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     assert isinstance(call("GET", "/running"), list)
     chats_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
+    advice_answers_as_it_says(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -169,6 +170,18 @@ def models_answer_as_they_say(call: Checked, file: Path) -> None:
     call("GET", "/logs", model=name, tail="5")
     assert call("POST", "/unload", {"model": name})["state"] == "stopped"
     call("DELETE", "/models/{name}", name=name)
+
+
+def advice_answers_as_it_says(call: Checked) -> None:
+    machine = {"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
+    assert call("POST", "/plan", {"model": "Qwen3 8B", "machine": machine})["plans"]
+    assert call("POST", "/estimate", {"model": "Qwen3 8B", "machine": machine})["fits"]
+    assert call("GET", "/calibration") == []
+    call("DELETE", "/calibration")
+    call("POST", "/calibrate")
+    call("DELETE", "/calibrate")
+    assert isinstance(call("GET", "/loads"), list)
+    assert call("GET", "/doctor")["machine"]
 
 
 def test_the_document_is_a_document(gateway: RealGateway) -> None:

@@ -1,0 +1,177 @@
+"""`roundhouse plan` and `roundhouse estimate`: what to run, on this machine or any other, with the arithmetic shown."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, table, write_fields
+from app.core import words
+from app.core.advice import Advice, Amount, Estimate, EstimateRequest, Intent, Plan, PlanRequest, PoolUse, Rate
+from app.core.errors import BadRequest
+
+_TIMEOUT_S = 120.0
+"""A repository's headers may have to be read first."""
+_SHOWN_WHOLE = 1
+"""Plans shown with their reasons; the others get a line."""
+
+machine_option = click.option(
+    "--machine",
+    "machine_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Plan for the machine this JSON file describes instead of this one.",
+)
+
+
+@click.command()
+@click.argument("model", default="")
+@click.option("--intent", type=click.Choice([intent.value for intent in Intent]), default=Intent.CHAT.value)
+@click.option("--users", type=click.IntRange(1, 100_000), default=1, help="People who use it at once.")
+@click.option("--context", type=click.IntRange(min=1), help="Tokens one conversation must hold.")
+@click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served side by side.")
+@click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@machine_option
+@json_option
+def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: object) -> None:
+    """Say which engine, format and settings fit, best first, and why.
+
+    MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
+    plans are for the machine alone.
+    """
+    request = msgspec.convert({"model": _local(model), **wishes}, PlanRequest)
+    request = msgspec.structs.replace(request, machine=_machine(machine_file))
+    advice = connected().post("/plan", request, Advice, timeout_s=_TIMEOUT_S)
+    if as_json:
+        write_fields(advice)
+        return
+    for line in advice_lines(advice):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("model")
+@click.option("--context", type=click.IntRange(min=1), help="Tokens one conversation must hold.")
+@click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--slots", type=click.IntRange(1, 1024), help="Conversations at once.")
+@click.option("--engine", help="Engine to estimate for, such as llama.cpp or vllm.")
+@click.option("--gpu-layers", type=click.IntRange(min=0), help="Layers on the GPU; the others stay in system memory.")
+@click.option("--depth", type=click.IntRange(min=0), default=0, help="Tokens already in the context, for the speed.")
+@machine_option
+@json_option
+def estimate(*, model: str, machine_file: Path | None, as_json: bool, **wishes: object) -> None:
+    """Say how much memory a model takes, whether it fits, the largest context, and how fast it will be.
+
+    MODEL is a GGUF file, a model folder, a model of the library, a known name with a quantisation, or a repository.
+    """
+    request = msgspec.convert({"model": _local(model), **wishes}, EstimateRequest)
+    request = msgspec.structs.replace(request, machine=_machine(machine_file))
+    found = connected().post("/estimate", request, Estimate, timeout_s=_TIMEOUT_S)
+    if as_json:
+        write_fields(found)
+        return
+    for line in estimate_lines(found):
+        click.echo(line)
+
+
+def advice_lines(advice: Advice) -> Iterator[str]:
+    """Yield the best plan in full, the others in a line each, what was refused last."""
+    yield click.style(f"For {advice.machine}:", dim=True)
+    usable = [found for found in advice.plans if not found.refused]
+    for found in usable[:_SHOWN_WHOLE]:
+        yield from _plan_lines(found)
+    if usable[_SHOWN_WHOLE:]:
+        yield ""
+        rows = (_plan_row(number, found) for number, found in enumerate(usable[_SHOWN_WHOLE:], _SHOWN_WHOLE + 1))
+        yield from table(("", "ENGINE", "BACKEND", "FORMAT", "QUANT", "CONTEXT", "SPEED", "NOTE"), rows)
+    for found in advice.plans:
+        if found.refused:
+            yield f"Not {found.name}: {found.refused}"
+
+
+def estimate_lines(found: Estimate) -> Iterator[str]:
+    """Yield the sum by component and pool, the verdict and the speed."""
+    yield click.style(found.sentence or found.model, bold=True)
+    rows = ((name, words.size(amount.bytes), amount.confidence, amount.arithmetic) for name, amount in _amounts(found))
+    yield from table(("", "SIZE", "FROM", "ARITHMETIC"), rows)
+    for pool in found.pools:
+        yield _pool_line(pool)
+    yield _verdict(found)
+    yield from _speed_lines(found)
+    yield from found.notes
+
+
+def _plan_lines(found: Plan) -> Iterator[str]:
+    yield click.style(found.sentence, bold=True)
+    yield f"  {_settings(found)}"
+    for reason in found.reasons:
+        source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
+        yield f"  - {reason.text}{source}"
+    if found.estimate:
+        yield f"  {found.estimate.sentence}"
+        yield from (f"  {line}" for line in _speed_lines(found.estimate))
+    yield from (f"  ! {warning}" for warning in found.warnings)
+    yield from (f"  ~ {other.text}" for other in found.counterfactuals)
+
+
+def _settings(found: Plan) -> str:
+    parts = [found.format, found.quantization, f"{words.tokens(found.context)} context", f"{found.kv_type} KV"]
+    spread = found.parallelism
+    if spread.mode != "single":
+        parts.append(f"{spread.mode} parallel over {max(spread.tensor, spread.pipeline, spread.replicas)}")
+    if spread.slots > 1:
+        parts.append(f"{spread.slots} at once")
+    return ", ".join(part for part in parts if part.strip())
+
+
+def _plan_row(number: int, found: Plan) -> tuple[str, ...]:
+    speed = words.rate(found.estimate.decode.tokens_per_second) if found.estimate and found.estimate.decode else ""
+    note = "" if found.is_installed else "not installed" if found.can_install else "not for this system"
+    context = words.tokens(found.context)
+    return (str(number), found.name, found.backend, found.format, found.quantization, context, speed, note)
+
+
+def _amounts(found: Estimate) -> Iterator[tuple[str, Amount]]:
+    for name in ("weights", "kv", "state", "compute", "output", "projector", "draft", "runtime", "total"):
+        amount: Amount | None = getattr(found, name)
+        if amount is not None and (amount.bytes or name == "total"):
+            yield name, amount
+
+
+def _pool_line(pool: PoolUse) -> str:
+    free = "an unknown amount" if pool.free is None else words.size(pool.free)
+    return f"{pool.name}: {words.size(pool.bytes)} of {free} free"
+
+
+def _verdict(found: Estimate) -> str:
+    fits = click.style("It fits.", fg="green") if found.fits else click.style("It does not fit.", fg="red")
+    return f"{fits} The largest context here is {words.tokens(found.largest_context)} tokens."
+
+
+def _speed_lines(found: Estimate) -> Iterator[str]:
+    if found.decode:
+        yield _rate_line("Writes", found.decode)
+    if found.prefill:
+        yield _rate_line("Reads", found.prefill)
+
+
+def _rate_line(verb: str, rate: Rate) -> str:
+    return f"{verb} {words.rate(rate.tokens_per_second)} ({rate.low:.3g} to {rate.high:.3g}, {rate.confidence})"
+
+
+def _local(model: str) -> str:
+    """Return an absolute path for a file or folder that is here: the service has another working directory."""
+    path = Path(model).expanduser()
+    return str(path.resolve()) if model and path.exists() else model
+
+
+def _machine(file: Path | None) -> dict[str, msgspec.Raw] | None:
+    if file is None:
+        return None
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}.", code="machine_invalid") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadRequest(f"{file} does not describe a machine: {error}.", code="machine_invalid") from error

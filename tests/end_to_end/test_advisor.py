@@ -1,0 +1,139 @@
+"""Plans, estimates and a calibration from the command line, with the real engine: what it says is what comes true."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.client.http import Client
+from app.core.advice import Advice, Calibration, Estimate, LoadTruth
+from app.core.engines import EngineStatus
+from app.core.models import LoadModel, LoadOptions
+from tests.end_to_end.conftest import Roundhouse, wait_until
+
+pytestmark = pytest.mark.real_engine
+
+WORKSTATION = {
+    "os": "linux",
+    "cpu": "AMD Ryzen 9 7950X",
+    "ram_gb": 64,
+    "gpus": [{"name": "NVIDIA GeForce RTX 4090", "vram_gb": 24}],
+}
+
+
+@pytest.fixture
+def workstation(tmp_path: Path) -> str:
+    file = tmp_path / "workstation.json"
+    file.write_text(json.dumps(WORKSTATION))
+    return str(file)
+
+
+def said(roundhouse: Roundhouse, *arguments: str) -> Any:  # noqa: ANN401 -- JSON
+    done = roundhouse(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_estimate_has_the_documented_names(roundhouse: Roundhouse) -> None:
+    found = said(roundhouse, "estimate", "guide", "--context", "2048", "--kv", "q8_0", "--slots", "2")
+    assert found["version"] == 1
+    for name in ("weights", "kv", "state", "compute", "output", "runtime", "total"):
+        assert {"bytes", "confidence"} <= set(found[name])
+    assert {"name", "bytes", "free"} <= set(found["pools"][0])
+    assert (found["fits"], found["context"], found["slots"], found["kv_type"]) == (True, 2048, 2, "q8_0")
+    assert found["largest_context"] == 4096
+    for rate in (found["decode"], found["prefill"]):
+        assert rate["low"] < rate["tokens_per_second"] < rate["high"]
+        assert rate["confidence"]
+    parts = ("weights", "kv", "state", "compute", "output", "runtime")
+    assert found["total"]["bytes"] == sum(found[part]["bytes"] for part in parts)
+
+
+def test_what_was_estimated_is_what_the_engine_takes(client: Client) -> None:
+    options = LoadOptions(context=1024, slots=2, kv_type="q8_0")
+    client.post("/load", LoadModel(model="guide", options=options), EngineStatus, timeout_s=120)
+    wait_until(lambda: bool(client.get("/loads", list[LoadTruth])))
+    truth = client.get("/loads", list[LoadTruth])[0]
+    assert truth.model == "guide"
+    for exact in ("weights", "kv"):
+        assert abs(truth.predicted[exact] - truth.logged[exact]) <= 0.005 * 2**20, "it is logged in 0.01 MiB"
+    assert truth.predicted["state"] == truth.logged.get("state", 0) == 0
+    assert truth.resident is not None
+
+
+def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
+    found = said(roundhouse, "plan", "guide")
+    best = found["plans"][0]
+    assert (best["engine"], best["format"], best["backend"]) == ("llama.cpp", "gguf", "cpu")
+    assert best["context"] <= 4096
+    assert best["reasons"]
+    assert all({"text", "value", "source"} >= set(reason) for reason in best["reasons"])
+    assert "ollama" not in {plan["engine"] for plan in found["plans"]}
+
+
+def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:
+    best = said(roundhouse, "plan", "Qwen3 14B", "--intent", "chat", "--machine", workstation)["plans"][0]
+    assert (best["engine"], best["format"], best["backend"]) == ("exllamav2", "exl2", "cuda")
+    team = said(roundhouse, "plan", "--intent", "team", "--users", "20", "--machine", workstation)["plans"][0]
+    assert team["engine"] == "vllm"
+
+
+def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Path) -> None:
+    file = tmp_path / "machine.json"
+    file.write_text(roundhouse("machine", "--json").stdout)
+    assert said(roundhouse, "plan", "--machine", str(file))["plans"][0]["engine"] == "llama.cpp"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("estimate", "no-such-model"), "model_not_found"),
+        (("estimate", "guide", "--engine", "ollama"), "engine_unknown"),
+        (("plan", "no-such-model"), "model_not_found"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(roundhouse: Roundhouse, arguments: tuple[str, ...], code: str) -> None:
+    done = roundhouse(*arguments, "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"os": "templeos"}', '{"ram_gb": "much"}', "[]"])
+def test_a_machine_that_is_none_is_refused(roundhouse: Roundhouse, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "machine.json"
+    file.write_text(content)
+    done = roundhouse("plan", "--machine", str(file), "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == "machine_invalid"
+
+
+def test_a_damaged_file_is_refused(roundhouse: Roundhouse, tmp_path: Path) -> None:
+    file = tmp_path / "broken.gguf"
+    file.write_bytes(b"GGUF" + bytes(20))
+    done = roundhouse("estimate", str(file), "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] in {"model_corrupt", "model_unsupported"}
+
+
+def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
+    text = roundhouse("estimate", "Llama 3.1 8B Q4_K_M", "--machine", workstation).stdout
+    assert "It fits." in text
+    assert "tok/s" in text
+    text = roundhouse("plan", "Qwen3 14B", "--machine", workstation).stdout
+    assert "ExLlamaV2" in text.splitlines()[1]
+
+
+def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: Client) -> None:
+    (found,) = said(roundhouse, "calibrate")["calibrations"]
+    assert (found["device"], found["engine"], found["backend"]) == ("cpu", "llama.cpp", "cpu")
+    assert 0 < found["efficiency"] < 1.2
+    assert client.get("/calibration", list[Calibration])[0].samples == 2
+    rate = client.post("/estimate", {"model": "Llama 3.2 1B Q8_0"}, Estimate).decode
+    assert rate is not None
+    assert rate.confidence == "calibrated"
+    plan = client.post("/plan", {"model": "Llama 3.2 1B"}, Advice).plans[0]
+    assert plan.estimate is not None
+    assert plan.estimate.decode is not None
+    client.delete("/calibration")
+    assert client.get("/calibration", list[Calibration]) == []
