@@ -6,13 +6,17 @@ whole batch, which outweighs everything else: a closed form holds for them.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
 
 from app.advisor import kv
-from app.advisor.graph_allocator import Graph
+from app.advisor.graph_allocator import ALIGNMENT, Graph
 from app.advisor.graph_blocks import ROTATION, blocks, layer_inputs, play, rotation, shortened
 from app.advisor.graph_traits import Trait, has
 from app.advisor.layer_split import layer_places
 from app.advisor.memory_setting import HOST, Component, Part, Setting
+from app.advisor.weight_sums import REMEMBERED, Same
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, ModelFacts
 
@@ -45,8 +49,31 @@ def tokens_at_once(setting: Setting) -> int:
 
 
 def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = True) -> int:
-    """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made."""
+    """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made.
+
+    With flash attention the context shows in the masks only. They lie first and to the end, so the rest is played once.
+    """
     tokens = tokens_at_once(setting)
+    if not setting.flash_attention:
+        return _played(facts, setting, tokens, has_embedding=has_embedding)
+    rest = _without_masks(Same(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    return rest + sum(_masks(facts, setting, tokens).values())
+
+
+def _graph_setting(setting: Setting) -> Setting:
+    """Return the setting without what no graph depends on: context, placement, other models."""
+    return msgspec.structs.replace(
+        setting, context=1, gpu_layers=None, cpu_moe_layers=0, split=(), gpu_memory=(), projector=None, draft=None
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _without_masks(same: Same, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
+    masks = sum(_masks(same.facts, setting, tokens).values())
+    return _played(same.facts, setting, tokens, has_embedding=has_embedding) - masks
+
+
+def _played(facts: ModelFacts, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
     graph = Graph()
     names = _inputs(facts, setting, graph, tokens=tokens)
     width = facts.hidden * tokens * FLOAT
@@ -62,20 +89,27 @@ def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = Tr
     return graph.peak()
 
 
+def _masks(facts: ModelFacts, setting: Setting, tokens: int) -> dict[int, int]:
+    """Return the bytes of the attention masks by window: one for each kind of cache."""
+    kept = {layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft}
+    size = HALF if setting.flash_attention else FLOAT
+    return {
+        window: -(-kv.cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT for window, layer in kept.items()
+    }
+
+
 def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -> dict[str, int]:
     """Add what is there from the start, and return what the blocks read of it by name."""
+    names: dict[str, int] = {}
+    for window, size in _masks(facts, setting, tokens).items():
+        names[f"mask {window}"] = graph.add(size)
+        graph.keep(names[f"mask {window}"])
     for size in (INDEX, INDEX, TOKEN, TOKEN, TOKEN):
         graph.add(size * tokens)
-    names = {"vrot": graph.add(ROTATION * ROTATION * FLOAT)} if kv.is_quantised(setting.kv_type) else {}
-    for layer in facts.layers:
-        if layer.attention not in _MASKED or layer.is_draft or f"mask {layer.window}" in names:
-            continue
-        mask = graph.add(kv.cells(layer, setting) * tokens * (HALF if setting.flash_attention else FLOAT))
-        graph.keep(mask)
-        names |= {
-            f"mask {layer.window}": mask,
-            f"krot {layer.window}": graph.add(rotation(layer, setting) ** 2 * FLOAT),
-        }
+    if kv.is_quantised(setting.kv_type):
+        names["vrot"] = graph.add(ROTATION * ROTATION * FLOAT)
+    for window, width in _rotations(facts, setting).items():
+        names[f"krot {window}"] = graph.add(width * width * FLOAT)
         if not setting.flash_attention:
             names["vidx"] = graph.add(kv.widest_values(facts) * tokens * INDEX)
             graph.keep(names["vidx"])
@@ -83,6 +117,12 @@ def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -
         for _ in range(2 if has(facts.architecture, Trait.TWO_MASKS) else 1):
             graph.keep(graph.add(tokens * tokens * HALF))
     return names
+
+
+def _rotations(facts: ModelFacts, setting: Setting) -> dict[int, int]:
+    """Return the width of the matrix that rotates keys, by window; 0 where none does."""
+    kept = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
+    return {layer.window: rotation(layer, setting) for layer in kept}
 
 
 def _embedding(graph: Graph, width: int, *, copies: int = 1) -> int:

@@ -37,7 +37,7 @@ class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
     """Per block, the first block that is like it: what holds of one holds of all."""
 
 
-class _Same(NamedTuple):
+class Same(NamedTuple):
     """Facts by identity: they are frozen, and comparing them would cost what is to be saved."""
 
     facts: ModelFacts
@@ -46,16 +46,16 @@ class _Same(NamedTuple):
         return id(self.facts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.facts is self.facts
+        return isinstance(other, Same) and other.facts is self.facts
 
 
 def weight_sums(facts: ModelFacts) -> WeightSums:
     """Return the sums, kept for the last few models asked for."""
-    return _summed(_Same(facts))
+    return _summed(Same(facts))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _summed(same: _Same) -> WeightSums:
+def _summed(same: Same) -> WeightSums:
     facts = same.facts
     layers = [LayerWeights(others={}, experts={}, elements={}) for _ in facts.layers]
     inputs: ByType = {}
