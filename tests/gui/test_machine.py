@@ -255,7 +255,7 @@ def test_a_context_of_a_counterfactual_can_be_read_off_the_control(
 ) -> None:
     screen.sums.findChildren(ChangeRow)[1].button.click()
     settle(screen, api, qtbot)
-    assert screen.controls.context.accessibleName() == "Context: 40k (the largest that fits)"
+    assert screen.controls.context.accessibleName() == "Context: 40k (most that fits)"
 
 
 def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: MachineScreen, api: DemoApi) -> None:

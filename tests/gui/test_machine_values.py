@@ -278,7 +278,7 @@ def test_the_present_and_the_largest_context_can_be_chosen() -> None:
     options = dict(context_options(6000, 40960))
     assert options[""] == "Automatic"
     assert options["6000"] == "6k"
-    assert options["40960"] == "40k (the largest that fits)"
+    assert options["40960"] == "40k (most that fits)"
     assert list(options)[1:] == sorted(list(options)[1:], key=int)
 
 

@@ -22,7 +22,7 @@ from app.gui.widgets.layout import Column
 from app.gui.widgets.menus import Choice
 from app.gui.widgets.text import Label
 
-_MODEL_WIDTH = 300
+_MODEL_WIDTH, _CONTEXT_WIDTH = 300, 184
 
 
 class Controls(QWidget):
@@ -77,6 +77,7 @@ class Controls(QWidget):
 
     def _restyle(self) -> None:
         self.model.setFixedWidth(self._theme.px(_MODEL_WIDTH))
+        self.context.setFixedWidth(self._theme.px(_CONTEXT_WIDTH))  # its words change with each answer
 
 
 def _labelled(theme: Theme, name: str, control: QWidget) -> QWidget:

@@ -70,7 +70,7 @@ def change_words(counterfactual: Counterfactual) -> str:
 def context_options(present: int | None, largest: int | None) -> list[tuple[str, str]]:
     """Return the contexts to choose from: the round ones, the present one, and the largest that fits."""
     sizes = sorted({*CONTEXTS, *(size for size in (present, largest) if size)})
-    named = {largest: " (the largest that fits)"} if largest else {}
+    named = {largest: " (most that fits)"} if largest else {}
     return [(AUTOMATIC, "Automatic"), *((str(size), words.tokens(size) + named.get(size, "")) for size in sizes)]
 
 
