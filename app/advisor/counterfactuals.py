@@ -32,7 +32,7 @@ def counterfactuals(ask: Ask, chosen: Pick, found: Estimate, others: Sequence[Mo
     """Return what other settings would bring; `others` are the files the same engine loads, the best first."""
     if chosen.facts is None or not chosen.is_known:
         return []
-    tried = _Tried(ask=ask, chosen=chosen, found=found, trial=Trial(chosen.facts, ask.machine, ask.calibrations))
+    tried = _Tried(ask=ask, chosen=chosen, found=found, trial=ask.trials.of(chosen.facts))
     return [
         *_smaller(tried, others),
         *_larger(tried, others),
@@ -66,10 +66,10 @@ class _Tried(msgspec.Struct, frozen=True, kw_only=True):
         return self.found.decode.tokens_per_second if self.found.decode else None
 
     def with_facts(self, facts: ModelFacts) -> Trial:
-        return Trial(facts, self.ask.machine, self.ask.calibrations)
+        return self.ask.trials.of(facts)
 
     def on(self, machine: Machine) -> Trial:
-        return Trial(self.trial.facts, machine, self.ask.calibrations)
+        return self.ask.trials.on(machine, self.trial.facts)
 
 
 def _smaller(tried: _Tried, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:

@@ -158,6 +158,8 @@ def _any_processor(ask: Ask) -> str:
     gpus = wording.gpus(ask.machine)
     if hardware.main_gpus(ask.machine):
         return f"it {ask.engine.strength}, though here it leaves {gpus} idle"
+    if ask.engine.id == EVERYWHERE:
+        return "it runs on any processor, and this machine computes on its own"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
 
 

@@ -17,14 +17,14 @@ from app.advisor.quantisations import loadable, preferred, why_not
 from app.advisor.rules import Ranked, guide_row, ranking
 from app.advisor.selection import Ask, Fit, Pick, pick, pick_without_model
 from app.advisor.targets import gpus_for
-from app.advisor.trials import Trial
+from app.advisor.trials import Trials
 from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, Plan
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 
-ESTIMATED = 3
-"""So many of the best plans carry the whole arithmetic: more than anyone compares, and quick enough to answer live."""
+ESTIMATED = 2
+"""So many of the best plans carry the whole arithmetic: the choice and its runner-up, quick enough to answer live."""
 _TIERS = {fit: place for place, fit in enumerate(Fit)}
 
 
@@ -67,8 +67,10 @@ def advise(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
     work = _work(inputs)
     ranked = ranking(inputs.machine, work, sees=_sees(inputs.candidates))
-    shown = _shown(inputs, ranked, work)
-    drafts = [_draft(inputs, one, work, shown) for one in ranked if not one.refused]
+    trials = Trials(inputs.machine, inputs.calibrations)
+    asks = [(one, _ask(inputs, one, work, trials)) for one in ranked if not one.refused]
+    shown = _shown(inputs, asks[0][1])
+    drafts = [_draft(inputs, one, ask, shown) for one, ask in asks]
     usable = _ordered(inputs, drafts)
     refused = [*_without_weights(drafts, usable), *(one for one in ranked if one.refused)]
     plans = [_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
@@ -93,8 +95,8 @@ def _sees(candidates: Sequence[ModelFacts]) -> bool:
     return any("vision" in facts.capabilities for facts in candidates[:1])
 
 
-def _shown(inputs: PlanInputs, ranked: Sequence[Ranked], work: Workload) -> list[ModelFacts]:
-    """Return the variants of the model named; without one, of the largest well-known model that runs well here."""
+def _shown(inputs: PlanInputs, first: Ask) -> list[ModelFacts]:
+    """Return the variants of the model named; without one, of the largest well-known model that runs well."""
     if inputs.model or not inputs.candidates:
         return inputs.candidates
     groups: dict[tuple[int, int, int], list[ModelFacts]] = {}
@@ -102,21 +104,19 @@ def _shown(inputs: PlanInputs, ranked: Sequence[Ranked], work: Workload) -> list
         key = (len(facts.layers), facts.hidden, round(facts.parameters / 1e8))
         groups.setdefault(key, []).append(facts)
     largest_first = sorted(groups.values(), key=lambda group: -group[0].parameters)
-    first = next(one for one in ranked if not one.refused)
-    return next((group for group in largest_first if _runs_well(inputs, first, work, group)), largest_first[-1])
+    return next((group for group in largest_first if _runs_well(first, group)), largest_first[-1])
 
 
-def _runs_well(inputs: PlanInputs, ranked: Ranked, work: Workload, group: list[ModelFacts]) -> bool:
-    ask = _ask(inputs, ranked, work)
-    options = loadable(group, ranked.traits, ask.gpus)
+def _runs_well(ask: Ask, group: list[ModelFacts]) -> bool:
+    options = loadable(group, ask.engine, ask.gpus)
     if not options:
         return False
     chosen = pick(ask, options)
-    rate = Trial(chosen.facts, ask.machine, ask.calibrations).rate(chosen.setting) if chosen.facts else None
-    return chosen.fit is Fit.WHOLE and chosen.is_known and (rate is None or rate >= work.needs.floor)
+    rate = ask.trials.of(chosen.facts).rate(chosen.setting) if chosen.facts else None
+    return chosen.fit is Fit.WHOLE and chosen.is_known and (rate is None or rate >= ask.work.needs.floor)
 
 
-def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload) -> Ask:
+def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload, trials: Trials) -> Ask:
     return Ask(
         engine=ranked.traits,
         target=ranked.target,
@@ -124,13 +124,13 @@ def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload) -> Ask:
         machine=inputs.machine,
         work=work,
         kv_type=inputs.kv_type,
-        calibrations=inputs.calibrations,
+        trials=trials,
     )
 
 
-def _draft(inputs: PlanInputs, ranked: Ranked, work: Workload, shown: list[ModelFacts]) -> _Draft:
-    title = "the model" if inputs.model or not shown else _title(shown[0])
-    ask = msgspec.structs.replace(_ask(inputs, ranked, work), model=title)
+def _draft(inputs: PlanInputs, ranked: Ranked, ask: Ask, shown: list[ModelFacts]) -> _Draft:
+    if shown and not inputs.model:
+        ask = msgspec.structs.replace(ask, model=_title(shown[0]))
     options = loadable(shown, ranked.traits, ask.gpus)
     if options:
         return _Draft(ranked=ranked, ask=ask, options=options, chosen=pick(ask, options))
@@ -205,7 +205,7 @@ def _notes(draft: _Draft) -> list[str]:
 def _estimate(ask: Ask, chosen: Pick) -> Estimate | None:
     if chosen.facts is None or not ask.machine.pools:
         return None
-    return Trial(chosen.facts, ask.machine, ask.calibrations).estimate(chosen.setting)
+    return chosen.found or ask.trials.of(chosen.facts).estimate(chosen.setting)
 
 
 def _parallelism(chosen: Pick) -> Parallelism:

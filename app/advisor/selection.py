@@ -16,9 +16,9 @@ from app.advisor.memory_setting import Setting
 from app.advisor.quantisations import balanced, below_usual, usual
 from app.advisor.spreading import Spread, spreads, without_model
 from app.advisor.targets import capability_of
-from app.advisor.trials import Trial
-from app.core.advice import Calibration, Estimate
-from app.core.machine import Gpu, Machine
+from app.advisor.trials import Trial, Trials
+from app.core.advice import Estimate
+from app.core.machine import Gpu, Machine, Pool
 from app.core.model_facts import ModelFacts
 
 ROUND = 1024
@@ -53,7 +53,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     work: Workload
     kv_type: str | None = None
-    calibrations: list[Calibration] = []
+    trials: Trials
     model: str = "the model"
     """What to call it."""
 
@@ -73,6 +73,8 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     facts: ModelFacts | None = None
     is_known: bool = False
     """Whether what is free is known, so that fitting is more than hope."""
+    found: Estimate | None = None
+    """The estimate of exactly this, where choosing took one."""
 
 
 def kv_types(ask: Ask) -> tuple[str, ...]:
@@ -110,11 +112,10 @@ class _Search:
     def __init__(self, ask: Ask, candidates: Sequence[ModelFacts]) -> None:
         self._ask = ask
         self._candidates = candidates
-        self._trials = {id(facts): Trial(facts, ask.machine, ask.calibrations) for facts in candidates}
         self._kv_types = kv_types(ask)
 
     def pick(self) -> Pick:
-        first = self._trials[id(self._candidates[0])]
+        first = self._ask.trials.of(self._candidates[0])
         if not first.is_known(self._base(self._spreads(first.facts)[0], self._kv_types[0], first)):
             return self._unknown()
         good, low = usual(self._candidates), below_usual(self._candidates)
@@ -127,7 +128,7 @@ class _Search:
             slowest_first: list[Pick] = []
             for facts in candidates:
                 found = self._first_fit(facts, kv_type)
-                if found is not None and self._is_fast(found):
+                if found is not None and self._is_fast(facts, found.setting):
                     return found
                 slowest_first += [found] if found else []
             if slowest_first:
@@ -135,7 +136,7 @@ class _Search:
         return None
 
     def _first_fit(self, facts: ModelFacts, kv_type: str) -> Pick | None:
-        trial = self._trials[id(facts)]
+        trial = self._ask.trials.of(facts)
         for spread in self._spreads(facts):
             setting = self._base(spread, kv_type, trial)
             if self._might_fit(facts, spread) and trial.fits(setting):
@@ -147,7 +148,7 @@ class _Search:
         if not candidates:
             return None
         facts = balanced(candidates)
-        trial, kv_type = self._trials[id(facts)], self._kv_types[-1]
+        trial, kv_type = self._ask.trials.of(facts), self._kv_types[-1]
         for slots in dict.fromkeys((self._least_slots(Spread()), 1)):
             for spread in self._spreads(facts):
                 setting = msgspec.structs.replace(self._base(spread, kv_type, trial), slots=slots)
@@ -159,17 +160,17 @@ class _Search:
 
     def _spilled(self, candidates: Sequence[ModelFacts]) -> Pick | None:
         """Return the usual balance with experts or layers in system memory, where the engine can do that."""
-        if not candidates or not self._ask.may_offload:
+        if not candidates or not self._ask.may_offload or not self._might_spill(balanced(candidates)):
             return None
         facts = balanced(candidates)
-        trial, spread = self._trials[id(facts)], self._spreads(facts)[-1]
+        trial, spread = self._ask.trials.of(facts), self._spreads(facts)[-1]
         for kv_type, context in self._ways_to_spill(trial):
             setting = self._base(spread, kv_type, trial)
             found = trial.estimate(msgspec.structs.replace(setting, context=context))
             if found.fits:
                 setting = moved(msgspec.structs.replace(setting, context=context), found)
-                spilled = Pick(setting=setting, spread=spread, facts=facts, is_known=True)
-                fit = Fit.SPILLED if self._is_fast(spilled) else Fit.SLOW
+                spilled = Pick(setting=setting, spread=spread, facts=facts, is_known=True, found=found)
+                fit = Fit.SPILLED if self._is_fast(facts, setting) else Fit.SLOW
                 return msgspec.structs.replace(spilled, fit=fit)
         return None
 
@@ -183,7 +184,7 @@ class _Search:
 
     def _nothing(self) -> Pick:
         facts = min(self._candidates, key=lambda one: one.file_bytes)
-        trial, spread = self._trials[id(facts)], self._spreads(facts)[-1]
+        trial, spread = self._ask.trials.of(facts), self._spreads(facts)[-1]
         setting = self._base(spread, self._kv_types[-1], trial)
         setting = msgspec.structs.replace(setting, context=self._least_context(trial), slots=1)
         return Pick(setting=setting, spread=spread, facts=facts, fit=Fit.NONE, is_known=True)
@@ -191,17 +192,20 @@ class _Search:
     def _unknown(self) -> Pick:
         facts = balanced(self._candidates)
         spread = self._spreads(facts)[0]
-        return Pick(setting=self._base(spread, self._kv_types[0], self._trials[id(facts)]), spread=spread, facts=facts)
+        setting = self._base(spread, self._kv_types[0], self._ask.trials.of(facts))
+        return Pick(setting=setting, spread=spread, facts=facts)
 
     def _with_slots(self, found: Pick) -> Pick:
         """Return the choice with as many conversations at once as people ask for and memory allows."""
         wanted = self._wanted_slots(found.spread)
         if found.facts is None or found.fit is Fit.NONE or wanted <= found.setting.slots:
             return found
-        trial = self._trials[id(found.facts)]
+        trial = self._ask.trials.of(found.facts)
         most = trial.conversations(msgspec.structs.replace(found.setting, slots=wanted))
         slots = max(found.setting.slots, min(wanted, most))
-        return msgspec.structs.replace(found, setting=msgspec.structs.replace(found.setting, slots=slots))
+        if slots == found.setting.slots:
+            return found
+        return msgspec.structs.replace(found, setting=msgspec.structs.replace(found.setting, slots=slots), found=None)
 
     def _spreads(self, facts: ModelFacts) -> list[Spread]:
         return spreads(self._ask.engine, self._ask.gpus, facts, serves=self._ask.work.serves_several)
@@ -226,17 +230,26 @@ class _Search:
     def _least_slots(self, spread: Spread) -> int:
         return -(-self._wanted_slots(spread) // ASKING_SHARE)
 
-    def _is_fast(self, found: Pick) -> bool:
+    def _is_fast(self, facts: ModelFacts, setting: Setting) -> bool:
         """Whether it decodes fast enough; where nothing is known of the device, it is taken to."""
-        rate = self._trials[id(found.facts)].rate(found.setting)
+        rate = self._ask.trials.of(facts).rate(setting)
         return rate is None or rate >= self._ask.work.needs.floor
 
     def _might_fit(self, facts: ModelFacts, spread: Spread) -> bool:
+        """Rule out quickly what is larger than all the memory of the cards."""
+        return self._is_within(facts, self._homes(spread) or self._ask.machine.pools[:1])
+
+    def _might_spill(self, facts: ModelFacts) -> bool:
         """Rule out quickly what is larger than all the memory there is."""
+        return self._is_within(facts, self._ask.machine.pools)
+
+    def _homes(self, spread: Spread) -> list[Pool]:
         pools = {pool.id: pool for pool in self._ask.machine.pools}
-        homes = [pools[gpu.pool] for gpu in self._ask.gpus[: spread.cards] if gpu.pool in pools]
-        homes = homes or self._ask.machine.pools[:1]
-        sizes = [pool.physical.value for pool in homes]
+        return [pools[gpu.pool] for gpu in self._ask.gpus[: spread.cards] if gpu.pool in pools]
+
+    @staticmethod
+    def _is_within(facts: ModelFacts, pools: Sequence[Pool]) -> bool:
+        sizes = [pool.physical.value for pool in pools]
         return None in sizes or facts.file_bytes * SURE_SHARE <= sum(size or 0 for size in sizes)
 
 

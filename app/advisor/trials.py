@@ -29,6 +29,8 @@ class Trial:
         self.machine = machine
         self._calibrations = calibrations
         self._fits: dict[Setting, bool] = {}
+        self._estimates: dict[Setting, Estimate] = {}
+        self._contexts: dict[Setting, int] = {}
 
     @property
     def longest(self) -> int:
@@ -63,8 +65,10 @@ class Trial:
 
     def estimate(self, setting: Setting) -> Estimate:
         """Return the whole estimate; llama.cpp may move layers or experts to system memory to make it fit."""
-        asked = memory.Speed(rates=self._rates, depth=setting.context // HALF_FULL)
-        return memory.estimate(self.facts, self.machine, setting, speed=asked)
+        if setting not in self._estimates:
+            asked = memory.Speed(rates=self._rates, depth=setting.context // HALF_FULL)
+            self._estimates[setting] = memory.estimate(self.facts, self.machine, setting, speed=asked)
+        return self._estimates[setting]
 
     def _rates(self, setting: Setting, depth: int) -> memory.Rates:
         calibration = self.calibration(setting)
@@ -77,7 +81,10 @@ class Trial:
         def serves(context: int) -> bool:
             return self.fits(msgspec.structs.replace(setting, context=context))
 
-        return largest(serves, most=self.longest, step=CELL_STEP)
+        key = msgspec.structs.replace(setting, context=0)
+        if key not in self._contexts:
+            self._contexts[key] = largest(serves, most=self.longest, step=CELL_STEP)
+        return self._contexts[key]
 
     def conversations(self, setting: Setting) -> int:
         """Return how many conversations of the setting's context fit at once."""
@@ -92,3 +99,22 @@ class Trial:
             found for found in self._calibrations if (found.engine, found.backend) == (setting.engine, setting.backend)
         ]
         return max(mine, key=lambda found: found.measured_at, default=None)
+
+
+class Trials:
+    """The trials of one advice: each model once, so that nothing is computed twice."""
+
+    def __init__(self, machine: Machine, calibrations: Sequence[Calibration] = ()) -> None:
+        self._machine = machine
+        self._calibrations = calibrations
+        self._known: dict[int, Trial] = {}
+
+    def of(self, facts: ModelFacts) -> Trial:
+        """Return the trial of these facts."""
+        if id(facts) not in self._known:
+            self._known[id(facts)] = self.on(self._machine, facts)
+        return self._known[id(facts)]
+
+    def on(self, machine: Machine, facts: ModelFacts) -> Trial:
+        """Return a trial on a machine that is only imagined."""
+        return Trial(facts, machine, self._calibrations)

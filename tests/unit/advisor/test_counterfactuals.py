@@ -72,7 +72,7 @@ def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() 
     assert told.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
     smaller = next(facts for facts in candidates if facts.quantization == told.change["quantization"])
     whole = Setting(engine="llama.cpp", backend="cuda", context=8192)
-    assert Trial(smaller, machine("RTX 3080"), []).fits(whole)
+    assert Trial(smaller, machine("RTX 3080")).fits(whole)
 
 
 def test_a_larger_file_says_what_it_would_cost() -> None:

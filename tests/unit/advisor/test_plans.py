@@ -72,8 +72,7 @@ SENTENCES = {
     "two cards": "ExLlamaV3 with EXL3, because 2 x RTX 3090 are NVIDIA, Ampere or newer, and it splits tensors and "
     "experts across consumer cards.",
     "server": "vLLM with FP8, because 8 x H100 are made for servers, and it is made to answer 30 people at once.",
-    "laptop": "llama.cpp with GGUF, because it runs on any processor and nearly any GPU, and can keep a part of a "
-    "model in system memory, and this machine computes on its processor.",
+    "laptop": "llama.cpp with GGUF, because it runs on any processor, and this machine computes on its own.",
 }
 
 
