@@ -31,7 +31,6 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     flops: float = 0.0
     is_assumed: bool = False
     has_nvlink: bool = False
-    is_integrated: bool = False
     id: str = ""
 
 
@@ -81,5 +80,4 @@ def _device(gpu: Gpu) -> Device:
         bandwidth=(gpu.bandwidth_gb_s.value or 0.0) * 1e9,
         flops=(gpu.fp16_tflops.value or 0.0) * 1e12,
         has_nvlink=bool(gpu.nvlink.value),
-        is_integrated=bool(gpu.integrated.value),
     )

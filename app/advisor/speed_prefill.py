@@ -32,6 +32,7 @@ PCIE_BYTES_S = 12e9
 """What copying pageable memory over PCIe 4.0 x16 gives; weights on the host cross it once per batch."""
 USUAL_PROMPT = 512
 """Tokens of a prompt where none is told: what scoreboards use."""
+_UNIFIED = {"nvidia": "geforce integrated", "amd": "radeon integrated"}
 _TENSOR_CORES = frozenset({"geforce", "hbm", "turing"})
 _UNCOUNTED = {WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTOR, WeightKind.DRAFT, WeightKind.NORM}
 CALIBRATED_SPREAD = 0.25
@@ -102,8 +103,8 @@ def _arithmetic_rate(facts: ModelFacts, machine: Machine, setting: Setting, devi
 
 
 def prefill_kind(device: Device) -> str:
-    """Return the class of a device for prompts: a chip with shared memory is short of power, too."""
-    return "geforce integrated" if device.kind == "geforce" and device.is_integrated else device.kind
+    """Return the class of a device for prompts: chips that share memory differ by maker, as their matrix units do."""
+    return _UNIFIED.get(device.vendor, "unknown") if device.kind == "unified" else device.kind
 
 
 def is_early(setting: Setting, device: Device) -> bool:

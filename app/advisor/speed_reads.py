@@ -35,10 +35,14 @@ KERNELS_FEED_FORWARD = 2
 """The gate's activation and the residual sum; the matrices and norms are counted by their tensors."""
 KERNELS_EXPERTS = 8
 """Softmax, choosing, gathering and normalising weights, scaling and summing what the experts gave."""
-KERNELS_RECURRENT = 8
-"""Shifting the convolution's tail, activations, norms, the state's update, the gate."""
+KERNELS_SHARED = 5
+"""Gate, up, down, activation and sum of experts that every token takes."""
+KERNELS_CONVOLUTION = 5
+"""A short convolution: two gates, its tail joined and kept, the convolution."""
+KERNELS_RECURRENT = 12
+"""A recurrence besides: splitting, norms of queries and keys, decay and step, the update, the state kept, the gate."""
 KERNELS_PLAIN_LAYER = 18
-"""A Llama layer by the same count (9 tensors): what "one layer" means in a calibration."""
+"""A Llama layer by the same count: 7 matrices, 2 norms and 9 besides. What "one layer" means in a calibration."""
 
 _ON_DEMAND = {WeightKind.PROJECTOR, WeightKind.DRAFT, WeightKind.INPUT_EMBEDDING}
 """Not read when decoding plain text; a tied embedding is counted as the output matrix."""
@@ -116,31 +120,31 @@ def cache_bytes(layer: Layer, layers: Iterable[Layer], *, depth: int, kv_type: s
 
 
 def kernels(facts: ModelFacts) -> float:
-    """Return how many kernels one token takes: one per matrix or norm, and what each kind of layer needs besides.
+    """Return how many kernels one token takes: the usual matrices of each layer, its norms, and what it needs besides.
 
-    GGUF has one tensor for each; other formats split a matrix into weights, scales and zeros, so there the usual
-    matrices of a layer are counted.
+    Tensors are not counted: one file fuses matrices that another splits, biases are added where they fall due, and
+    formats but GGUF keep scales apart.
     """
-    counted = (
-        {WeightKind.NORM} if facts.format != "gguf" else set(WeightKind) - {WeightKind.DRAFT, WeightKind.PROJECTOR}
-    )
-    tensors = sum(group.tensors for group in facts.weights if group.layer is not None and group.kind in counted)
-    if facts.format != "gguf":
-        tensors += sum(_matrices(layer) for layer in _plain(facts))
-    return tensors + sum(_kernels_besides(layer) for layer in _plain(facts))
+    norms = sum(group.tensors for group in facts.weights if group.kind is WeightKind.NORM and group.layer is not None)
+    shared = sum(group.kind is WeightKind.SHARED_EXPERTS for group in facts.weights)
+    layers = sum(_matrices(layer) + _kernels_besides(layer) for layer in _plain(facts))
+    return norms + layers + (KERNELS_SHARED if shared else 0) * sum(layer.experts > 0 for layer in _plain(facts))
 
 
 def _matrices(layer: Layer) -> int:
     """Return how many matrices such a layer usually has: q, k, v, o; gate, up, down, router; those of a recurrence."""
     count = 4 if layer.attention is not AttentionKind.NONE else 0
     count += (4 if layer.experts else 3) if layer.feed_forward else 0
-    return count + (7 if layer.state_elements or layer.conv_elements else 0)
+    if layer.state_elements:
+        return count + 7
+    return count + (3 if layer.conv_elements else 0)
 
 
 def _kernels_besides(layer: Layer) -> int:
     count = KERNELS_FEED_FORWARD if layer.feed_forward else 0
     count += KERNELS_EXPERTS if layer.experts else 0
-    count += KERNELS_RECURRENT if layer.state_elements or layer.conv_elements else 0
+    count += KERNELS_CONVOLUTION if layer.conv_elements else 0
+    count += KERNELS_RECURRENT if layer.state_elements else 0
     return count + (KERNELS_ATTENTION if layer.attention is not AttentionKind.NONE else 0)
 
 

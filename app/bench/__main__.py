@@ -16,6 +16,7 @@ MEASUREMENTS = (
     Measurement("help", "app.bench.guide:measure_help"),
     Measurement("guide", "app.bench.guide:measure"),
     Measurement("memory", "app.bench.memory_accuracy:measure"),
+    Measurement("speed", "app.bench.speed_accuracy:measure"),
 )
 """Add a line to have something measured by `make bench`."""
 

@@ -1,0 +1,277 @@
+"""`python -m app.bench.fit_speed`: fit the constants of `app.advisor.speed_families`, print them beside those shipped.
+
+A prediction is a sum of products: bytes by 1/efficiency, layers by cost per layer. So the constants are the weighted
+least squares of relative errors, made robust, with what is known beforehand as a prior. Only training rows are used;
+each chip counts alike however many rows it has.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, log
+from statistics import median
+
+import msgspec
+
+from app.advisor.speed_device import Device, used_devices
+from app.advisor.speed_families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
+from app.advisor.speed_prefill import is_early, prefill_kind, prefill_operations
+from app.advisor.speed_reads import TokenReads, token_reads
+from app.bench.speed_rows import Row, training_rows
+
+NOISE = 0.06
+"""Relative error of one published measurement: drivers, clocks, cooling."""
+ROUNDS = 12
+
+EFFICIENCY, LAYER, EXPERTS = "efficiency of", "layer with", "expert layer with"
+OPERATIONS, K_OPERATIONS = "operations on", "K-quant operations on"
+KINDS = (EFFICIENCY, OPERATIONS, K_OPERATIONS, EXPERTS, LAYER)
+
+
+class Prior(msgspec.Struct, frozen=True):
+    """What a constant is believed to be before any row, and how firmly. Efficiencies as their inverse, times in us."""
+
+    value: float
+    doubt: float
+
+
+_PRIORS: dict[str, Prior] = {
+    EFFICIENCY: Prior(1 / 0.85, 0.08),
+    f"{EFFICIENCY} hbm": Prior(1 / 0.75, 0.15),
+    f"{EFFICIENCY} unified": Prior(1 / 0.80, 0.10),
+    f"{EFFICIENCY} cpu": Prior(1 / 0.65, 0.20),
+    f"{EFFICIENCY} cpu measured": Prior(1 / 0.85, 0.10),
+    OPERATIONS: Prior(12.0, 6.0),
+    f"{OPERATIONS} cpu": Prior(1.0, 0.05),
+    f"{K_OPERATIONS} cpu": Prior(1.0, 0.05),
+    K_OPERATIONS: Prior(15.0, 6.0),
+    LAYER: Prior(45.0, 30.0),
+    f"{LAYER} cpu": Prior(20.0, 20.0),
+    f"{LAYER} metal early": Prior(118.0, 30.0),
+    EXPERTS: Prior(20.0, 25.0),
+}
+"""hardware-fit 4.1: discrete cards reach 0.84 to 0.86 of their bandwidth, memory of data-centre cards and processors
+less, at 28 to 45 us per layer, 118 us with Metal in 2023. By kind, where a class is not named."""
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """Constants by name, as `_PRIORS` names them; efficiencies inverse, times in microseconds."""
+
+    constants: dict[str, float]
+
+    def seconds(self, row: Row) -> float:
+        """Return the seconds one token takes, as `app.advisor.speed.decode` computes them."""
+        return _sum(features(row, self.constants), self.constants)
+
+    def rate(self, row: Row) -> float:
+        """Return the tokens per second."""
+        return 1 / self.seconds(row)
+
+
+def prior(name: str) -> Prior:
+    """Return what is believed of a constant beforehand."""
+    if name in _PRIORS:
+        return _PRIORS[name]
+    return _PRIORS[next(kind for kind in KINDS if name.startswith(kind))]
+
+
+def features(row: Row, constants: Mapping[str, float]) -> dict[str, float]:
+    """Return what each constant is multiplied with to give the seconds of one token: reading or unpacking, and layers.
+
+    Which of the two takes longer depends on the constants, so the fit looks again after each round.
+    """
+    device = _device(row)
+    reads = token_reads(row.facts, row.setting, depth=row.depth)
+    software = software_class(row.setting, device.kind)
+    layers = {f"{LAYER} {software}": reads.plain_layers * 1e-6, f"{EXPERTS} {software}": reads.expert_layers * 1e-6}
+    read = {f"{EFFICIENCY} {device.kind}": (reads.device_bytes + reads.device_cache_bytes) / device.bandwidth}
+    if not device.flops:
+        return layers | read
+    unpack = _unpacking(reads, device)
+    return layers | max(read, unpack, key=lambda found: _sum(found, constants))
+
+
+def _unpacking(reads: TokenReads, device: Device) -> dict[str, float]:
+    kind, rate = DEVICES[device.kind], device.flops / 2
+    of = device.kind.removesuffix(" ultra")
+    found = {}
+    if kind.operations:
+        found[f"{OPERATIONS} {of}"] = (reads.device_elements - reads.device_k_elements) / rate
+    if kind.k_operations:
+        found[f"{K_OPERATIONS} {of}"] = reads.device_k_elements / rate
+    return found
+
+
+def _sum(found: Mapping[str, float], constants: Mapping[str, float]) -> float:
+    return sum(constants.get(name, prior(name).value) * value for name, value in found.items())
+
+
+def fit(rows: Sequence[Row]) -> Fit:
+    """Return the constants that explain the rows best."""
+    each_chip = Counter(row.chip for row in rows)
+    base = [1 / each_chip[row.chip] ** 0.5 / NOISE**2 for row in rows]
+    weights, constants = list(base), dict[str, float]()
+    for _ in range(ROUNDS):
+        table = [_scaled(features(row, constants), row.decode) for row in rows]
+        names = sorted({name for found in table for name in found})
+        constants = _least_squares(table, weights, names)
+        errors = [abs(_sum(found, constants) - 1) for found in table]
+        weights = [full * min(1.0, 1.5 * NOISE / max(error, 1e-9)) for full, error in zip(base, errors, strict=True)]
+    return Fit(constants)
+
+
+def _scaled(found: Mapping[str, float], by: float) -> dict[str, float]:
+    return {name: value * by for name, value in found.items()}
+
+
+def _least_squares(
+    table: Sequence[Mapping[str, float]], weights: Sequence[float], names: Sequence[str]
+) -> dict[str, float]:
+    """Solve for relative errors of zero; a constant that would be negative is set to nothing and the rest solved."""
+    kept = list(names)
+    while True:
+        matrix = [[0.0] * (len(kept) + 1) for _ in kept]
+        for index, name in enumerate(kept):
+            belief = prior(name)
+            matrix[index][index] += 1 / belief.doubt**2
+            matrix[index][-1] += belief.value / belief.doubt**2
+        for found, weight in zip(table, weights, strict=True):
+            present = [(kept.index(name), value) for name, value in found.items() if name in kept]
+            for row, value in present:
+                matrix[row][-1] += weight * value
+                for column, other in present:
+                    matrix[row][column] += weight * value * other
+        solved = dict(zip(kept, _solved(matrix), strict=True))
+        if all(value >= 0 for value in solved.values()):
+            return {**dict.fromkeys(names, 0.0), **solved}
+        kept = [name for name in kept if solved[name] >= 0]
+
+
+def _solved(matrix: list[list[float]]) -> list[float]:
+    """Solve linear equations by elimination with pivoting; the last column is the right-hand side."""
+    size = len(matrix)
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))
+        matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
+        top = matrix[column]
+        for row in range(size):
+            if row != column and matrix[row][column]:
+                factor = matrix[row][column] / top[column]
+                matrix[row] = [value - factor * above for value, above in zip(matrix[row], top, strict=True)]
+    return [matrix[row][-1] / matrix[row][row] for row in range(size)]
+
+
+class PrefillFit(msgspec.Struct, frozen=True):
+    """Share of the arithmetic rate by class of device, what experts leave of it, and what early builds reached."""
+
+    shares: dict[str, float]
+    experts: dict[str, float]
+    early: float
+
+    def rate(self, row: Row) -> float:
+        """Return the tokens per second of a prompt, as `app.advisor.speed_prefill.prefill` computes them."""
+        device = _device(row)
+        kind = prefill_kind(device)
+        usual = PREFILL.get(kind, PREFILL["unknown"])
+        share = self.shares.get(kind, usual.share) * (self.early if is_early(row.setting, device) else 1.0)
+        if has_experts(row):
+            share *= self.experts.get(kind, usual.expert_share)
+        return share * device.flops / _operations(row)
+
+
+def fit_prefill(rows: Sequence[Row]) -> PrefillFit:
+    """Return, per class, the median over chips of what dense models reach, and of what experts leave."""
+    told = [row for row in rows if has_prefill(row)]
+    dense = [row for row in told if not has_experts(row)]
+    shares = _medians((row, _reached(row)) for row in dense if not is_early(row.setting, _device(row)))
+    ratios = [
+        _reached(row) / shares[_kind(row)]
+        for row in dense
+        if is_early(row.setting, _device(row)) and _kind(row) in shares
+    ]
+    experts = _medians(
+        (row, _reached(row) / shares[_kind(row)]) for row in told if has_experts(row) and _kind(row) in shares
+    )
+    return PrefillFit(shares, experts, median(ratios) if ratios else PREFILL_EARLY)
+
+
+def has_prefill(row: Row) -> bool:
+    """Whether a row tells how fast a prompt was read by a device whose arithmetic rate is known."""
+    return bool(row.prefill) and row.setting.uses_gpu and _device(row).flops > 0
+
+
+def has_experts(row: Row) -> bool:
+    """Whether the model of a row chooses among experts."""
+    return any(layer.experts for layer in row.facts.layers)
+
+
+def _medians(values: Iterable[tuple[Row, float]]) -> dict[str, float]:
+    by_chip: dict[str, dict[str, list[float]]] = {}
+    for row, value in values:
+        by_chip.setdefault(_kind(row), {}).setdefault(row.chip, []).append(log(value))
+    return {kind: exp(median(map(median, chips.values()))) for kind, chips in by_chip.items()}
+
+
+def _device(row: Row) -> Device:
+    return used_devices(row.machine, row.setting)[0]
+
+
+def _kind(row: Row) -> str:
+    return prefill_kind(_device(row))
+
+
+def _reached(row: Row) -> float:
+    return (row.prefill or 0.0) * _operations(row) / _device(row).flops
+
+
+def _operations(row: Row) -> float:
+    return prefill_operations(row.facts, tokens=row.prompt) / row.prompt
+
+
+def main() -> None:
+    """Print each constant as fitted and as shipped."""
+    rows = training_rows()
+    found, prompts = fit(rows), fit_prefill(rows)
+    out = sys.stdout.write
+    out(f"{len(rows)} training rows, {len({row.chip for row in rows})} chips\n\n")
+    for name, value in sorted(found.constants.items()):
+        out(f"{name:38} {shown(name, value):8.3f}   shipped {shipped(name):8.3f}\n")
+    for kind, errors in sorted(left_out(rows).items()):
+        nine_of_ten = sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
+        text = f"{nine_of_ten:8.3f}   shipped {DEVICES[kind].spread:8.3f}"
+        out(f"spread of {kind:28} {text}   ({len(errors)} rows left out)\n")
+    for kind, share in sorted(prompts.shares.items()):
+        out(f"prefill share of {kind:21} {share:8.3f}   shipped {PREFILL[kind].share:8.3f}\n")
+    out(f"prefill of early builds               {prompts.early:8.3f}   shipped {PREFILL_EARLY:8.3f}\n")
+    for kind, share in sorted(prompts.experts.items()):
+        out(f"prefill with experts of {kind:14} {share:8.3f}   shipped {PREFILL[kind].expert_share:8.3f}\n")
+
+
+def left_out(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Return, by class of device, by what factor minus one each row is off when its chip is left out of the fit."""
+    fits = {chip: fit([row for row in rows if row.chip != chip]) for chip in {row.chip for row in rows}}
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        error = abs(log(fits[row.chip].rate(row) / row.decode))
+        found.setdefault(_device(row).kind, []).append(exp(error) - 1)
+    return found
+
+
+def shown(name: str, value: float) -> float:
+    """Return a constant as it is shipped: efficiencies as such, times in microseconds."""
+    return 1 / value if name.startswith(EFFICIENCY) else value
+
+
+def shipped(name: str) -> float:
+    """Return what `app.advisor.speed_families` holds for a constant of the fit."""
+    kind = next(kind for kind in KINDS if name.startswith(f"{kind} "))
+    of = name.removeprefix(f"{kind} ")
+    if kind == EFFICIENCY:
+        return DEVICES[of].efficiency
+    if kind in (OPERATIONS, K_OPERATIONS):
+        return DEVICES[of].operations if kind == OPERATIONS else DEVICES[of].k_operations
+    return 1e6 * (SOFTWARE[of].layer_s if kind == LAYER else SOFTWARE[of].expert_layer_s)
+
+
+if __name__ == "__main__":
+    main()

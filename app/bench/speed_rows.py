@@ -1,0 +1,254 @@
+"""Published measurements of speed as cases to predict: which machine, which model, how it was run, and how fast it was.
+
+`tests/data/README.md` says where the rows come from and what decides to which set each belongs. Nothing is dropped: a
+row that cannot be predicted fairly is in a set of its own.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from app.advisor import memory
+from app.advisor.memory_setting import Setting
+from app.bench.programs import ROOT
+from app.core.machine import Confidence, Fact, Machine
+from app.core.model_facts import ModelFacts, WeightKind
+from app.hardware.description import machine_from
+from app.hub import shapes
+
+DATA = ROOT / "tests" / "data"
+MEASURED, PUBLIC = DATA / "speed-measured.csv", DATA / "speed-public.csv"
+_DEVICES, _MODELS = DATA / "speed-devices.csv", DATA / "speed-models.csv"
+
+MAIN = "in memory"
+SPILL = "spill"
+BOARD = "card on a small board"
+UNQUANTISED = "no quantisation told"
+OTHER_ENGINE = "llamafile"
+SEVERAL = "several GPUs"
+
+_TRAINING = re.compile(r"discussion (4167|15013|10879|15396)|llama\.cpp benches|XiongjieDai|PR 16634")
+"""Sources whose rows constants may be fitted to: llama.cpp's scoreboards and benchmark files, and one early table."""
+_BUILDS = (
+    (r"discussion 4167", 1600),
+    (r"XiongjieDai", 2800),
+    (r"issue 34\b|issue 39\b|4766|issue 9774|justine", 1000),
+    (r"LocalScore", 4500),
+    (r"discussion 10879", 5800),
+    (r"15013|15396|geerlingguy|PR 16634", 6500),
+)
+"""llama.cpp's build at the time of a source; what is not here is of 2026."""
+_DEPTHS = ((r"XiongjieDai|LocalScore", 512), (r"hiesch|llmfit|geerlingguy", 256), (r"Rapid-MLX", 576), (r"1569", 2100))
+"""Tokens in the context halfway through the answer; 64 for llama-bench's tg128."""
+_PROMPTS = ((r"pp2048|2048 in", 2048), (r"pp1024|1024", 1024), (r"p=512|pp512", 512))
+USUAL_QUANTISATION = "Q4_K_M"
+"""Ollama's default, taken where a row tells none; such rows are a set of their own."""
+_RAM_GB = 64.0
+"""Assumed of every host: what does not fit on the card must fit somewhere, and rows do not tell."""
+_VENDOR_BACKENDS = {"nvidia": "cuda", "apple": "metal", "amd": "vulkan", "intel": "vulkan"}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One published measurement. Rates in tokens per second; `chip` is what is held out together."""
+
+    device: str
+    chip: str
+    model: str
+    quantization: str
+    engine: str
+    source: str
+    decode: float
+    prefill: float | None
+    machine: Machine
+    setting: Setting
+    facts: ModelFacts
+    depth: int
+    prompt: int
+    is_training: bool
+    group: str
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A row whose model has no known shape, or whose engine is none of ours."""
+
+    model: str
+    device: str
+    why: str
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A device as a row names it, as our device table does."""
+
+    device: str
+    gpu: str
+    memory_gb: str
+    cores: str
+    count: int
+    host: str
+    host_gb_s: str
+    host_cores: str
+    host_isa: str
+    set: str
+
+
+@cache
+def all_rows() -> tuple[tuple[Row, ...], tuple[Unreadable, ...]]:
+    """Return every row that can be predicted, and the others with the reason."""
+    rows: list[Row] = []
+    others: list[Unreadable] = []
+    for path in (MEASURED, PUBLIC):
+        for told in _read(path):
+            row = _row(told, is_public=path == PUBLIC)
+            if isinstance(row, Row):
+                rows.append(row)
+            else:
+                others.append(row)
+    return tuple(rows), tuple(others)
+
+
+def training_rows() -> list[Row]:
+    """Return the rows that constants are fitted to."""
+    return [row for row in all_rows()[0] if row.is_training and row.group == MAIN]
+
+
+def held_out_rows(group: str = MAIN) -> list[Row]:
+    """Return the rows no constant is fitted to, of one set."""
+    return [row for row in all_rows()[0] if not row.is_training and row.group == group]
+
+
+def _row(told: dict[str, str], *, is_public: bool) -> Row | Unreadable:
+    place = _places()[told["device"]]
+    facts = facts_of(told["model"], told["quant"], told["engine"])
+    if facts is None:
+        return Unreadable(told["model"], told["device"], "no shape of that name")
+    machine = _machine(place)
+    setting = _setting(told, place, machine)
+    setting, spills = _placed(facts, machine, setting)
+    return Row(
+        device=told["device"],
+        chip=place.gpu or place.host,
+        model=told["model"],
+        quantization=told["quant"],
+        engine=told["engine"],
+        source=told["source"],
+        decode=float(told["tg_tok_s"]),
+        prefill=float(told["pp_tok_s"]) if told["pp_tok_s"] else None,
+        machine=machine,
+        setting=setting,
+        facts=facts,
+        depth=int(_first(_DEPTHS, told["source"], 64)),
+        prompt=int(_first(_PROMPTS, told["source"], 512)),
+        is_training=is_public or bool(_TRAINING.search(told["source"])),
+        group=_group(told, place, spills=spills),
+    )
+
+
+def _group(told: dict[str, str], place: _Place, *, spills: bool) -> str:
+    if place.set == "board" and place.count:
+        return BOARD
+    if place.count > 1:
+        return SEVERAL
+    if not told["quant"]:
+        return UNQUANTISED
+    if "llamafile" in told["engine"]:
+        return OTHER_ENGINE
+    return SPILL if spills else MAIN
+
+
+@cache
+def facts_of(model: str, quantization: str, engine: str) -> ModelFacts | None:
+    """Return the shape of a model as a row names it; None when there is none of that name."""
+    found, suffix = shapes.split_name(_models().get(model, model))
+    if shapes.find(found) is None:
+        return None
+    wanted = quantization or suffix or USUAL_QUANTISATION
+    if engine.startswith("mlx"):
+        return shapes.shape_facts(found, "4bit" if wanted == "MXFP4" else wanted, format="mlx")
+    if engine == "vllm":
+        return shapes.shape_facts(found, wanted.removesuffix("-INT4"), format="safetensors")
+    facts = shapes.shape_facts(found, wanted.upper())
+    return _with_half_float_ends(facts) if model.endswith("-fp16") else facts
+
+
+def _with_half_float_ends(facts: ModelFacts) -> ModelFacts:
+    """Return a model as some uploads have it: embedding and output left in F16."""
+    ends = (WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT)
+    weights = [
+        msgspec.structs.replace(group, type="F16", bytes=2 * group.elements, padded_bytes=2 * group.elements)
+        if group.kind in ends
+        else group
+        for group in facts.weights
+    ]
+    return msgspec.structs.replace(facts, weights=weights, file_bytes=sum(group.padded_bytes for group in weights))
+
+
+def _setting(told: dict[str, str], place: _Place, machine: Machine) -> Setting:
+    engine = told["engine"].lower()
+    ours = "mlx-lm" if engine.startswith("mlx") else "vllm" if engine == "vllm" else "llama.cpp"
+    named = next((name for name in ("vulkan", "rocm", "cuda", "metal") if name in engine), "")
+    vendor = machine.gpus[0].vendor if machine.gpus else ""
+    on_cpu = not place.count or (engine.endswith("cpu") and "gpu" not in engine)
+    return Setting(
+        engine=ours,
+        backend="cpu" if on_cpu else named or _VENDOR_BACKENDS.get(vendor, "vulkan"),
+        gpus=max(1, place.count),
+        build=int(_first(_BUILDS, told["source"], Setting().build)),
+    )
+
+
+def _placed(facts: ModelFacts, machine: Machine, setting: Setting) -> tuple[Setting, bool]:
+    """Return the setting with as many layers on the GPU as the advisor would put there, and whether any stay away."""
+    is_shared = any(gpu.integrated.value for gpu in machine.gpus)
+    if not setting.uses_gpu or is_shared or memory.fits(facts, machine, setting):
+        return setting, False
+    offload = memory.estimate(facts, machine, setting).offload
+    if offload.cpu_moe_layers:
+        return msgspec.structs.replace(setting, cpu_moe_layers=offload.cpu_moe_layers), True
+    return msgspec.structs.replace(setting, gpu_layers=offload.gpu_layers), True
+
+
+@cache
+def _machine_of(text: str) -> Machine:
+    return machine_from(text.encode())
+
+
+def _machine(place: _Place) -> Machine:
+    card: dict[str, object] = {"name": place.gpu, "count": max(1, place.count)}
+    if place.memory_gb:
+        card |= {"vram_gb": float(place.memory_gb), "free_vram_gb": 0.97 * float(place.memory_gb)}
+    if place.cores:
+        card["cores"] = int(place.cores)
+    told: dict[str, object] = {"gpus": [card] if place.gpu else [], "cpu": place.host or place.gpu, "ram_gb": _RAM_GB}
+    if place.host_cores:
+        told |= {"cores": int(place.host_cores), "isa": place.host_isa.split()}
+    machine = _machine_of(json.dumps(told, sort_keys=True))
+    if not place.host_gb_s:
+        return machine
+    by_parts = Fact(value=float(place.host_gb_s), unit="GB/s", confidence=Confidence.DERIVED, source="channels x rate")
+    return msgspec.structs.replace(
+        machine, memory=msgspec.structs.replace(machine.memory, theoretical_gb_s=by_parts, bandwidth_gb_s=Fact())
+    )
+
+
+@cache
+def _places() -> dict[str, _Place]:
+    return {told["device"]: msgspec.convert(told, _Place, strict=False) for told in _read(_DEVICES)}
+
+
+@cache
+def _models() -> dict[str, str]:
+    return {told["model"]: told["shape"] for told in _read(_MODELS)}
+
+
+def _read(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _first(table: Sequence[tuple[str, int]], text: str, other: int) -> int:
+    return next((value for pattern, value in table if re.search(pattern, text)), other)
