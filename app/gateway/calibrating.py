@@ -9,13 +9,11 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
 
-from app.advisor import calibration, speed_seen
-from app.advisor.calibration import Sample
-from app.advisor.memory_setting import Setting
 from app.config.paths import guide_gguf
 from app.core.advice import Generation
 from app.core.errors import EngineFailed, RoundhouseError
@@ -24,10 +22,12 @@ from app.gateway.background import Background
 from app.gateway.measuring import generation_from
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
-from app.hub.synthetic import write_synthetic
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
+
+if TYPE_CHECKING:
+    from app.advisor.calibration import Sample
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,8 @@ class Calibrator:
             self._end("")
 
     async def _calibrate(self) -> None:
+        from app.advisor.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
         await self._services.machine.measure()
         self._say("Writing a model to measure with", 0.1)
         async with self._synthetic() as synthetic:
@@ -87,9 +89,9 @@ class Calibrator:
             samples += await self._sampled(synthetic, "calibration-synthetic", share=0.6)
         if not samples:
             raise EngineFailed("Nothing could be measured on this machine.", code="calibration_failed")
-        await self._services.measuring.keep(calibration.solve(samples))
+        await self._services.measuring.keep(solve(samples))
 
-    async def _sampled(self, path: Path, name: str, *, share: float) -> list[Sample]:
+    async def _sampled(self, path: Path, name: str, *, share: float) -> "list[Sample]":
         """Return what one model showed."""
         self._say("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
         request = LoadRequest(
@@ -105,10 +107,13 @@ class Calibrator:
         best = [min(found, key=lambda one: one.decode_s / one.completion_tokens)]
         return [sample for one in best if (sample := await self._sample(one, path)) is not None]
 
-    async def _sample(self, generation: Generation, path: Path) -> Sample | None:
+    async def _sample(self, generation: Generation, path: Path) -> "Sample | None":
+        from app.advisor.memory_setting import Setting  # noqa: PLC0415 -- as above
+        from app.advisor.speed_seen import sample  # noqa: PLC0415 -- as above
+
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
         setting = Setting(engine=ENGINE, backend=generation.backend, context=CONTEXT)
-        return speed_seen.sample(generation, facts, machine, setting)
+        return sample(generation, facts, machine, setting)
 
     async def _timed(self, lease: Lease, number: int) -> Generation:
         """Return the timing of one answer. Raises EngineFailed when the engine says none."""
@@ -133,6 +138,8 @@ class Calibrator:
     @asynccontextmanager
     async def _synthetic(self) -> AsyncIterator[Path]:
         """Have the synthetic model on disk for as long as the block runs."""
+        from app.hub.synthetic import write_synthetic  # noqa: PLC0415 -- as above
+
         path = self._services.paths.state / "calibration.gguf"
         await asyncio.to_thread(write_synthetic, path)
         try:

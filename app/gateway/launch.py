@@ -13,7 +13,6 @@ from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import LoadOptions, ModelInfo
 from app.engine_store.catalogue import Catalogue
-from app.gateway.fitting import fitted
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
@@ -41,6 +40,8 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
     if found is None:
         found = await asyncio.to_thread(_resolved, services, model_name, options)
         if options.context is None and options.slots is None:
+            from app.gateway.fitting import fitted  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
             found = found._replace(load=await fitted(services, found.load))
         services.recent.put(key, found)
     return found

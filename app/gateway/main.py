@@ -35,7 +35,6 @@ from app.gateway.metrics import Metrics
 from app.gateway.model_facts import FactsReader
 from app.gateway.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
-from app.gateway.truths import watch_loads
 from app.hub.library import Library
 from app.store.database import ChatStore
 from app.supervisor.pool import Folders, Supervisor
@@ -187,6 +186,8 @@ async def _settle_in(services: Services) -> None:
         await services.supervisor.start()
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
+        from app.gateway.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
+
         await watch_loads(services)
     except RoundhouseError as error:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed

@@ -7,9 +7,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from app.advisor import speed_seen
-from app.advisor.calibration import Sample, refine, usable
-from app.advisor.memory_setting import Setting
 from app.core.advice import Calibration, Generation
 from app.core.engines import EngineStatus
 from app.core.errors import RoundhouseError
@@ -69,16 +66,21 @@ class Measuring:
         try:
             await self._store.add_generation(generation)
             known = best_for(await self.calibrations(), engine=generation.engine, backend=generation.backend)
-            sample = await self._sampled(generation) if known is not None and usable(generation) else None
-            if known is not None and sample is not None:
-                await self.keep(refine(known, sample))
+            if known is not None:
+                await self._refine(known, generation)
         except RoundhouseError as error:  # a full disk, a file that is gone: what was measured before still counts
             log.warning("A measurement was not used: %s", error)
 
-    async def _sampled(self, generation: Generation) -> Sample | None:
+    async def _refine(self, known: Calibration, generation: Generation) -> None:
+        from app.advisor.calibration import refine  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.memory_setting import Setting  # noqa: PLC0415 -- as above
+        from app.advisor.speed_seen import sample  # noqa: PLC0415 -- as above
+
         facts, machine = await self._facts.find(generation.model), await self._machine.read()
         setting = Setting(engine=generation.engine, backend=generation.backend)
-        return speed_seen.sample(generation, facts, machine, setting)
+        seen = sample(generation, facts, machine, setting)
+        if seen is not None:
+            await self.keep(refine(known, seen))
 
     async def _all(self) -> dict[tuple[str, ...], Calibration]:
         if self._known is None:

@@ -12,9 +12,10 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.core.machine import Fact, Machine, ProbeReport
+from app.core.report import DoctorReport, EngineVersion
 from app.hardware.assemble import Outcome, assembled
 from app.hardware.engine_devices import with_engine_devices
-from app.hardware.evidence import Evidence, Raw, replaying
+from app.hardware.evidence import Evidence, replaying
 from app.hardware.families import BANDWIDTH, families_of
 from app.hardware.part import Part
 from app.hardware.pools import with_pools
@@ -24,26 +25,6 @@ from app.hardware.remembered import with_bandwidth
 
 FORMAT = 1
 """Counted up when an older Roundhouse could not read a report any more."""
-
-
-class EngineVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed engine: its id, version, and the backend and build it was made with."""
-
-    id: str
-    version: str
-    backend: str = ""
-    build: str = ""
-
-
-class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One examination. `raw` is a fixture's raw tables as `app.hardware.evidence` describes them."""
-
-    format: int
-    made_at: float
-    application: str
-    engines: list[EngineVersion]
-    machine: Machine
-    raw: Raw
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):

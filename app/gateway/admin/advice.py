@@ -4,20 +4,23 @@ import asyncio
 
 from app import __version__
 from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
-from app.gateway import advice
+from app.core.report import DoctorReport, EngineVersion
 from app.gateway.admin.calls import Call, NoQuery
 from app.gateway.launch import devices_of
 from app.gateway.machine import LLAMA_CPP
-from app.hardware.doctor import DoctorReport, EngineVersion, examine
 
 
 async def plan(call: Call[PlanRequest, NoQuery]) -> Advice:
     """POST /plan."""
+    from app.gateway import advice  # noqa: PLC0415 -- the advisor is brought in once somebody asks it
+
     return await advice.plan(call.services, call.body)
 
 
 async def estimate(call: Call[EstimateRequest, NoQuery]) -> Estimate:
     """POST /estimate."""
+    from app.gateway import advice  # noqa: PLC0415 -- as above
+
     return await advice.estimate(call.services, call.body)
 
 
@@ -48,6 +51,8 @@ async def loads(call: Call[None, NoQuery]) -> list[LoadTruth]:
 
 async def doctor(call: Call[None, NoQuery]) -> DoctorReport:
     """GET /doctor."""
+    from app.hardware.doctor import examine  # noqa: PLC0415 -- start-up must not pay for the readers
+
     services = call.services
     engines, devices = await asyncio.gather(
         asyncio.to_thread(services.catalogue.list), asyncio.to_thread(devices_of, services.catalogue)

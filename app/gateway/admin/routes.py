@@ -9,6 +9,7 @@ from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
+from app.core.report import DoctorReport
 from app.core.settings import SettingInfo
 from app.gateway.admin import advice, chats, gateway, models
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_token
@@ -17,7 +18,6 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.calibrating import Calibrator
 from app.gateway.services import SERVICES
-from app.hardware.doctor import DoctorReport
 
 _CHAT = "/chats/{id}"
 _ANSWER = "/chats/{id}/answers/{message}"

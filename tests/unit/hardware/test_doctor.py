@@ -8,9 +8,10 @@ import pytest
 
 from app.core.errors import BadRequest
 from app.core.machine import Machine, ProbeReport
+from app.core.report import DoctorReport, EngineVersion
 from app.hardware import doctor
 from app.hardware.assemble import Outcome, assembled
-from app.hardware.doctor import DoctorReport, EngineVersion, read_report, replay, report
+from app.hardware.doctor import read_report, replay, report
 from app.hardware.evidence import joined, replaying
 from app.hardware.families import families_of
 from app.hardware.redaction import Private
