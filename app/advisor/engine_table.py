@@ -280,7 +280,7 @@ _ROWS = (
             Target(backend="gpu", vendors=("intel",), systems=_DESK, architectures=(X86,)),
             Target(backend="cpu", systems=_DESK, architectures=(X86,), isa="avx2"),
         ),
-        strength="has Intel's own kernels for their vector and matrix units",
+        strength="has Intel's own kernels for vector and matrix units",
         needs="an x86-64 processor with AVX2 or an Intel GPU, and Linux or Windows",
         abilities=frozenset({Ability.SERVES, Ability.JSON_SCHEMA, Ability.LORAS, Ability.KV_QUANT, Ability.VISION}),
         most_slots=64,

@@ -9,7 +9,7 @@ from app.advisor.intents import Need, Workload, need
 from app.advisor.quantisations import FULL, USUAL, format_title, nominal_bits
 from app.advisor.selection import Ask, Fit, Pick
 from app.core import words
-from app.core.advice import Estimate
+from app.core.advice import Estimate, Intent
 from app.core.engines import Reason
 from app.core.machine import Gpu, Machine
 
@@ -19,7 +19,7 @@ _ESTIMATE = "estimate"
 
 def sentence(ask: Ask, chosen: Pick, *, format_name: str) -> str:
     """Return the plan in one sentence: "ExLlamaV2 with EXL2, because one RTX 4090 is NVIDIA, Ampere or newer, ..."."""
-    clauses = [_machine_clause(ask), _need_clause(ask.work, ask), _fit_clause(ask, chosen)]
+    clauses = [_machine_clause(ask), _offload_clause(ask, chosen), _need_clause(ask), _fit_clause(ask, chosen)]
     return f"{ask.engine.name} with {format_title(format_name)}, because {_clauses(list(filter(None, clauses)))}."
 
 
@@ -71,6 +71,8 @@ def _machine_clause(ask: Ask) -> str:
     kind = hardware.strategy(ask.machine)
     if not ask.target.vendors:
         return _PROCESSOR_CLAUSES.get(kind, _any_processor)(ask)
+    if ask.engine.id == EVERYWHERE and kind not in _SAID_OTHERWISE:
+        return _runs_on(ask)
     return _GPU_CLAUSES.get(kind, _plain_gpu)(ask)
 
 
@@ -85,39 +87,38 @@ def _counted(gpus: Sequence[Gpu]) -> str:
     )
 
 
+def _runs_on(ask: Ask) -> str:
+    """Return the clause of the engine that runs everywhere."""
+    backend = wording.BACKENDS.get(ask.target.backend, ask.target.backend)
+    return f"it runs on {_counted(ask.gpus)} by {backend}" if ask.gpus else f"it runs by {backend}"
+
+
 def _apple(ask: Ask) -> str:
-    memory = wording.memory_bytes(ask.machine)
+    memory, known = wording.memory_bytes(ask.machine), ask.machine.memory
     speeds = [gpu.bandwidth_gb_s.value for gpu in ask.machine.gpus if gpu.bandwidth_gb_s.value]
-    speeds += [
-        fact.value for fact in (ask.machine.memory.theoretical_gb_s, ask.machine.memory.bandwidth_gb_s) if fact.value
-    ]
+    speeds += [fact.value for fact in (known.theoretical_gb_s, known.bandwidth_gb_s) if fact.value]
     size = f"this Mac's {_whole(memory)} are one pool" if memory else "this Mac's memory is one pool"
     at = f" at {speeds[0]:.0f} GB/s" if speeds else ""
-    return f"{size}{at}" if ask.engine.id != EVERYWHERE else f"{size}{at} and it runs on Metal"
+    return f"{size}{at}" if ask.engine.id != EVERYWHERE else f"{size}{at}, and it runs on Metal"
 
 
 def _rtx_one(ask: Ask) -> str:
-    if ask.engine.id == EVERYWHERE:
-        return f"it runs on {_counted(ask.gpus)} and can keep a part of a model in system memory"
     return f"{_counted(ask.gpus)} is NVIDIA, Ampere or newer"
 
 
 def _rtx_several(ask: Ask) -> str:
     if ask.engine.id == EVERYWHERE:
         return f"it runs on {_counted(ask.gpus)}, though it is not made for speed on several cards"
-    strength = "" if ask.work.serves_several else f", and it {ask.engine.strength}"
-    return f"{_counted(ask.gpus)} are NVIDIA, Ampere or newer{strength}"
+    return f"{_counted(ask.gpus)} are NVIDIA, Ampere or newer{_strength(ask)}"
 
 
 def _server(ask: Ask) -> str:
-    verb = "is" if len(ask.gpus) == 1 else "are"
-    strength = "" if ask.work.serves_several else f", and it {ask.engine.strength}"
-    return f"{_counted(ask.gpus)} {verb} made for servers{strength}"
+    return f"{_counted(ask.gpus)} {_is(ask)} made for servers{_strength(ask)}"
 
 
 def _instinct(ask: Ask) -> str:
-    verb = "is" if len(ask.gpus) == 1 else "are"
-    return f"{_counted(ask.gpus)} {verb} AMD's for servers and run it on ROCm"
+    runs = "runs" if len(ask.gpus) == 1 else "run"
+    return f"{_counted(ask.gpus)} {_is(ask)} AMD's for servers and {runs} it on ROCm"
 
 
 def _mixed(ask: Ask) -> str:
@@ -128,16 +129,19 @@ def _mixed(ask: Ask) -> str:
 
 
 def _unified(ask: Ask) -> str:
-    return (
-        f"the {short_name(ask.gpus[0])} shares {_memory(ask.machine)} with its processor, and it {ask.engine.strength}"
-    )
+    return f"the {short_name(ask.gpus[0])} shares {_memory(ask.machine)} with its processor{_strength(ask)}"
 
 
 def _older(ask: Ask) -> str:
     capability = max(map(hardware.capability, ask.gpus))
     told = f"compute capability {capability[0]}.{capability[1]}" if capability > (0, 0) else "an unknown capability"
-    verb = "has" if len(ask.gpus) == 1 else "have"
-    return f"{_counted(ask.gpus)} {verb} {told}, and it {ask.engine.strength}"
+    return f"{_counted(ask.gpus)} {'has' if len(ask.gpus) == 1 else 'have'} {told}{_strength(ask)}"
+
+
+def _arc(ask: Ask) -> str:
+    if ask.engine.id == "openvino":
+        return f"Intel's own kernels make the most of {_counted(ask.gpus)}"
+    return _plain_gpu(ask)
 
 
 def _plain_gpu(ask: Ask) -> str:
@@ -148,19 +152,29 @@ def _plain_gpu(ask: Ask) -> str:
 
 
 def _intel_processor(ask: Ask) -> str:
-    model = ask.machine.cpu.model.value or "the processor"
     if ask.engine.id != "openvino":
         return _any_processor(ask)
-    return f"the {model.replace('(R)', '').replace('(TM)', '')} is Intel's, and it {ask.engine.strength}"
+    model = ask.machine.cpu.model.value or "Intel processor"
+    for noise in ("(R)", "(TM)", "Intel "):
+        model = model.replace(noise, "")
+    return f"Intel's own kernels make the most of the {model}"
 
 
 def _any_processor(ask: Ask) -> str:
-    gpus = wording.gpus(ask.machine)
     if hardware.main_gpus(ask.machine):
-        return f"it {ask.engine.strength}, though here it leaves {gpus} idle"
+        return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
     if ask.engine.id == EVERYWHERE:
         return "it runs on any processor, and this machine computes on its own"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
+
+
+def _strength(ask: Ask) -> str:
+    """Return what the engine is good at; left out where the number of people says it."""
+    return "" if ask.work.serves_several else f", and it {ask.engine.strength}"
+
+
+def _is(ask: Ask) -> str:
+    return "is" if len(ask.gpus) == 1 else "are"
 
 
 _GPU_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {
@@ -177,22 +191,29 @@ _GPU_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {
     Strategy.JETSON: _unified,
     Strategy.TURING_FEW: _older,
     Strategy.NVIDIA_OLDER: _older,
+    Strategy.ARC: _arc,
 }
+_SAID_OTHERWISE = (Strategy.APPLE, Strategy.MIXED, Strategy.RTX_FEW, Strategy.RTX_MANY)
+"""Where the engine that runs everywhere has a clause of its own."""
 _PROCESSOR_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {Strategy.INTEL_CPU: _intel_processor}
 
 
-def _need_clause(work: Workload, ask: Ask) -> str:
-    several = Ability.SERVES in ask.engine.abilities
+def _offload_clause(ask: Ask, chosen: Pick) -> str:
+    """Return what sets llama.cpp apart on cards, where no model says it better."""
+    return "it can keep a part of a model in system memory" if ask.may_offload and chosen.facts is None else ""
+
+
+def _need_clause(ask: Ask) -> str:
+    work, can = ask.work, ask.engine.abilities
+    serves = Ability.SERVES in can
     clauses = {
-        Need.TEAM: f"it is made to answer {work.users} people at once" if several else "",
-        Need.SERVING: f"it is made to answer {work.users} people at once" if several else "",
-        Need.SERVING_SHAPED: f"{work.users} share it and the work is {_shape(work)}" if several else "",
-        Need.FLEET: "a fleet is served",
-        Need.BATCH: "batches keep it full" if several else "",
-        Need.STRUCTURED: "it holds answers to a JSON schema" if Ability.JSON_SCHEMA in ask.engine.abilities else "",
-        Need.LORAS: f"{work.loras} adapters are loaded beside each other"
-        if Ability.LORAS in ask.engine.abilities
-        else "",
+        Need.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
+        Need.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
+        Need.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
+        Need.FLEET: f"it {ask.engine.strength}" if ask.engine.id == "dynamo" else "a fleet is served",
+        Need.BATCH: "batches keep it busy" if serves else "",
+        Need.STRUCTURED: "it holds answers to a JSON schema" if Ability.JSON_SCHEMA in can else "",
+        Need.LORAS: f"{work.loras} adapters are loaded beside each other" if Ability.LORAS in can else "",
         Need.LONG: f"a context of {words.tokens(work.wanted_context)} is asked for",
         Need.AGENT: "an agent works with it",
         Need.APP: "an app needs it inside",
@@ -202,11 +223,13 @@ def _need_clause(work: Workload, ask: Ask) -> str:
 
 
 def _shape(work: Workload) -> str:
+    if work.intent is Intent.STRUCTURED:
+        return "answers follow a schema"
     if work.loras > 1:
-        return f"spread over {work.loras} adapters"
+        return f"{work.loras} adapters are loaded"
     if work.is_long:
-        return f"long ({words.tokens(work.wanted_context)} of context)"
-    return "a mixture of experts" if work.is_moe else "structured output"
+        return f"contexts are long ({words.tokens(work.wanted_context)})"
+    return "the model is a mixture of experts"
 
 
 def _fit_clause(ask: Ask, chosen: Pick) -> str:
@@ -370,5 +393,6 @@ def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     if ask.gpus and hardware.is_instinct(ask.gpus[0]):
         yield "Figures published for NVIDIA cards say nothing about these; measure here."
     kind = hardware.strategy(ask.machine)
-    if kind in {Strategy.BLACKWELL_SERVER, Strategy.NVIDIA_SERVER} and ask.work.serves_several:
+    is_served = kind is Strategy.NVIDIA_SERVER and ask.work.serves_several
+    if is_served or kind is Strategy.BLACKWELL_SERVER:
         yield "Measure vLLM, SGLang and TensorRT-LLM with your own requests before deciding; they differ by workload."

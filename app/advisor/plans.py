@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from app.advisor import plan_wording, wording
+from app.advisor import hardware, plan_wording, wording
 from app.advisor.counterfactuals import counterfactuals
-from app.advisor.engine_table import FORMAT_NAMES, MADE_FROM_ORIGINALS, NOWHERE, EngineTraits
+from app.advisor.engine_table import EVERYWHERE, FORMAT_NAMES, MADE_FROM_ORIGINALS, NOWHERE, EngineTraits
+from app.advisor.hardware import Strategy
 from app.advisor.intents import Workload, workload
 from app.advisor.quantisations import loadable, preferred, why_not
 from app.advisor.rules import Ranked, guide_row, ranking
@@ -139,7 +140,7 @@ def _draft(inputs: PlanInputs, ranked: Ranked, ask: Ask, shown: list[ModelFacts]
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
-        note = f"No {FORMAT_NAMES[min(made)]} version was found; it is made from the original weights."
+        note = f"No version as {FORMAT_NAMES[min(made)]} was found; it is made from the original weights."
         return msgspec.structs.replace(draft, note=note)
     return msgspec.structs.replace(draft, missing=_missing(inputs.model, ranked.traits, shown, ask))
 
@@ -165,7 +166,16 @@ def _ordered(inputs: PlanInputs, drafts: Sequence[_Draft]) -> list[_Draft]:
         return [*drafts[:1]]
     if not inputs.model:
         return with_weights
-    return sorted(with_weights, key=lambda draft: (draft.ranked.is_discouraged, _TIERS[draft.chosen.fit]))
+    return sorted(
+        with_weights,
+        key=lambda draft: (draft.ranked.is_discouraged, _TIERS[draft.chosen.fit], _joins_for_nothing(draft)),
+    )
+
+
+def _joins_for_nothing(draft: _Draft) -> bool:
+    """Whether an engine is there to join cards of several makers, and one card is enough."""
+    is_mixed = hardware.strategy(draft.ask.machine) is Strategy.MIXED and draft.engine == EVERYWHERE
+    return is_mixed and draft.chosen.facts is not None and draft.chosen.spread.cards == 1
 
 
 def _without_weights(drafts: Sequence[_Draft], usable: Sequence[_Draft]) -> list[Ranked]:

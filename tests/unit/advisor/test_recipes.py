@@ -181,7 +181,10 @@ MATRIX: dict[str, Row] = {
     "Radeon, a team": Row(RADEON, "vllm", ("llama.cpp",), TEAM),
     "Radeon on Windows, a team": Row(windows("RX 7900 XTX"), "llama.cpp", intent=TEAM, never=("vllm",)),
     "RTX and Radeon": Row(linux(RTX, "RX 7900 XTX"), "llama.cpp", ("exllamav2",)),
-    "RTX and Radeon, a model for one": Row(linux(RTX, "RX 7900 XTX"), "llama.cpp", ("exllamav2",), model=EIGHT),
+    "RTX and Radeon, a model for one": Row(linux(RTX, "RX 7900 XTX"), "exllamav2", ("llama.cpp",), model=EIGHT),
+    "RTX and Radeon, a model for both": Row(
+        linux(RTX, "RX 7900 XTX"), "llama.cpp", model=SEVENTY, formats=("gguf", "exl2")
+    ),
     "a model too large for all": Row(linux(RTX, ram_gb=32), "exllamav3", model=GIANT),
     "TensorRT-LLM on a laptop": Row(linux("RTX 4080 Laptop GPU"), "exllamav2", warned=("tensorrt-llm",)),
 }
