@@ -16,7 +16,7 @@ from app.advisor.graph_blocks import ROTATION, blocks, layer_inputs, play, rotat
 from app.advisor.graph_traits import Trait, has
 from app.advisor.layer_split import layer_places
 from app.advisor.memory_setting import HOST, Component, Part, Setting
-from app.advisor.weight_sums import REMEMBERED, Same
+from app.advisor.weight_sums import REMEMBERED, Same, weight_sums
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, ModelFacts
 
@@ -84,8 +84,8 @@ def _played(facts: ModelFacts, setting: Setting, tokens: int, *, has_embedding: 
     names["x"] = _embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add(width)
     names["m"] = names["x"]
     play(shortened(blocks(facts, setting, tokens)), graph, names)
-    rows = setting.slots if setting.limits_outputs else tokens
-    graph.add(facts.vocabulary * rows * FLOAT, [names["x"]])
+    rows = setting.slots if setting.limits_outputs and setting.task == "chat" else tokens
+    graph.add(weight_sums(facts).has_logits * facts.vocabulary * rows * FLOAT, [names["x"]])
     return graph.peak()
 
 

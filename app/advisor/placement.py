@@ -15,6 +15,8 @@ from app.core.machine import Fact, Gpu, Machine, Pool
 MARGIN = 1024 * 1024 * 1024
 """Kept free in each pool: llama.cpp's own default (`--fit-target`, 1024 MiB per device)."""
 
+SYSTEM = "system"
+
 _VENDORS: dict[str, tuple[str, ...]] = {
     "cuda": ("nvidia",),
     "rocm": ("amd",),
@@ -66,7 +68,7 @@ def rooms(machine: Machine, setting: Setting) -> list[Room]:
     homes: dict[str, list[int]] = {}
     for place, gpu in enumerate(gpus):
         homes.setdefault(gpu.pool, []).append(place)
-    system, *others = machine.pools
+    system, *others = machine.pools or [_system(machine)]
     found = [_room(system, (HOST, *homes.get(system.id, [])), gpus, setting)]
     return found + [_room(pool, tuple(homes[pool.id]), gpus, setting) for pool in others if pool.id in homes]
 
@@ -105,6 +107,13 @@ def _holds(room: Room, parts: Sequence[Part], margin: int) -> bool:
     on_gpu = sum(part.bytes for part in mine if part.place != HOST)
     is_within = room.free is not None and needed + margin <= room.free
     return is_within and (room.addressable is None or on_gpu <= room.addressable)
+
+
+def _system(machine: Machine) -> Pool:
+    """Return system memory as a pool, for a machine whose pools nobody has made out."""
+    memory = machine.memory
+    usable = memory.total if memory.limit.value is None else memory.limit
+    return Pool(id=SYSTEM, name="Memory", physical=memory.total, addressable=usable, free=memory.available)
 
 
 def _room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], setting: Setting) -> Room:

@@ -33,6 +33,8 @@ class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
     outputs: ByType
     """What comes after the blocks, or belongs to none."""
     tensors: int
+    has_logits: bool
+    """Whether it computes logits at all: an encoder has no output matrix."""
     alike: list[int]
     """Per block, the first block that is like it: what holds of one holds of all."""
 
@@ -70,6 +72,7 @@ def _summed(same: Same) -> WeightSums:
         inputs=inputs,
         outputs=outputs,
         tensors=sum(group.tensors for group in facts.weights if group.kind not in NOT_LOADED),
+        has_logits=facts.tied_embeddings or any(group.kind is WeightKind.OUTPUT for group in facts.weights),
         alike=_alike(facts, layers),
     )
 

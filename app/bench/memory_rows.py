@@ -1,4 +1,4 @@
-"""Published and logged memory sizes as cases: how each row's run is read as a setting, and what part of it was measured.
+"""Published and logged memory sizes as cases: how each row's run is read as a setting, and what of it was measured.
 
 A row tells ctx, slots, KV type, engine with date, and backend. Where it tells the bytes of the weights, those are the
 header's truth, as a user has the header; else the weights are those of the well-known model in that quantisation.
