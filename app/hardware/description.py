@@ -267,7 +267,8 @@ def _memory(told: MachineDescription, system: str, gpus: list[Gpu], cpu: Cpu) ->
     unified = told.unified if told.unified is not None else bool(shared)
     ram = told.ram_gb or max((gpu.memory_total.value / GIB for gpu in shared if gpu.memory_total.value), default=None)
     bandwidth = [gpu.bandwidth_gb_s for gpu in shared if gpu.bandwidth_gb_s.value]
-    chip = devices.find(cpu.model.value or "")
+    name = cpu.model.value or ""
+    chip = devices.find(name) or devices.memory_of(name)
     if not bandwidth and chip and chip.kind in {"unified-soc", "igpu", "sbc", "cpu-memory"}:
         bandwidth = [devices.bandwidth(chip)]
     return Memory(

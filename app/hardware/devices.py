@@ -145,6 +145,45 @@ def _named(name: str) -> list[Device]:
     return exact or [device for device, words in _index() if words - _OPTIONAL == wanted - _OPTIONAL]
 
 
+_PROCESSORS = (
+    (r"epyc 9\w\w5", "EPYC 9005 Turin 12ch DDR5-6000"),
+    (r"epyc 9\w\w4", "EPYC 9004 Genoa 12ch DDR5-4800"),
+    (r"epyc 7\w\w3", "EPYC 7003 Milan 8ch DDR4-3200"),
+    (r"epyc 7\w\w2", "EPYC 7002 Rome 8ch DDR4-3200"),
+    (r"threadripper pro 9\d\d5wx", "Threadripper Pro 9000WX 8ch DDR5-6400"),
+    (r"threadripper pro 7\d\d5wx", "Threadripper Pro 7000WX 8ch DDR5-5200"),
+    (r"threadripper 9\d\d0x", "Threadripper 9000 4ch DDR5-6400"),
+    (r"threadripper 7\d\d0x", "Threadripper 7000 4ch DDR5-5200"),
+    (r"threadripper 3\d\d0x", "Threadripper 3000 4ch DDR4-3200"),
+    (r"xeon 6\d\d\dp|xeon 69", "Xeon 6 Granite Rapids-AP 12ch DDR5-6400"),
+    (r"xeon 6[57]", "Xeon 6 Granite Rapids-SP 8ch DDR5-6400"),
+    (r"xeon.* [3-8]5\d\d", "Xeon Emerald Rapids 8ch DDR5-5600"),
+    (r"xeon.* [3-9]4\d\d", "Xeon Sapphire Rapids 8ch DDR5-4800"),
+    (r"xeon.* [3-8]3\d\d", "Xeon Ice Lake 8ch DDR4-3200"),
+    (r"xeon.* [3-8][12]\d\d", "Xeon Scalable 6ch DDR4-2933"),
+    (r"ampere altra", "Ampere Altra 8ch DDR4-3200"),
+    (r"graviton ?4", "AWS Graviton4 12ch DDR5-5600"),
+    (r"graviton ?3", "AWS Graviton3 8ch DDR5-4800"),
+    (r"nvidia grace", "NVIDIA Grace (LPDDR5X, 480 GB)"),
+    (r"core ultra \d+ 2\d\dv", "Intel Core Ultra 200V (Arc 140V) LPDDR5X-8533"),
+    (r"core ultra \d+ 2\d\dk?f?$", "CPU dual-channel DDR5-6400"),
+    (r"core ultra", "CPU dual-channel DDR5-5600"),
+    (r"i[3579]-1[234]\d\d\d", "CPU dual-channel DDR5-4800"),
+    (r"i[3579]-(?:[6789]|1[01])\d\d\d", "CPU dual-channel DDR4-2666"),
+    (r"ryzen .*\b(?:9\d{3}|8\d{3}|7\d{3})\w*", "CPU dual-channel DDR5-5600"),
+    (r"ryzen ai", "CPU dual-channel DDR5-5600"),
+    (r"ryzen .*\b[3456]\d{3}\w*", "CPU dual-channel DDR4-3200"),
+)
+"""Processor -> the memory its makers specify at most, all channels filled. The first that matches counts."""
+
+
+def memory_of(processor: str) -> Device | None:
+    """Return the memory a processor is made for; None where its name says too little. Laptops may have less."""
+    lowered = re.sub(r"\((?:r|tm)\)|®|™", "", processor.lower())
+    name = next((name for pattern, name in _PROCESSORS if re.search(pattern, lowered)), None)
+    return next((device for device in table() if device.name == name), None)
+
+
 def bandwidth(device: Device) -> Fact[float]:
     """Return the memory bandwidth as a fact of the table."""
     return Fact(value=device.bandwidth_gb_s, unit="GB/s", source=_source(device), confidence=Confidence.TABLE)

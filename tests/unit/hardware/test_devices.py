@@ -73,6 +73,33 @@ def test_without_cores_the_slower_chip_of_a_name_is_taken() -> None:
     assert devices.find("Apple M4 Max").bandwidth_gb_s == 410  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("processor", "bandwidth_gb_s"),
+    [
+        ("AMD EPYC 9354 32-Core Processor", 460.8),
+        ("AMD EPYC 9755", 576),
+        ("AMD EPYC 7763 64-Core Processor", 204.8),
+        ("Intel(R) Xeon(R) Platinum 8480+", 307.2),
+        ("Intel(R) Xeon(R) Platinum 8592+", 358.4),
+        ("Intel Xeon Gold 6348", 204.8),
+        ("AMD Ryzen Threadripper PRO 7995WX 96-Cores", 332.8),
+        ("AMD Ryzen 9 7950X 16-Core Processor", 89.6),
+        ("AMD Ryzen 7 5800X", 51.2),
+        ("13th Gen Intel(R) Core(TM) i9-13900K", 76.8),
+        ("Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", 42.7),
+    ],
+)
+def test_a_processor_tells_the_memory_it_is_made_for(processor: str, bandwidth_gb_s: float) -> None:
+    found = devices.memory_of(processor)
+    assert found is not None
+    assert found.bandwidth_gb_s == bandwidth_gb_s
+
+
+def test_a_processor_that_says_too_little_tells_nothing() -> None:
+    assert devices.memory_of("AMD EPYC") is None
+    assert devices.memory_of("") is None
+
+
 def test_bandwidth_is_bus_times_rate() -> None:
     both = [device for device in devices.table() if device.bus_bits and device.rate_gbps]
     assert len(both) > 150
