@@ -71,6 +71,11 @@ def _core_flops(flags: list[str] | None) -> float:
     return NARROW_FLOPS if any(flag in flags for flag in _NARROW) else NARROW_FLOPS / 4
 
 
+def _is_linked(gpu: Gpu) -> bool:
+    """Whether NVLink joins the cards: the table knows only that there is a connector; modules are always joined."""
+    return gpu.nvlink.confidence is not Confidence.TABLE or device_class(gpu) == "hbm"
+
+
 def _device(gpu: Gpu) -> Device:
     return Device(
         id=gpu.id,
@@ -79,5 +84,5 @@ def _device(gpu: Gpu) -> Device:
         kind=device_class(gpu),
         bandwidth=(gpu.bandwidth_gb_s.value or 0.0) * 1e9,
         flops=(gpu.fp16_tflops.value or 0.0) * 1e12,
-        has_nvlink=bool(gpu.nvlink.value),
+        has_nvlink=bool(gpu.nvlink.value) and _is_linked(gpu),
     )

@@ -114,10 +114,15 @@ def test_without_a_gpu_the_processor_is_the_device(setting: Setting) -> None:
     assert reads.device_bytes > 0
 
 
-def test_experts_and_recurrence_take_more_kernels() -> None:
-    plain = kernels(EIGHT.facts("Q8_0")) / 32
-    chosen = kernels(MIXTURE.facts("Q8_0")) / 48
-    assert chosen == plain + 8
+def test_experts_take_a_router_and_eight_kernels_more() -> None:
+    assert kernels(MIXTURE.facts("Q8_0")) / 48 == kernels(EIGHT.facts("Q8_0")) / 32 + 9
+
+
+def test_a_recurrent_layer_takes_more_kernels_than_an_attending_one() -> None:
+    attending = one_layer(kv_heads=8, key_dim=128, value_dim=128, feed_forward=1)
+    recurrent = one_layer(attention=AttentionKind.NONE, conv_elements=1, state_elements=1, feed_forward=1)
+    convolving = one_layer(attention=AttentionKind.NONE, conv_elements=1, feed_forward=1)
+    assert kernels(recurrent) > kernels(attending) > kernels(convolving)
 
 
 def test_formats_that_split_matrices_count_as_few_kernels() -> None:
