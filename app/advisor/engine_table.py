@@ -93,7 +93,8 @@ class EngineTraits(msgspec.Struct, frozen=True, kw_only=True):
     uncut: frozenset[str] = frozenset()
     """Architectures whose matrices it cannot cut over GPUs yet."""
     most_slots: int = 1
-    """Conversations at once that it is sensibly started with."""
+    """Conversations at once that it is sensibly started with: the defaults of vLLM, SGLang, TensorRT-LLM, LMDeploy and
+    MLX-LM; the others assumed."""
 
 
 _CUDA = ("nvidia",)

@@ -151,10 +151,11 @@ class _Search:
         trial, kv_type = self._ask.trials.of(facts), self._kv_types[-1]
         for slots in dict.fromkeys((self._least_slots(Spread()), 1)):
             for spread in self._spreads(facts):
-                setting = msgspec.structs.replace(self._base(spread, kv_type, trial), slots=slots)
-                room = trial.largest_context(setting) if self._might_fit(facts, spread) else 0
-                if room >= self._least_context(trial):
-                    setting = msgspec.structs.replace(setting, context=self._rounded(room, trial))
+                base, least = self._base(spread, kv_type, trial), self._least_context(trial)
+                setting = msgspec.structs.replace(base, slots=slots, context=least)
+                if self._might_fit(facts, spread) and trial.fits(setting):
+                    room = self._rounded(trial.largest_context(setting), trial)
+                    setting = msgspec.structs.replace(setting, context=room)
                     return Pick(setting=setting, spread=spread, facts=facts, is_known=True)
         return None
 

@@ -27,6 +27,10 @@ def target(machine: Machine, engine: EngineTraits) -> Target:
     on_gpu = on_gpu or [one for one in possible if one.vendors and any(_fits(one, gpu) for gpu in gpus)]
     if on_gpu:
         return _roomiest(on_gpu, gpus)
+    npus = {npu.vendor for npu in machine.npus}
+    on_npu = next((one for one in possible if one.backend == "npu" and npus.intersection(one.vendors)), None)
+    if on_npu is not None:
+        return on_npu
     return next((one for one in possible if not one.vendors and _has_vectors(one, machine)), NOWHERE)
 
 

@@ -263,6 +263,13 @@ def test_where_a_fleet_has_nothing_else_llama_cpp_is_warned_of_rpc() -> None:
     assert any("RPC" in warning for warning in first.warnings)
 
 
+def test_an_npu_is_used_by_the_engine_that_can() -> None:
+    machine = described(SNAPDRAGON | {"npu": "Qualcomm Hexagon"})
+    plans = {plan.engine: plan for plan in advise(PlanInputs(machine=machine)).plans}
+    assert plans["onnxruntime-genai"].backend == "npu"
+    assert plans["llama.cpp"].backend == "cpu"
+
+
 def test_tgi_is_for_attaching_only() -> None:
     plan = next(plan for plan in Row(H100, SERVERS).advice().plans if plan.engine == "tgi")
     assert "archived" in plan.refused
