@@ -71,17 +71,18 @@ def prefill(
 
 def prefill_operations(facts: ModelFacts, *, tokens: int) -> float:
     """Return the floating-point operations of a prompt: two per weight and token, and attention to what came before."""
-    weights = sum(_share(group, facts) * group.elements for group in facts.weights)
+    weights = sum(
+        (_chosen(group, facts) if group.kind is WeightKind.EXPERTS else 1.0) * group.elements
+        for group in facts.weights
+        if group.kind not in _UNCOUNTED
+    )
     return 2 * weights * tokens + sum(_attention(layer, tokens) for layer in facts.layers if not layer.is_draft)
 
 
-def _share(group: WeightGroup, facts: ModelFacts) -> float:
-    if group.kind in _UNCOUNTED:
-        return 0.0
-    if group.kind is WeightKind.EXPERTS and group.layer is not None and group.layer < len(facts.layers):
-        layer = facts.layers[group.layer]
-        return layer.experts_used / layer.experts if layer.experts else 1.0
-    return 1.0
+def _chosen(group: WeightGroup, facts: ModelFacts) -> float:
+    """Return the share of experts that a token goes to."""
+    layer = facts.layers[group.layer] if group.layer is not None and group.layer < len(facts.layers) else None
+    return layer.experts_used / layer.experts if layer and layer.experts else 1.0
 
 
 def _attention(layer: Layer, tokens: int) -> float:

@@ -44,8 +44,8 @@ KERNELS_RECURRENT = 12
 KERNELS_PLAIN_LAYER = 18
 """A Llama layer by the same count: 7 matrices, 2 norms and 9 besides. What "one layer" means in a calibration."""
 
-_ON_DEMAND = {WeightKind.PROJECTOR, WeightKind.DRAFT, WeightKind.INPUT_EMBEDDING}
-"""Not read when decoding plain text; a tied embedding is counted as the output matrix."""
+_PARTLY_READ = frozenset({WeightKind.EXPERTS, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTOR, WeightKind.DRAFT})
+"""Of experts those chosen; the others not at all for plain text, but for a tied embedding: it is the output matrix."""
 
 
 class TokenReads(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,14 +76,15 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
     """Return what decoding one token at `depth` cached tokens reads, by place. A processor alone is its own device."""
     on_host = _on_host(facts, setting)
     experts_away = setting.cpu_moe_layers if setting.uses_gpu else 0
+    is_parted = experts_away > 0 or any(on_host)
     host = device = elements = k_elements = 0.0
     waits: set[int] = set()
     for group in facts.weights:
-        share = _share_read(group, facts)
-        if share and _is_on_host(group, on_host, experts_away):
+        share = _share_read(group, facts) if group.kind in _PARTLY_READ else 1.0
+        if is_parted and share and _is_on_host(group, on_host, experts_away):
             host += share * group.bytes
             waits.add(group.layer if group.layer is not None else len(facts.layers))
-        elif share:
+        else:
             device += share * group.bytes
             elements += share * group.elements
             k_elements += share * group.elements * (group.type in K_TYPES)
@@ -166,10 +167,10 @@ def _is_on_host(group: WeightGroup, on_host: list[bool], experts_away: int) -> b
 
 
 def _share_read(group: WeightGroup, facts: ModelFacts) -> float:
-    """Return the part of a group that one token reads, 0 to 1."""
+    """Return the part of a group that one token reads, 0 to 1, for the kinds not read in full."""
     if group.kind is WeightKind.EXPERTS:
         layer = facts.layers[group.layer] if group.layer is not None and group.layer < len(facts.layers) else None
         return layer.experts_used / layer.experts if layer and layer.experts else 1.0
-    if group.kind is WeightKind.INPUT_EMBEDDING and facts.tied_embeddings:
-        return min(1.0, facts.hidden * facts.vocabulary / group.elements) if group.elements else 0.0
-    return 0.0 if group.kind in _ON_DEMAND else 1.0
+    if group.kind is WeightKind.INPUT_EMBEDDING and facts.tied_embeddings and group.elements:
+        return min(1.0, facts.hidden * facts.vocabulary / group.elements)
+    return 0.0
