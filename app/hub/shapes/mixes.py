@@ -56,6 +56,16 @@ FALLBACKS = {
 }
 """For rows that are no multiple of 256 elements."""
 
+DYNAMIC = {
+    "Q2_K_XL": ("Q2_K_S", "Q2_K"),
+    "Q3_K_XL": ("Q3_K_S", "Q3_K_M"),
+    "Q4_K_XL": ("Q4_K_S", "Q4_K_M"),
+    "Q5_K_XL": ("Q5_K_S", "Q5_K_M"),
+    "Q6_K_XL": ("Q6_K", "Q6_K"),
+    "Q8_K_XL": ("Q8_0", "Q8_0"),
+}
+"""The mixes nearest to "UD-..._XL": of models with experts, of dense ones."""
+
 _UNTOUCHED = re.compile(
     r"_norm\.weight$|ffn_gate_inp\.weight|altup|laurel|per_layer_model_proj|^position_embd|^token_types|ssm_conv1d"
     r"|shortconv\.conv\.weight|time_mix_(?:first|w[012]|v[012]|a[012]|g[12]|decay_w[12]|lerp_fused)\.weight|attn_rel_b"
@@ -100,6 +110,8 @@ class _Mixing(msgspec.Struct, kw_only=True):
     """How many tensors of the role "attn_v" there are."""
     ends: str = ""
     """A type for embedding and output that overrules the mix."""
+    attention: str = ""
+    """The same for attention."""
     seen: dict[str, int] = {}
 
     @property
@@ -112,50 +124,58 @@ class _Mixing(msgspec.Struct, kw_only=True):
         return self.sharing >= 4  # noqa: PLR2004 -- llama.cpp's own limit
 
 
-def is_gguf_mix(name: str) -> bool:
-    """Whether `mix` knows this quantisation."""
-    upper = name.upper()
-    return upper in BASES or upper in WITH_Q8_ENDS or _is_dynamic(upper) or upper == "MXFP4"
-
-
 def mix(quantization: str, tensors: Sequence[Outline], values: Mapping[str, Value]) -> Mixed:
     """Return the type of every tensor. Raises BadRequest for a quantisation that no GGUF has."""
+    metadata = Metadata(values)
     name = quantization.upper().replace("MXFP4_MOE", "MXFP4").replace("MXFP4", "MXFP4_MOE")
-    if not is_gguf_mix(name):
+    recipe = _recipe(name, has_experts=metadata.number("expert_count") > 0)
+    if recipe is None:
         raise BadRequest(f"{quantization} is no quantisation of GGUF files.", code="quantization_unknown")
-    usual, ends, is_dynamic = _usual(name)
-    mixing = _mixing(usual, tensors, Metadata(values), ends=ends)
-    types = [TYPE_IDS[_type(tensor, mixing)] for tensor in tensors]
-    return Mixed(types, is_exact=not is_dynamic)
+    mixing = _mixing(recipe, tensors, metadata)
+    return Mixed([TYPE_IDS[_type(tensor, mixing)] for tensor in tensors], is_exact=recipe.is_exact)
 
 
-def _is_dynamic(name: str) -> bool:
-    return name.startswith("UD-") and _usual_of_dynamic(name) in BASES
+class _Recipe(msgspec.Struct, frozen=True):
+    """A llama.cpp mix, and what an uploader does differently: types for the ends, for attention."""
+
+    mix: str
+    ends: str = ""
+    attention: str = ""
+    is_exact: bool = True
 
 
-def _usual_of_dynamic(name: str) -> str:
-    plain = name.removeprefix("UD-")
-    return {"Q2_K_XL": "Q2_K", "Q3_K_XL": "Q3_K_M", "Q4_K_XL": "Q4_K_M", "Q5_K_XL": "Q5_K_M", "Q6_K_XL": "Q6_K"}.get(
-        plain, "Q8_0" if plain == "Q8_K_XL" else plain
-    )
-
-
-def _usual(name: str) -> tuple[str, str, bool]:
-    """Return the llama.cpp mix behind a name, the type of its ends, and whether that is an approximation."""
+def _recipe(name: str, *, has_experts: bool) -> _Recipe | None:
+    """Return what is behind a name, None for one that no GGUF has."""
+    if name in BASES:
+        return _Recipe(name)
     if name in WITH_Q8_ENDS:
-        return WITH_Q8_ENDS[name], "Q8_0", False
-    if name.startswith("UD-"):
-        return _usual_of_dynamic(name), "", True
-    return name, "", False
+        return _Recipe(WITH_Q8_ENDS[name], ends="Q8_0")
+    if "QAT" in name:
+        return _Recipe("Q4_0", ends="Q4_0", is_exact=False) if "Q4_0" in name else None
+    if not name.startswith("UD-"):
+        return None
+    return _dynamic(name.removeprefix("UD-"), has_experts=has_experts)
 
 
-def _mixing(name: str, tensors: Sequence[Outline], metadata: Metadata, *, ends: str) -> _Mixing:
+def _dynamic(plain: str, *, has_experts: bool) -> _Recipe | None:
+    """Return an approximation of Unsloth's dynamic uploads: attention gets more bits, routed experts no more than most.
+
+    That is how their maker describes them; which tensors it is differs from model to model and month to month.
+    """
+    small, medium = DYNAMIC.get(plain, (plain, plain))
+    usual = small if has_experts else medium
+    if usual not in BASES:
+        return None
+    return _Recipe(usual, attention="Q6_K" if has_experts and usual != "Q8_0" else "", is_exact=False)
+
+
+def _mixing(recipe: _Recipe, tensors: Sequence[Outline], metadata: Metadata) -> _Mixing:
     heads, kv = metadata.number("attention.head_count"), metadata.number("attention.head_count_kv")
     roles = [role_of(tensor.name) for tensor in tensors]
     blocks = metadata.block_count
     return _Mixing(
-        mix=name,
-        base=BASES[name],
+        mix=recipe.mix,
+        base=BASES[recipe.mix],
         architecture=metadata.architecture,
         sharing=heads // kv if kv else 0,
         experts=metadata.number("expert_count"),
@@ -163,7 +183,8 @@ def _mixing(name: str, tensors: Sequence[Outline], metadata: Metadata, *, ends: 
         is_70b=blocks == 80 and heads != kv and metadata.architecture in {"llama", "qwen2"},  # noqa: PLR2004 -- `LLM_TYPE_70B`
         is_tied="output" not in roles,
         values=roles.count("attn_v"),
-        ends=ends,
+        ends=recipe.ends,
+        attention=recipe.attention,
     )
 
 
@@ -217,6 +238,8 @@ def _chosen(tensor: Outline, mixing: _Mixing) -> str:
         return "MXFP4" if len(tensor.shape) > 2 and tensor.shape[2] > 1 else "Q8_0"  # noqa: PLR2004 -- experts are 3D
     if role == "embedding":
         return mixing.ends or _EMBEDDING.get(mixing.mix, mixing.base)
+    if role.startswith("attn") and mixing.attention:
+        return mixing.attention
     return _RULES[role](mixing, _numbered(tensor, role, mixing))
 
 

@@ -53,8 +53,7 @@ def _summed(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]
 
 def _outlines(group: WeightGroup, facts: ModelFacts) -> Iterator[Outline]:
     if group.layer is None:
-        name = {WeightKind.INPUT_EMBEDDING: "token_embd", WeightKind.OUTPUT: "output"}.get(group.kind, "other")
-        yield _outline(f"{name}.weight", facts.hidden, group.elements)
+        yield from _ends(group, facts)
         return
     layer, block = facts.layers[group.layer], f"blk.{group.layer}"
     if group.kind is WeightKind.ATTENTION:
@@ -64,6 +63,18 @@ def _outlines(group: WeightGroup, facts: ModelFacts) -> Iterator[Outline]:
     else:
         part = "nextn.eh_proj" if group.kind is WeightKind.DRAFT else "ssm_in"
         yield _outline(f"{block}.{part}.weight", facts.hidden, group.elements)
+
+
+def _ends(group: WeightGroup, facts: ModelFacts) -> Iterator[Outline]:
+    """Yield embedding or output; what an embedding holds beyond its vocabulary is Gemma's, one per layer."""
+    if group.kind is not WeightKind.INPUT_EMBEDDING:
+        name = "output" if group.kind is WeightKind.OUTPUT else "other"
+        yield _outline(f"{name}.weight", facts.hidden, group.elements)
+        return
+    words = min(group.elements, facts.hidden * facts.vocabulary)
+    for name, elements in (("token_embd", words), ("per_layer_token_embd", group.elements - words)):
+        if elements:
+            yield _outline(f"{name}.weight", facts.hidden, elements)
 
 
 def _attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[Outline]:
@@ -84,24 +95,25 @@ def _attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Ite
 
 
 def _feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[Outline]:
-    """Yield gate, up and down in equal parts; two tensors are up and down."""
-    names = ("ffn_up", "ffn_down") if group.tensors == 2 else ("ffn_gate", "ffn_up", "ffn_down")  # noqa: PLR2004 -- no gate
-    suffix = _FEED_FORWARD[group.kind]
+    """Yield gate, up and down, or only up and down; what they do not account for counts as neither."""
+    experts = layer.experts if group.kind is WeightKind.EXPERTS else 1
+    part = hidden * layer.feed_forward * experts
+    count = 2 if group.tensors == 2 else 3  # noqa: PLR2004 -- two tensors have no gate
+    if group.kind is WeightKind.SHARED_EXPERTS or not part or group.elements < 2 * part:
+        part = group.elements // count
+    names = ("ffn_up", "ffn_down", "ffn_gate")[: min(count, group.elements // part)]
     for name in names:
         row = layer.feed_forward if name == "ffn_down" and layer.feed_forward else hidden
-        yield _outline(
-            f"{block}.{name}{suffix}.weight",
-            row,
-            group.elements // len(names),
-            layer.experts if suffix == "_exps" else 0,
-        )
+        yield _outline(f"{block}.{name}{_FEED_FORWARD[group.kind]}.weight", row, part, experts)
+    if rest := group.elements - part * len(names):
+        yield _outline(f"{block}.proj.weight", hidden, rest)
 
 
-def _outline(name: str, row: int, elements: int, experts: int = 0) -> Outline:
-    if row == 0 or elements % row:
-        return Outline(name, (elements,))
+def _outline(name: str, row: int, elements: int, experts: int = 1) -> Outline:
+    """Return a matrix of that many elements; rows are of a usual block's length where `row` does not divide them."""
+    row = next(length for length in (row, 256, 32, 1) if length and elements % length == 0)
     rows = elements // row
-    return Outline(name, (row, rows // experts, experts) if experts and rows % experts == 0 else (row, rows))
+    return Outline(name, (row, rows // experts, experts) if experts > 1 and rows % experts == 0 else (row, rows))
 
 
 def _metadata(facts: ModelFacts) -> Mapping[str, Value]:

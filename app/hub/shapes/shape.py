@@ -67,7 +67,7 @@ def shape_from(name: str, architecture_name: str, figures: Mapping[str, object])
         values={_whole_key(architecture_name, key): value for key, value in values.items()},
         has=msgspec.convert(has, frozenset[str]),
         parameters=round(msgspec.convert(parameters, float)),
-        patterns=tuple(cut(pattern) for pattern in msgspec.convert(names, list[str])),
+        patterns=tuple(cut(pattern) for pattern in [name, *msgspec.convert(names, list[str])]),
     )
 
 
