@@ -166,10 +166,19 @@ def _ordered(inputs: PlanInputs, drafts: Sequence[_Draft]) -> list[_Draft]:
         return [*drafts[:1]]
     if not inputs.model:
         return with_weights
+    has_gpu = any(draft.ask.gpus for draft in with_weights)
     return sorted(
         with_weights,
-        key=lambda draft: (draft.ranked.is_discouraged, _TIERS[draft.chosen.fit], _joins_for_nothing(draft)),
+        key=lambda draft: (draft.ranked.is_discouraged, _tier(draft, has_gpu=has_gpu), _joins_for_nothing(draft)),
     )
+
+
+def _tier(draft: _Draft, *, has_gpu: bool) -> int:
+    """Return how well it fits. System memory is slow beside a GPU; without one it is all there is, for every engine."""
+    fit = draft.chosen.fit
+    if draft.ask.gpus or fit is Fit.NONE:
+        return _TIERS[fit]
+    return _TIERS[Fit.SLOW] if has_gpu else _TIERS[Fit.WHOLE]
 
 
 def _joins_for_nothing(draft: _Draft) -> bool:
