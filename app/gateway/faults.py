@@ -1,4 +1,7 @@
-"""How an error looks on the wire: OpenAI's shape below /v1, our own elsewhere. The sentence is the same everywhere."""
+"""How an error looks on the wire: OpenAI's shape below /v1, Ollama's below /api, our own elsewhere.
+
+The sentence is the same everywhere.
+"""
 
 import msgspec
 from aiohttp import web
@@ -7,6 +10,7 @@ from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, Roundhou
 from engines.api import NEVER_RETRY_UNCHANGED
 
 OPENAI_PREFIX = "/v1/"
+OLLAMA_PREFIX = "/api/"
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
 _JSON = "application/json"
@@ -41,6 +45,17 @@ class OpenAIErrorBody(msgspec.Struct, frozen=True):
     error: OpenAIError
 
 
+class OllamaError(msgspec.Struct, frozen=True):
+    """Ollama's error document, and the last line of a stream of its that cannot go on."""
+
+    error: str
+
+
+def ollama_error(body: ErrorBody) -> OllamaError:
+    """Return the error as Ollama's clients read it."""
+    return OllamaError(f"{body.sentence} {body.hint}".strip())
+
+
 def openai_error(body: ErrorBody, status: int, param: str | None = None) -> OpenAIErrorBody:
     """Return the error as OpenAI's clients read it; the hint follows the sentence, which is all they show."""
     kind = _OPENAI_TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
@@ -50,13 +65,19 @@ def openai_error(body: ErrorBody, status: int, param: str | None = None) -> Open
 
 def error_response(path: str, error: RoundhouseError) -> web.Response:
     """Return the answer for an error on this path."""
-    is_openai = path.startswith(OPENAI_PREFIX)
-    body = openai_error(error.body, error.status, _param(error)) if is_openai else error.body
-    response = web.Response(body=msgspec.json.encode(body), status=error.status, content_type=_JSON)
+    response = web.Response(body=msgspec.json.encode(_shaped(path, error)), status=error.status, content_type=_JSON)
     if error.code in NEVER_RETRY_UNCHANGED:
         # OpenAI's SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time.
         response.headers["x-should-retry"] = "false"
     return response
+
+
+def _shaped(path: str, error: RoundhouseError) -> msgspec.Struct:
+    if path.startswith(OPENAI_PREFIX):
+        return openai_error(error.body, error.status, _param(error))
+    if path.startswith(OLLAMA_PREFIX):
+        return ollama_error(error.body)
+    return error.body
 
 
 def in_band(error: RoundhouseError) -> bytes:

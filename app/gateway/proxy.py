@@ -81,17 +81,17 @@ async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResp
         return await _attempt(request, ask, watch)
     except EngineLost as lost:
         if not lost.may_repeat:
-            raise _failed(lost.cause) from lost
+            raise broke_off(lost.cause) from lost
         log.info("Repeating a request whose engine had gone", extra={"model": ask.model})
     try:
         return await _attempt(request, ask, watch)
     except EngineLost as lost:
-        raise _failed(lost.cause) from lost
+        raise broke_off(lost.cause) from lost
 
 
 async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
     services = request.app[SERVICES]
-    async with services.supervisor.lease(ask.load) as lease, await _sent(services, request, ask, lease) as upstream:
+    async with services.supervisor.lease(ask.load) as lease, await sent(services, request, ask, lease) as upstream:
         if upstream.status >= _ERROR_STATUS:
             return await _refused(upstream, lease, watch)
         if upstream.content_type == _EVENT_STREAM:
@@ -101,8 +101,8 @@ async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamRe
         return whole
 
 
-async def _sent(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
-    """Send the request and return the engine's answer once its head is there."""
+async def sent(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
+    """Send the request and return the engine's answer once its head is there. Raises EngineLost."""
     body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
     try:
         data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
@@ -123,7 +123,7 @@ async def _streamed(
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     else:
         watch.outcome = Outcome.ENGINE_FAILED
-        failed = _failed(await lease.verdict())
+        failed = broke_off(await lease.verdict())
         log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
         # What was sent may end in the middle of an event; the empty line ends that one first.
         await response.write((b"" if watch.tail.endswith(b"\n\n") else b"\n\n") + in_band(failed))
@@ -162,7 +162,7 @@ async def _read(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
     try:
         return await upstream.read()
     except (aiohttp.ClientError, ConnectionError):
-        raise _failed(await lease.verdict()) from None
+        raise broke_off(await lease.verdict()) from None
 
 
 def with_model(body: bytes, name: str) -> bytes:
@@ -172,7 +172,8 @@ def with_model(body: bytes, name: str) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _failed(cause: EngineFailed | None) -> EngineFailed:
+def broke_off(cause: EngineFailed | None) -> EngineFailed:
+    """Return why the engine ended, or that it broke off and nobody knows why."""
     return cause or EngineFailed(
         "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
     )

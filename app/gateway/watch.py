@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
-from app.core.errors import RoundhouseError
+from app.core.errors import RoundhouseError, UserError
 from app.gateway.metrics import Metrics
 
 _TAIL_CHUNKS = 4
@@ -89,8 +89,8 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
     metrics.in_flight.add(route, model)
     try:
         yield watch
-    except RoundhouseError:
-        watch.outcome = Outcome.ENGINE_FAILED
+    except RoundhouseError as error:
+        watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         raise
     except ConnectionError:  # writing to a client that has gone
         raise
