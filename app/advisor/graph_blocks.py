@@ -125,7 +125,7 @@ def _mixing(context: _Context) -> Iterator[str]:
     if attends:
         yield _attention(context)
         if has(name, Trait.ROUTED_BY_INPUT):
-            yield recipes.ROUTER.replace("h", "x")
+            yield _router(name).replace(" h", " x")
         yield recipes.OUT
     yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
 
@@ -229,16 +229,35 @@ def _feed_forward(context: _Context) -> str:
 
 
 def _experts(context: _Context) -> str:
-    layer = context.layer
-    if has(context.facts.architecture, Trait.EXPERTS_BESIDE):
-        more = "; ".join([recipes.MORE_EXPERTS] * max(0, layer.experts_used - 2))
-        return recipes.EXPERTS_BESIDE.replace("...", more)
-    first = recipes.WEIGHTED_FIRST if has(context.facts.architecture, Trait.WEIGHTED_FIRST) else recipes.EXPERTS
-    router = [] if has(context.facts.architecture, Trait.ROUTED_BY_INPUT) else [recipes.ROUTER]
-    parts = [*router, first, *[recipes.MORE_EXPERTS] * max(0, layer.experts_used - 2)]
+    name = context.facts.architecture
+    more = [recipes.MORE_EXPERTS] * max(0, context.layer.experts_used - 2)
+    if has(name, Trait.EXPERTS_BESIDE):
+        return recipes.EXPERTS_BESIDE.replace("...", "; ".join(more))
+    first = recipes.WEIGHTED_FIRST if has(name, Trait.WEIGHTED_FIRST) else recipes.EXPERTS
+    if not _has_gated_experts(context):
+        first, more = recipes.UNGATED_EXPERTS, [*[recipes.MORE_UNGATED] * len(more), recipes.UNGATED_EXPERTS_OUT]
+    parts = [first, *more] if has(name, Trait.ROUTED_BY_INPUT) else [_router(name), first, *more]
     if context.elements.get(WeightKind.SHARED_EXPERTS):
         parts.append(recipes.SHARED_EXPERTS)
     return "; ".join([*parts, recipes.MERGED])
+
+
+def _router(name: str) -> str:
+    router = recipes.ROUTER_BIASED if has(name, Trait.BIASED_ROUTER) else recipes.ROUTER
+    return router if has(name, Trait.RAW_WEIGHTS) else f"{router}; {recipes.WEIGHTS_NORMED}"
+
+
+def _has_gated_experts(context: _Context) -> bool:
+    layer = context.layer
+    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return not one or one >= GATED * context.facts.hidden
+
+
+def _expert_width(context: _Context) -> int:
+    """Return the elements that go into an ungated expert: the hidden state's, or fewer."""
+    layer = context.layer
+    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return min(context.facts.hidden, one // 2)
 
 
 def _query_rank(context: _Context) -> int:
@@ -272,6 +291,9 @@ def _widths(context: _Context) -> dict[str, int]:
         "F2": 2 * wide,
         "X": layer.experts,
         "W": used,
+        "W1": 1,
+        "LE": _expert_width(context),
+        "LX": used * _expert_width(context),
         "FX": used * wide,
         "EX": used * hidden,
         "FS": shared,

@@ -20,6 +20,8 @@ class Trait(StrEnum):
     REPEATED_KEYS = "fewer key heads are spread over the value heads before the delta rule"
     MAMBA = "recurrence of Mamba 1"
     DEEP_EMBEDDING = "an image's features enter several layers, and the embedding is as many times as wide"
+    BIASED_ROUTER = "a bias is added before experts are chosen"
+    RAW_WEIGHTS = "experts' weights are not made to sum to one"
     ROUTED_BY_INPUT = "what a block is given chooses its experts, before attention's output is there"
     BOTH = "every block attends and recurs"
     FOUR_STREAMS = "four streams, of which one is computed with"
@@ -45,6 +47,10 @@ _NAMES: dict[Trait, str] = {
     Trait.REPEATED_KEYS: "qwen3next",
     Trait.MAMBA: "mamba jamba",
     Trait.DEEP_EMBEDDING: "qwen3vl qwen3vlmoe",
+    Trait.BIASED_ROUTER: (
+        "deepseek2 glm4moe ernie4_5-moe bailingmoe2 minimax-m2 dots1 lfm2moe nemotron_h_moe kimi-linear"
+    ),
+    Trait.RAW_WEIGHTS: "qwen2moe olmoe deepseek llama4 gpt-oss mistral4 granitehybrid",
     Trait.ROUTED_BY_INPUT: "smallthinker",
     Trait.BOTH: "falcon-h1",
     Trait.FOUR_STREAMS: "gemma3n",
