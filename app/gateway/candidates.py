@@ -43,6 +43,10 @@ _REFERENCE_FORMS = {"gguf": ("Q4_K_M",), "mlx": ("4bit",), "exl2": ("4.0bpw",), 
 _SERVED_FORMS = {"safetensors": ("BF16",), "fp8": ("FP8",), "openvino": ("int4",), "onnx-genai": ("int4",)}
 
 
+_NATIVE_FORMS = {"MXFP4": {"gguf": ("MXFP4",), "mxfp4": ("MXFP4",), "mlx": ("4bit",)}}
+"""MLX repacks MXFP4 as its own four bits; the others keep it."""
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates, the name to show, and whether there is nothing else of that model to be had."""
 
@@ -59,13 +63,13 @@ async def candidates(facts: FactsReader, model: str) -> Found:
     known = None if facts.is_here(model) else well_known(model)
     if known is None or known.quantization:
         return Found(candidates=[found], model=found.name, is_fixed=True)
-    return Found(candidates=list(forms_of(known.name)), model=found.name)
+    return Found(candidates=list(forms_of(known.name, native=known.native)), model=found.name)
 
 
 @cache
-def forms_of(name: str) -> tuple[ModelFacts, ...]:
-    """Return a well-known model in every usual form."""
-    return _shaped(name, FORMS)
+def forms_of(name: str, *, native: str = "") -> tuple[ModelFacts, ...]:
+    """Return a well-known model in every usual form; `native` is the quantisation of one that comes in no other."""
+    return _shaped(name, _NATIVE_FORMS.get(native, FORMS))
 
 
 @cache

@@ -61,11 +61,16 @@ class FactsReader:
         return self._known[stamp]
 
 
+NATIVE_QUANTIZATION = {"gpt-oss": "MXFP4"}
+"""Architectures published in one quantisation only, which everybody runs as it is."""
+
+
 class Known(NamedTuple):
-    """A well-known model, and the quantisation that was named with it."""
+    """A well-known model, the quantisation that was named with it, and the one it was published in, if only in one."""
 
     name: str
     quantization: str
+    native: str = ""
 
 
 def well_known(text: str) -> Known | None:
@@ -73,14 +78,15 @@ def well_known(text: str) -> Known | None:
     from app.hub.shapes import find, split_name  # noqa: PLC0415 -- the gateway starts without it
 
     name, quantization = split_name(text)
-    return Known(name, quantization) if find(name) is not None else None
+    shape = find(name)
+    return None if shape is None else Known(name, quantization, NATIVE_QUANTIZATION.get(shape.architecture, ""))
 
 
 def _shaped(text: str) -> ModelFacts | None:
     from app.hub.shapes import shape_facts  # noqa: PLC0415 -- as above
 
     known = well_known(text)
-    return shape_facts(known.name, known.quantization or USUAL_QUANTIZATION) if known else None
+    return shape_facts(known.name, known.quantization or known.native or USUAL_QUANTIZATION) if known else None
 
 
 def _in_repository(name: str) -> ModelFacts:
