@@ -152,7 +152,7 @@ def _recipe(name: str, *, has_experts: bool) -> _Recipe | None:
         return _Recipe(WITH_Q8_ENDS[name], ends="Q8_0")
     if "QAT" in name:
         return _Recipe("Q4_0", ends="Q4_0", is_exact=False) if "Q4_0" in name else None
-    if not name.startswith("UD-"):
+    if not name.startswith("UD-") and name not in DYNAMIC:
         return None
     return _dynamic(name.removeprefix("UD-"), has_experts=has_experts)
 
