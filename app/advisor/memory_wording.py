@@ -28,8 +28,8 @@ _CHECKPOINTS = 32
 
 
 def sentence(pools: Sequence[PoolUse]) -> str:
-    """Return the sum: "16.0 weights + 4.2 KV + 0.5 compute = 20.7 of 29.6 GiB free in NVIDIA GeForce RTX 5090"."""
-    return "; ".join(_sum(pool) for pool in pools)
+    """Return the sums, the fullest pool first: "16.0 weights + 4.2 KV = 20.2 of 29.6 GiB free in RTX 5090"."""
+    return "; ".join(_sum(pool) for pool in sorted(pools, key=lambda pool: -pool.bytes))
 
 
 def _sum(pool: PoolUse) -> str:

@@ -138,7 +138,7 @@ def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
 
 def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
     found = estimate(llama, WORKSTATION, Setting(backend="cuda", context=8192))
-    card = found.sentence.split("; ")[-1]
+    card = found.sentence.split("; ")[0]
     assert "weights" in card
     assert "KV" in card
     assert "of 2" in card

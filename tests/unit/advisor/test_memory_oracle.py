@@ -17,12 +17,15 @@ from app.hub.facts.gguf import facts_from
 from app.hub.shapes.shape import Shape
 from tests.oracle import Allocated, Setting, load
 from tests.oracle_models import QUANTIZATION, SETTINGS, models, write_model
+from tests.weightless import write_weightless
 
 MIB = 2**20
 PRINTED = 0.0051 * MIB
 """Half of the last digit printed."""
 ENOUGH = 40
 CLOSE = 0.02
+CPUINFO = Path("/proc/cpuinfo")
+ISA = tuple(CPUINFO.read_text(encoding="utf-8").split()) if CPUINFO.exists() else ()
 LOOSE: dict[str, float] = {
     "granitehybrid.dense": 0.1,  # two conversations' states leave gaps that are not modelled
     "gptneox": 0.1,  # one hidden state more, by the order of its two norms
@@ -53,6 +56,20 @@ def test_components_are_what_llama_cpp_allocates(model: Shape, tmp_path: Path) -
     facts = facts_from(model.metadata(), model.tensors(QUANTIZATION), name=model.name)
     wrong = [line for setting in SETTINGS for line in differences(facts, setting, load(path, setting))]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.real_engine
+@pytest.mark.skipif("avx2" not in ISA, reason="the rule for x86 is what is judged here")
+@pytest.mark.parametrize("quantization", ["Q4_0", "Q4_1", "Q8_0", "IQ4_NL", "Q4_K_M", "Q6_K"])
+@pytest.mark.parametrize("name", ["llama.dense", "llama.wide_heads", "qwen3moe.small"])
+def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: str, tmp_path: Path) -> None:
+    model = next(model for model in models() if model.name == name)
+    tensors = model.tensors(quantization)
+    path = write_weightless(tmp_path / "model.gguf", model.metadata(), tensors)
+    facts = facts_from(model.metadata(), tensors, name=name)
+    copied = sum(part.reclaimable for part in model_parts(facts, Ours(context=512, isa=ISA)))
+    found = load(path, Setting(context=512, repack=True))
+    assert copied == pytest.approx(found.of("model", "CPU_REPACK"), abs=PRINTED)
 
 
 def differences(facts: ModelFacts, setting: Setting, found: Allocated) -> list[str]:
