@@ -61,7 +61,7 @@ class Fit(msgspec.Struct, frozen=True):
 
     def seconds(self, row: Row) -> float:
         """Return the seconds one token takes, as `app.advisor.speed.decode` computes them."""
-        return _sum(features(row, self.constants), self.constants)
+        return _sum(parts(row).features(self.constants), self.constants)
 
     def rate(self, row: Row) -> float:
         """Return the tokens per second."""
@@ -75,20 +75,29 @@ def prior(name: str) -> Prior:
     return _PRIORS[next(kind for kind in KINDS if name.startswith(kind))]
 
 
-def features(row: Row, constants: Mapping[str, float]) -> dict[str, float]:
-    """Return what each constant is multiplied with to give the seconds of one token: reading or unpacking, and layers.
+class Parts(msgspec.Struct, frozen=True):
+    """What each constant is multiplied with to give the seconds of one token: reading or unpacking, and layers."""
 
-    Which of the two takes longer depends on the constants, so the fit looks again after each round.
-    """
+    layers: dict[str, float]
+    read: dict[str, float]
+    unpack: dict[str, float]
+
+    def features(self, constants: Mapping[str, float]) -> dict[str, float]:
+        """Return those that count: of reading and unpacking the one that takes longer, which the constants decide."""
+        slower = max(self.read, self.unpack, key=lambda found: _sum(found, constants))
+        return self.layers | slower
+
+
+def parts(row: Row) -> Parts:
+    """Return the parts of a row."""
     device = _device(row)
     reads = token_reads(row.facts, row.setting, depth=row.depth)
     software = software_class(row.setting, device.kind)
-    layers = {f"{LAYER} {software}": reads.plain_layers * 1e-6, f"{EXPERTS} {software}": reads.expert_layers * 1e-6}
-    read = {f"{EFFICIENCY} {device.kind}": (reads.device_bytes + reads.device_cache_bytes) / device.bandwidth}
-    if not device.flops:
-        return layers | read
-    unpack = _unpacking(reads, device)
-    return layers | max(read, unpack, key=lambda found: _sum(found, constants))
+    return Parts(
+        layers={f"{LAYER} {software}": reads.plain_layers * 1e-6, f"{EXPERTS} {software}": reads.expert_layers * 1e-6},
+        read={f"{EFFICIENCY} {device.kind}": (reads.device_bytes + reads.device_cache_bytes) / device.bandwidth},
+        unpack=_unpacking(reads, device) if device.flops else {},
+    )
 
 
 def _unpacking(reads: TokenReads, device: Device) -> dict[str, float]:
@@ -110,9 +119,9 @@ def fit(rows: Sequence[Row]) -> Fit:
     """Return the constants that explain the rows best."""
     each_chip = Counter(row.chip for row in rows)
     base = [1 / each_chip[row.chip] ** 0.5 / NOISE**2 for row in rows]
-    weights, constants = list(base), dict[str, float]()
+    weights, constants, known = list(base), dict[str, float](), [(parts(row), row.decode) for row in rows]
     for _ in range(ROUNDS):
-        table = [_scaled(features(row, constants), row.decode) for row in rows]
+        table = [_scaled(found.features(constants), rate) for found, rate in known]
         names = sorted({name for found in table for name in found})
         constants = _least_squares(table, weights, names)
         errors = [abs(_sum(found, constants) - 1) for found in table]

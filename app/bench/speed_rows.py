@@ -16,6 +16,7 @@ import msgspec
 from app.advisor import memory
 from app.advisor.memory_setting import Setting
 from app.bench.programs import ROOT
+from app.core.errors import NotFound
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
@@ -163,16 +164,22 @@ def _group(told: dict[str, str], place: _Place, *, spills: bool) -> str:
 @cache
 def facts_of(model: str, quantization: str, engine: str) -> ModelFacts | None:
     """Return the shape of a model as a row names it; None when there is none of that name."""
-    found, suffix = shapes.split_name(_models().get(model, model))
-    if shapes.find(found) is None:
+    name, suffix = shapes.split_name(_models().get(model, model))
+    try:
+        return _shaped(
+            name, quantization or suffix or USUAL_QUANTISATION, engine, has_wide_ends=model.endswith("-fp16")
+        )
+    except NotFound:
         return None
-    wanted = quantization or suffix or USUAL_QUANTISATION
+
+
+def _shaped(name: str, wanted: str, engine: str, *, has_wide_ends: bool) -> ModelFacts:
     if engine.startswith("mlx"):
-        return shapes.shape_facts(found, "4bit" if wanted == "MXFP4" else wanted, format="mlx")
+        return shapes.shape_facts(name, "4bit" if wanted == "MXFP4" else wanted, format="mlx")
     if engine == "vllm":
-        return shapes.shape_facts(found, wanted.removesuffix("-INT4"), format="safetensors")
-    facts = shapes.shape_facts(found, wanted.upper())
-    return _with_half_float_ends(facts) if model.endswith("-fp16") else facts
+        return shapes.shape_facts(name, wanted.removesuffix("-INT4"), format="safetensors")
+    facts = shapes.shape_facts(name, wanted.upper())
+    return _with_half_float_ends(facts) if has_wide_ends else facts
 
 
 def _with_half_float_ends(facts: ModelFacts) -> ModelFacts:
@@ -206,7 +213,8 @@ def _placed(facts: ModelFacts, machine: Machine, setting: Setting) -> tuple[Sett
     is_shared = any(gpu.integrated.value for gpu in machine.gpus)
     if not setting.uses_gpu or is_shared or memory.fits(facts, machine, setting):
         return setting, False
-    offload = memory.estimate(facts, machine, setting).offload
+    # The largest context is not asked for: it would be searched for longer than all else takes.
+    offload = memory.estimate(msgspec.structs.replace(facts, trained_context=1), machine, setting).offload
     if offload.cpu_moe_layers:
         return msgspec.structs.replace(setting, cpu_moe_layers=offload.cpu_moe_layers), True
     return msgspec.structs.replace(setting, gpu_layers=offload.gpu_layers), True
