@@ -1,7 +1,7 @@
 """Write a model of any size with random weights: what a calibration runs, since weights do not change the speed.
 
-A Llama in Q4_0 or Q8_0 with a vocabulary of bytes; llama.cpp loads and runs it like any other and answers noise. The
-same seed gives the same file, byte for byte. Only the standard library is used, and nothing is kept in memory.
+A Llama in Q4_K, Q4_0 or Q8_0 with a vocabulary of bytes; llama.cpp loads and runs it like any other and answers noise.
+The same seed gives the same file, byte for byte. Only the standard library is used, and nothing is kept in memory.
 """
 
 import random
@@ -15,17 +15,17 @@ import msgspec
 
 from app.hub.gguf_tables import TYPE_SIZES
 
-F32, Q4_0, Q8_0 = 0, 2, 8
+F32, Q4_0, Q8_0, Q4_K = 0, 2, 8, 12
 """ggml's numbers of the tensor types written."""
-_TYPES = {"Q4_0": (Q4_0, 2), "Q8_0": (Q8_0, 7)}
+_TYPES = {"Q4_0": (Q4_0, 2), "Q8_0": (Q8_0, 7), "Q4_K_S": (Q4_K, 14)}
 """Quantisation -> ggml type and llama.cpp's file type."""
+_SCALES = {Q4_0: (0.01,), Q8_0: (0.001,), Q4_K: (0.0002, 0.0015)}
+"""The half floats a block begins with: small, so that what random layers pass on stays finite."""
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _CODES = {_UINT32: "<I", _INT32: "<i", _FLOAT32: "<f", _BOOL: "<?"}
 _ALIGNMENT = 32
-_STRETCH_BLOCKS = 65_537
+_STRETCH_BLOCKS = 8_191
 """So many random blocks are repeated: a prime, so that no two rows of a matrix begin with the same ones."""
-_SCALE = 0.01
-"""Keeps what random layers pass on finite."""
 _SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _NORMAL, _CONTROL = 1, 3
 _TEMPLATE = (
@@ -37,14 +37,15 @@ Value = str | int | float | bool | list[str] | list[int]
 
 
 class SyntheticShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A Llama's widths. The default is 541 million parameters: 304 MB in Q4_0, read within a second by any machine."""
+    """A Llama's widths, multiples of 256. The default has 541 million parameters: 305 MB, half a second to write."""
 
     layers: int = 12
     hidden: int = 2048
     heads: int = 32
     kv_heads: int = 8
     feed_forward: int = 5632
-    quantization: str = "Q4_0"
+    quantization: str = "Q4_K_S"
+    """Of the kind that most people run: old GPUs unpack K-quants more slowly than others."""
 
     @property
     def head_width(self) -> int:
@@ -118,10 +119,10 @@ def _stretch(kind: int, seed: int) -> bytes:
         return struct.pack("<f", 1.0) * 4096
     noise = random.Random(seed)  # noqa: S311 -- weights, not secrets
     _, size = TYPE_SIZES[kind]
-    scale = struct.pack("<e", _SCALE)
-    blocks = memoryview(noise.randbytes(_STRETCH_BLOCKS * (size - len(scale))))
-    width = size - len(scale)
-    return b"".join(scale + blocks[start : start + width] for start in range(0, len(blocks), width))
+    scales = b"".join(struct.pack("<e", scale) for scale in _SCALES[kind])
+    width = size - len(scales)
+    blocks = memoryview(noise.randbytes(_STRETCH_BLOCKS * width))
+    return b"".join(scales + blocks[start : start + width] for start in range(0, len(blocks), width))
 
 
 def _metadata(shape: SyntheticShape) -> dict[str, Value]:

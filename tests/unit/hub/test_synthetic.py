@@ -2,6 +2,7 @@ import json
 import urllib.request
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.bench.throughput import engine
@@ -11,7 +12,7 @@ from app.hub.synthetic import CALIBRATION, SyntheticShape, write_synthetic
 SMALL = SyntheticShape(layers=2, hidden=256, heads=4, kv_heads=2, feed_forward=512)
 
 
-@pytest.mark.parametrize("quantization", ["Q4_0", "Q8_0"])
+@pytest.mark.parametrize("quantization", ["Q4_0", "Q8_0", "Q4_K_S"])
 def test_the_file_is_a_llama_of_that_shape(tmp_path: Path, quantization: str) -> None:
     shape = SyntheticShape(layers=2, hidden=256, heads=4, kv_heads=2, feed_forward=512, quantization=quantization)
     path = tmp_path / "model.gguf"
@@ -23,7 +24,7 @@ def test_the_file_is_a_llama_of_that_shape(tmp_path: Path, quantization: str) ->
     assert (len(facts.layers), facts.hidden) == (2, 256)
     layer = facts.layers[0]
     assert (layer.heads, layer.kv_heads, layer.key_dim, layer.feed_forward) == (4, 2, 64, 512)
-    assert {group.type for group in facts.weights} == {quantization, "F32"}
+    assert {group.type for group in facts.weights} == {quantization.removesuffix("_S"), "F32"}
     assert size - facts.file_bytes < 20_000
 
 
@@ -60,9 +61,10 @@ def test_a_file_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.real_engine
-def test_llama_cpp_runs_it_and_tells_how_fast(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantization", ["Q8_0", "Q4_K_S"])
+def test_llama_cpp_runs_it_and_tells_how_fast(tmp_path: Path, quantization: str) -> None:
     path = tmp_path / "model.gguf"
-    write_synthetic(path, SMALL)
+    write_synthetic(path, msgspec.structs.replace(SMALL, quantization=quantization))
     with engine(path) as target:
         body = {"prompt": "the way", "n_predict": 24, "ignore_eos": True}
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {target.key}"}
