@@ -1,0 +1,208 @@
+"""What real use teaches: which answers count, which calibration is used, and what is kept of a load."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from app.config.paths import Paths, guide_gguf
+from app.core.advice import Calibration, Generation
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed
+from app.core.events import CalibrationChanged
+from app.core.machine import Machine
+from app.gateway import calibrating, fitting, truths
+from app.gateway.calibrating import Calibrator
+from app.gateway.measuring import best_for, generation_from
+from app.gateway.services import Services
+from app.hardware.description import machine_from
+from app.supervisor.policy import LoadRequest
+from engines.api import LaunchOptions, ModelFormat, ModelSource
+
+
+@pytest.fixture
+async def parts(services: Services) -> AsyncIterator[Services]:
+    """The parts of a gateway that is not opened, and so does not close them."""
+    yield services
+    await services.http.close()
+    await services.chats.close()
+
+
+STATUS = EngineStatus(
+    model="guide", engine="llama.cpp", version="1", backend="cpu", state=EngineState.READY, in_flight=1
+)
+TIMINGS = {"cache_n": 4, "prompt_n": 200, "prompt_ms": 500.0, "predicted_n": 64, "predicted_ms": 2000.0}
+
+
+def test_an_answers_times_become_a_generation() -> None:
+    found = generation_from(STATUS, TIMINGS)
+    assert found is not None
+    assert (found.prompt_tokens, found.cached_tokens, found.completion_tokens) == (200, 4, 64)
+    assert (found.prefill_s, found.decode_s, found.device) == (0.5, 2.0, "cpu")
+
+
+@pytest.mark.parametrize("change", [{"predicted_n": 3}, {"predicted_ms": 0.0}])
+def test_an_answer_that_tells_nothing_is_none(change: dict[str, float]) -> None:
+    assert generation_from(STATUS, TIMINGS | change) is None
+    assert generation_from(STATUS, {}) is None
+
+
+def calibration(**fields: Any) -> Calibration:  # noqa: ANN401 -- the fields of Calibration
+    base = {"device": "cpu", "engine": "llama.cpp", "version": "1", "backend": "cpu"}
+    figures = {"efficiency": 0.8, "layer_seconds": 2e-5, "bandwidth_gb_s": 40.0}
+    return Calibration(**(base | figures | fields))
+
+
+def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None:
+    this, newer = calibration(version="1", measured_at=1.0), calibration(version="2", measured_at=2.0)
+    assert best_for([this, newer], engine="llama.cpp", backend="cpu", version="1") is this
+    assert best_for([this, newer], engine="llama.cpp", backend="cpu") is newer
+    assert best_for([this, newer], engine="llama.cpp", backend="cuda") is None
+    assert best_for([], engine="llama.cpp", backend="cpu") is None
+
+
+async def test_answers_are_kept_and_refine_what_was_calibrated(parts: Services) -> None:
+    measuring = parts.measuring
+    measuring._facts = cast("Any", _Facts(guide_gguf()))
+    measuring._machine = cast("Any", _Reader(small_machine(8)))
+    await measuring.keep(calibration(samples=2, efficiency=0.02, layer_seconds=1e-3))
+    measuring.heard(STATUS, {**TIMINGS, "predicted_ms": 640.0})
+    await measuring.close()
+    assert [one.model for one in await parts.chats.generations()] == ["guide"]
+    (refined,) = await parts.chats.calibrations()
+    assert refined.samples == 3
+    assert refined.source == "generations"
+
+
+def test_buffers_are_named_as_estimates_name_them() -> None:
+    found = truths.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
+    assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
+    assert truths.logged({}) == {}
+
+
+def small_machine(free_gib: float) -> Machine:
+    return machine_from(msgspec.json.encode({"os": "linux", "ram_gb": 16, "free_ram_gb": free_gib, "cores": 4}))
+
+
+class _Reader:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def read(self) -> Machine:
+        return self._machine
+
+    async def measure(self) -> Machine:
+        return self._machine
+
+    read_free = read
+
+
+class _Facts:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def find(self, _name: str) -> Any:  # noqa: ANN401 -- facts
+        return await self.of_file(self._path)
+
+    async def of_file(self, path: Path) -> Any:  # noqa: ANN401 -- facts
+        from app.hub.facts import read_facts  # noqa: PLC0415 -- as the reader itself does
+
+        return read_facts(path)
+
+
+def guide_request(context: int, slots: int, engine: str = "llama.cpp") -> LoadRequest:
+    source = ModelSource(name="guide", path=guide_gguf(), format=ModelFormat.GGUF)
+    return LoadRequest(engine=engine, source=source, options=LaunchOptions(context=context, slots=slots))
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "expected"),
+    [(8.0, (4096, 4)), (1.1, (4096, 4)), (1.062, (4096, 1)), (1.0, (2048, 1))],
+)
+async def test_a_load_takes_what_there_is_room_for(
+    parts: Services, monkeypatch: pytest.MonkeyPatch, free_gib: float, expected: tuple[int, int]
+) -> None:
+    """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
+    monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
+    wired = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
+    found = await fitting.fitted(wired, guide_request(4096, 4))
+    assert (found.options.context, found.options.slots) == expected
+
+
+class _Free:
+    def __init__(self, available: int) -> None:
+        self.available = available
+
+
+async def test_an_engine_of_ones_own_is_left_alone(parts: Services) -> None:
+    request = guide_request(4096, 4, engine="mine")
+    assert await fitting.fitted(parts, request) is request
+
+
+async def test_a_file_that_cannot_be_read_is_the_engines_to_judge(parts: Services, tmp_path: Path) -> None:
+    source = ModelSource(name="x", path=tmp_path / "none.gguf", format=ModelFormat.GGUF)
+    request = LoadRequest(engine="llama.cpp", source=source)
+    assert await fitting.fitted(parts, request) is request
+
+
+def replaced(services: Services, **fields: object) -> Services:
+    import dataclasses  # noqa: PLC0415 -- here only
+
+    return dataclasses.replace(services, **cast("Any", fields))
+
+
+@pytest.fixture
+def quick_synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(b"model"))
+
+
+async def ended(calibrator: Calibrator) -> CalibrationChanged:
+    async with asyncio.timeout(10):
+        while calibrator.last is None or not calibrator.last.done:  # noqa: ASYNC110 -- it publishes to a hub
+            await asyncio.sleep(0.01)
+    return calibrator.last
+
+
+@pytest.mark.usefixtures("quick_synthetic")
+async def test_a_calibration_that_fails_says_why_and_leaves_no_file(parts: Services, paths: Paths) -> None:
+    wired = replaced(parts, machine=_Reader(small_machine(8)))
+    cast("Any", wired.supervisor).refuse_with = EngineFailed("It has no room.", hint="Free some.", code="x")
+    calibrator = Calibrator(wired)
+    calibrator.start()
+    assert (await ended(calibrator)).error == "It has no room. Free some."
+    assert list(paths.state.glob("*.gguf")) == []
+    assert await parts.chats.calibrations() == []
+
+
+@pytest.mark.usefixtures("quick_synthetic")
+async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, paths: Paths) -> None:
+    wired = replaced(parts, machine=_Reader(small_machine(8)))
+    supervisor = cast("Any", wired.supervisor)
+    supervisor.may_load.clear()
+    calibrator = Calibrator(wired)
+    await calibrator.stop()
+    assert calibrator.last is None
+    calibrator.start()
+    calibrator.start()
+    async with asyncio.timeout(10):
+        while not supervisor.waiting:  # noqa: ASYNC110 -- the stand-in tells nobody
+            await asyncio.sleep(0.01)
+    assert supervisor.waiting == 1
+    await calibrator.stop()
+    assert calibrator.last is not None
+    assert (calibrator.last.done, calibrator.last.error) == (True, "It was stopped.")
+    assert list(paths.state.glob("*.gguf")) == []
+
+
+def test_what_a_calibration_sends_fits_its_context() -> None:
+    assert calibrating.PROMPT_TOKENS + calibrating.ANSWER_TOKENS < calibrating.CONTEXT
+
+
+def test_generations_have_the_devices_name_only_where_it_is_certain() -> None:
+    on_gpu = msgspec.structs.replace(STATUS, backend="cuda")
+    found = generation_from(on_gpu, TIMINGS)
+    assert isinstance(found, Generation)
+    assert found.device == ""
