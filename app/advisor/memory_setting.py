@@ -80,6 +80,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the cache where the user sets them (ExLlama); None: `context` x `slots`."""
     projector: ModelFacts | None = None
     draft: ModelFacts | None = None
+    runtime_shift: int | None = None
+    """By how much the process itself turned out larger here than the figures say; None: nothing was loaded yet."""
 
     @property
     def total_context(self) -> int:

@@ -36,12 +36,14 @@ SYCL = 300 * MIB
 def runtime_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
     """Yield what llama.cpp's process takes in system memory and on each GPU it uses."""
     process = WORKER + TOKEN * facts.vocabulary
+    shift = setting.runtime_shift
+    seen = "" if shift is None else f" {shift / MIB:+.0f} MiB as earlier loads here showed"
     yield Part(
         place=HOST,
         component=Component.RUNTIME,
-        bytes=process,
-        confidence=EstimateConfidence.PREDICTED,
-        arithmetic=f"{WORKER // MIB} MiB process + {TOKEN} B x {facts.vocabulary} tokens of vocabulary",
+        bytes=max(0, process + (shift or 0)),
+        confidence=EstimateConfidence.PREDICTED if shift is None else EstimateConfidence.MEASURED,
+        arithmetic=f"{WORKER // MIB} MiB process + {TOKEN} B x {facts.vocabulary} tokens of vocabulary{seen}",
     )
     if setting.uses_gpu:
         for place in range(setting.gpus):

@@ -245,4 +245,7 @@ class LoadTruth(msgspec.Struct, frozen=True, kw_only=True):
     """By component: "weights", "kv", "state", "compute", "output", "runtime", "total"."""
     logged: dict[str, int]
     resident: int | None = None
+    """What the system says the process holds."""
+    runtime_shift: int = 0
+    """By how much `predicted["runtime"]` had been moved already, because of earlier loads."""
     at: float = 0.0

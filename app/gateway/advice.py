@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import msgspec
 
@@ -10,7 +11,16 @@ from app.advisor.engine_table import ENGINES
 from app.advisor.memory_setting import Setting
 from app.advisor.plans import PlanInputs, advise
 from app.advisor.speed_prefill import prefill
-from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, Generation, PlanRequest, Rate
+from app.core.advice import (
+    Advice,
+    Calibration,
+    Estimate,
+    EstimateRequest,
+    Generation,
+    LoadTruth,
+    PlanRequest,
+    Rate,
+)
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, NotFound
 from app.core.machine import Machine
@@ -23,6 +33,7 @@ from app.hardware.description import machine_from
 KV_TYPES = ("f16", "q8_0", "q4_0")
 USUAL_CONTEXT = 8192
 """What an estimate is for when nobody says: a long conversation, and within what every model was trained for."""
+_LOADS_LOOKED_AT = 5
 MOST_CONTEXT = 1 << 24
 
 _READERS = {
@@ -75,8 +86,24 @@ async def estimate(services: Services, request: EstimateRequest) -> Estimate:
     )
     engines = await asyncio.to_thread(services.catalogue.list) if is_here else []
     setting = setting_for(facts, machine, request, engines)
+    if is_here:
+        shift = runtime_shift(await services.chats.loads(), setting.engine)
+        setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = await seen(services, request.model, setting) if is_here else Seen()
     return memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+
+
+def runtime_shift(loads: Sequence[LoadTruth], engine: str) -> int | None:
+    """Return by how much an engine's process turned out larger than predicted, over its last loads.
+
+    Loads whose pages the system had not all in memory say nothing.
+    """
+    seen = [
+        load.resident - load.logged["total"] - (load.predicted["runtime"] - load.runtime_shift)
+        for load in loads
+        if load.engine == engine and load.resident and 0 < load.logged.get("total", 0) < load.resident
+    ]
+    return round(median(seen[:_LOADS_LOOKED_AT])) if seen else None
 
 
 async def machine_for(services: Services, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:

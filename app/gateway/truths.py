@@ -47,6 +47,7 @@ async def truth_of(services: Services, status: EngineStatus) -> LoadTruth:
         slots=status.slots,
         kv_type=status.kv_type or None,
     )
+    shift = advice.runtime_shift(await services.chats.loads(), status.engine)
     predicted = await advice.estimate(services, asked)
     amounts: dict[str, Amount] = {name: getattr(predicted, name) for name in _PREDICTED}
     return LoadTruth(
@@ -56,6 +57,7 @@ async def truth_of(services: Services, status: EngineStatus) -> LoadTruth:
         predicted={name: amount.bytes for name, amount in amounts.items()},
         logged=logged(status.buffers),
         resident=_resident(status.pid),
+        runtime_shift=shift or 0,
         at=time.time(),
     )
 

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from app.config.paths import Paths, guide_gguf
-from app.core.advice import Calibration, Generation
+from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
 from app.gateway import calibrating, fitting, truths
+from app.gateway.advice import runtime_shift
 from app.gateway.calibrating import Calibrator
 from app.gateway.measuring import best_for, generation_from
 from app.gateway.services import Services
@@ -81,6 +82,29 @@ def test_buffers_are_named_as_estimates_name_them() -> None:
     found = truths.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
     assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
     assert truths.logged({}) == {}
+
+
+def load(resident: int | None, *, shift: int = 0, engine: str = "llama.cpp") -> LoadTruth:
+    return LoadTruth(
+        model="guide",
+        engine=engine,
+        version="1",
+        predicted={"runtime": 30 + shift, "total": 130 + shift},
+        logged={"total": 100},
+        resident=resident,
+        runtime_shift=shift,
+    )
+
+
+def test_what_loads_took_moves_the_next_prediction() -> None:
+    assert runtime_shift([], "llama.cpp") is None
+    assert runtime_shift([load(120)], "llama.cpp") == -10
+    assert runtime_shift([load(120, shift=-10), load(120)], "llama.cpp") == -10, "what was moved is not moved again"
+    assert runtime_shift([load(500), load(120), load(122)], "llama.cpp") == -8, "one odd load decides nothing"
+
+
+def test_loads_that_say_nothing_move_nothing() -> None:
+    assert runtime_shift([load(None), load(40), load(120, engine="vllm")], "llama.cpp") is None
 
 
 def small_machine(free_gib: float) -> Machine:
