@@ -18,6 +18,7 @@ from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, O
 from app.hardware import devices
 from app.hardware.facts import derived, unknown
 from app.hardware.pools import with_pools
+from app.hardware.told_values import tidied
 
 GIB = 1 << 30
 _SOURCE = "description"
@@ -26,17 +27,24 @@ _MAX_GPUS = 4096
 _MAX_FIGURE = 1e7  # ten petabytes: more than any machine, less than what overflows
 _OS_NAMES = {"linux": "Linux", "windows": "Windows", "macos": "macOS"}
 _OS_WORDS = (
-    (r"mac|darwin|osx", "macos"),
-    (r"win", "windows"),
-    (r"linux|ubuntu|debian|fedora|arch|rhel|suse|nix|wsl", "linux"),
+    (r"wsl|subsystem", "linux"),
+    (r"mac|darwin|os ?x\b|sonoma|sequoia|tahoe", "macos"),
+    (r"win|^nt$", "windows"),
+    (r"linux|gnu|posix|ubuntu|debian|mint|pop!?_?os|fedora|red ?hat|rhel|centos|rocky|alma|suse|arch|manjaro", "linux"),
+    (r"nix|gentoo|alpine|kali|steamos|l4t|jetpack|dgx ?os|raspbian|raspberry|proxmox|unraid|amazon", "linux"),
 )
+_TEGRA = r"\bjetson\b|\borin\b|\bxavier\b|\bthor\b|\btegra\b|nvgpu|\bdgx spark\b"
+"""NVIDIA's chips with GPU and processor in one; `(nvgpu)` ends the names their driver gives."""
 _VENDORS = (
     (r"nvidia|geforce|\brtx\b|\bgtx\b|quadro|tesla|\b[abhl]\d{2,3}s?\b|\bgb?\d{2,3}\b", "nvidia"),
+    (_TEGRA, "nvidia"),
     (r"amd|radeon|instinct|\bmi\d{2,3}|\brx ?\d", "amd"),
     (r"intel|\barc\b|iris", "intel"),
     (r"apple|\bm\d\b", "apple"),
     (r"qualcomm|adreno|snapdragon", "qualcomm"),
 )
+_TEGRA_COMPUTE = {"xavier": "7.2", "orin": "8.7", "thor": "11.0"}
+"""Compute capability by chip (NVIDIA's table of CUDA GPUs), for names that leave open which board it is."""
 _OS_RESERVE = {"linux": 2 * GIB, "windows": 4 * GIB, "macos": 4 * GIB}
 """Memory a system with its usual programs holds; assumed, since nobody can be asked."""
 _SERVER_GPU_RESERVE = GIB // 2
@@ -102,7 +110,7 @@ def machine_from(raw: bytes) -> Machine:
         raise _invalid("it is not a JSON object")
     try:
         saved = _saved(shape)
-        return saved or _described(msgspec.convert(shape, MachineDescription))
+        return saved or _described(msgspec.convert(tidied(shape), MachineDescription))
     except msgspec.ValidationError as error:
         raise _invalid(str(error)) from error
 
@@ -167,7 +175,7 @@ def _system(told: MachineDescription) -> str:
 def _operating_system(told: MachineDescription, system: str) -> OperatingSystem:
     apple = system == "macos" and not re.search(r"intel|xeon", _cpu_name(told), re.IGNORECASE)
     arm = apple or re.search(
-        r"snapdragon|ampere altra|graviton|grace|cortex|raspberry|gb10|jetson|orin|thor", _all(told)
+        r"snapdragon|ampere altra|graviton|grace|cortex|raspberry|gb10|spark|jetson|orin|xavier|thor", _all(told)
     )
     architecture = told.architecture or ("arm64" if arm else "x86_64")
     return OperatingSystem(
@@ -223,7 +231,7 @@ def _gpus(card: GpuDescription, number: int, told: MachineDescription, system: s
         memory_total=_bytes(vram, table=card.vram_gb is None),
         memory_free=_free_vram(card, vram, system, told),
         driver=_untold(),
-        compute=_told(str(card.compute_capability)) if card.compute_capability is not None else _untold(),
+        compute=_compute(card, device),
         integrated=_told(shared),
         bandwidth_gb_s=_rate(card.bandwidth_gb_s, "GB/s"),
         fp16_tflops=_rate(card.fp16_tflops, "TFLOPS"),
@@ -243,12 +251,21 @@ def _device(card: GpuDescription) -> devices.Device | None:
     return devices.find(wanted, memory_gb=card.vram_gb, cores=card.cores)
 
 
+def _compute(card: GpuDescription, device: devices.Device | None) -> Fact[str]:
+    if card.compute_capability is not None:
+        return _told(str(card.compute_capability))
+    chip = re.search("|".join(_TEGRA_COMPUTE), card.name.lower()) if device is None else None
+    if chip is None:
+        return _untold()
+    return Fact(value=_TEGRA_COMPUTE[chip[0]], source="NVIDIA's table of CUDA GPUs", confidence=Confidence.TABLE)
+
+
 def _is_shared(card: GpuDescription, device: devices.Device | None, told: MachineDescription) -> bool:
     if card.integrated is not None:
         return card.integrated
     if device is not None:
         return device.is_unified
-    return told.unified is True
+    return told.unified is True or re.search(_TEGRA, card.name.lower()) is not None
 
 
 def _free_vram(card: GpuDescription, vram: float | None, system: str, told: MachineDescription) -> Fact[int]:

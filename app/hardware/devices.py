@@ -51,6 +51,9 @@ _NOISE = frozenset(
         "studio",
         "macbook",
         "imac",
+        "developer",
+        "kit",
+        "nvl72",
         "processor",
         "cpu",
         "vf",
@@ -75,6 +78,7 @@ _OPTIONAL = frozenset(
         "ultra",
         "per",
         "dgx",
+        "hgx",
         "spark",
         "jetson",
         "blackwell",
@@ -139,10 +143,10 @@ def _called(lowered: str) -> list[Device]:
 
 def _named(name: str) -> list[Device]:
     wanted = _words(name)
-    if not wanted - _OPTIONAL:
-        return []
-    exact = [device for device, words in _index() if words == wanted]
-    return exact or [device for device, words in _index() if words - _OPTIONAL == wanted - _OPTIONAL]
+    exact = [device for device, words in _index() if words == wanted] if wanted else []
+    if exact or not wanted - _OPTIONAL:
+        return exact
+    return [device for device, words in _index() if words - _OPTIONAL == wanted - _OPTIONAL]
 
 
 _PROCESSORS = (
@@ -165,6 +169,8 @@ _PROCESSORS = (
     (r"graviton ?4", "AWS Graviton4 12ch DDR5-5600"),
     (r"graviton ?3", "AWS Graviton3 8ch DDR5-4800"),
     (r"nvidia grace", "NVIDIA Grace (LPDDR5X, 480 GB)"),
+    (r"snapdragon x elite|\bx1e", "Qualcomm Snapdragon X Elite (X1E) LPDDR5X-8448"),
+    (r"snapdragon x plus|\bx1p", "Qualcomm Snapdragon X Plus (X1P) LPDDR5X-8448"),
     (r"core ultra \d+ 2\d\dv", "Intel Core Ultra 200V (Arc 140V) LPDDR5X-8533"),
     (r"core ultra \d+ 2\d\dk?f?$", "CPU dual-channel DDR5-6400"),
     (r"core ultra", "CPU dual-channel DDR5-5600"),
@@ -259,8 +265,10 @@ def _words(name: str) -> frozenset[str]:
     """Return the telling words of a name, memory sizes and core counts taken out."""
     lowered = _CORES.sub(" ", _MEMORY.sub(" ", name.lower().replace("(tm)", " ").replace("(r)", " ")))
     lowered = re.sub(r"\bmax-q\b", " maxq ", lowered)
+    lowered = re.sub(r"\bmacbook (?:pro|air)\b", " ", lowered)  # the computer; its chip may be a Pro too
     lowered = re.sub(r"\b(rtx|gtx|rx)(\d)", r"\1 \2", lowered)
     lowered = re.sub(r"(\d{4})(ti|super|xtx|xt|gre|d)\b", r"\1 \2", lowered)
+    lowered = re.sub(r"\b(?:agx )?thor\b(?: t5000)?", "agx thor t5000", lowered)  # the kit is sold without the number
     lowered = re.sub(r"\bsxm\d\b", "sxm", lowered)
     lowered = re.sub(r"\bh100\b(?=.*hbm3\b)", "h100 sxm", lowered)  # NVML names the SXM module by its memory
     lowered = re.sub(r"\b\d+p\+\d+e\+", " ", lowered)

@@ -103,7 +103,9 @@ def test_a_saved_machine_is_read_as_it_is() -> None:
         b'{"gpus": [{"name": "RTX 3090", "count": 0}]}',
         b'{"gpus": [{"name": "RTX 3090", "count": 1000000}]}',
         b'{"gpus": [{"name": 3090}]}',
-        b'{"gpus": {"name": "RTX 3090"}}',
+        b'{"gpus": 4}',
+        b'{"gpus": [["RTX 3090"]]}',
+        b'{"ram_gb": "64 apples"}',
         b'{"machine": {}}',
         b'{"machine": {"cpu": 1, "memory": 2, "probes": 3}}',
         b"[" * 100_000,
@@ -113,6 +115,58 @@ def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
     with pytest.raises(BadRequest) as refused:
         machine_from(raw)
     assert refused.value.code == "machine_invalid"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gpus": ["RTX 3090", "RTX 3090"]},
+        {"gpus": [{"name": "2x RTX 3090"}]},
+        {"gpus": [{"name": "RTX 3090 x2"}]},
+        {"gpus": ["2 \xd7 NVIDIA GeForce RTX 3090 24GB"]},
+        {"gpus": [{"name": "RTX 3090", "count": "2", "vram_gb": "24 GB", "nvlink": None}]},
+        {"gpu": {"name": "rtx3090", "count": 2, "compute_capability": "sm_86"}},
+        {"GPUs": [{"Name": "RTX 3090", "Count": 2, "compute_capability": 8.6}]},
+    ],
+    ids=str,
+)
+def test_two_cards_however_people_write_them(told: dict[str, Any]) -> None:
+    found = machine(os="linux", ram_gb="64 GB", cpu=None, **told)
+    assert found.memory.total.value == 64 * GIB
+    assert [gpu.vendor for gpu in found.gpus] == ["nvidia", "nvidia"]
+    assert [gpu.memory_total.value for gpu in found.gpus] == [24 * GIB] * 2
+    assert [gpu.compute.value for gpu in found.gpus] == ["8.6"] * 2
+
+
+@pytest.mark.parametrize("name", ["RTX 4090", "Radeon RX 7900 XT", "8-core GPU", "Arc A770 16GB", "X1 Adreno"])
+def test_a_name_that_tells_no_count_is_one_card(name: str) -> None:
+    assert [gpu.name.value for gpu in machine(gpus=[name]).gpus] == [name]
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("Pop!_OS 24.04", "Linux"),
+        ("centos", "Linux"),
+        ("DGX OS 7", "Linux"),
+        ("Windows 11 (WSL2)", "Linux"),
+        ("nt", "Windows"),
+        ("Windows Server 2025", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Sequoia", "macOS"),
+    ],
+)
+def test_the_system_however_people_write_it(told: str, name: str) -> None:
+    assert machine(os=told).os.name.value == name
+
+
+@pytest.mark.parametrize("name", ["DGX Spark", "NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Jetson AGX Thor Developer Kit"])
+def test_nvidia_chips_that_share_memory(name: str) -> None:
+    found = machine(os="linux", ram_gb=64, gpus=[name])
+    assert [(gpu.vendor, gpu.integrated.value) for gpu in found.gpus] == [("nvidia", True)]
+    assert [pool.id for pool in found.pools] == ["system"]
+    assert found.os.architecture.value == "arm64"
+    assert found.gpus[0].compute.value in {"12.1", "8.7", "11.0"}
 
 
 json_values = st.recursive(

@@ -22,6 +22,12 @@ MATCHES = [
     ("NVIDIA H100 PCIe", "NVIDIA H100 PCIe 80 GB"),
     ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 SXM4 80 GB"),
     ("NVIDIA GB10", "NVIDIA GB10 (DGX Spark)"),
+    ("DGX Spark", "NVIDIA GB10 (DGX Spark)"),
+    ("NVIDIA Jetson AGX Thor Developer Kit", "NVIDIA Jetson AGX Thor T5000"),
+    ("NVIDIA Jetson Orin Nano Developer Kit", "NVIDIA Jetson Orin Nano 8 GB"),
+    ("GB300 NVL72", "NVIDIA GB300 (per GPU)"),
+    ("MacBook Pro M3", "Apple M3 (10-core GPU)"),
+    ("MacBook Air M2", "Apple M2 (8-core GPU)"),
     ("Apple M4 Max 40c", "Apple M4 Max (40-core GPU)"),
     ("M1 Ultra (48 GPU Core) 64GB", "Apple M1 Ultra (48-core GPU)"),
     ("Apple M1 Pro 8P+2E+16GPU", "Apple M1 Pro (16-core GPU)"),
@@ -44,6 +50,8 @@ NO_MATCHES = [
     "GeForce GTX 409",
     "AMD Radeon Graphics",
     "M7",
+    "DGX",
+    "Orin (nvgpu)",
 ]
 
 
