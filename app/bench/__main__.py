@@ -15,6 +15,7 @@ MEASUREMENTS = (
     Measurement("chat", "app.bench.window:measure_chat"),
     Measurement("help", "app.bench.guide:measure_help"),
     Measurement("guide", "app.bench.guide:measure"),
+    Measurement("advice", "app.bench.advice:measure"),
     Measurement("memory", "app.bench.memory_accuracy:measure"),
     Measurement("speed", "app.bench.speed_accuracy:measure"),
 )

@@ -1,6 +1,8 @@
 """The decision guide's recipes and its acceptance matrix, each as a row: machine, use, who must be first, who never."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,57 +70,35 @@ def described(machine: Json) -> Machine:
 
 RTX = "RTX 4090"
 EPYC = linux(cpu="AMD EPYC 9654", ram_gb=384)
-XEON = linux(cpu="Intel Xeon Platinum 8480+", ram_gb=256)
 LAPTOP = linux(cpu="AMD Ryzen 7 7730U", ram_gb=16)
-CORE_ULTRA = windows("Intel Arc Graphics", cpu="Intel Core Ultra 7 155H", ram_gb=32)
 H100 = linux(several("H100", 8), ram_gb=1024)
 H200 = linux(several("H200", 8), ram_gb=2048)
 B200 = linux(several("B200", 8), ram_gb=2048)
 MI300X = linux(several("MI300X", 8), ram_gb=2048)
 TWO_3090 = linux(several("RTX 3090", 2))
-FOUR_4090 = linux(several("RTX 4090", 4), ram_gb=128)
 MAC = mac("Apple M3 Max", 64)
-STUDIO = mac("Apple M2 Ultra", 192)
-RADEON = linux("RX 7900 XTX")
-STRIX = linux(cpu="AMD Ryzen AI Max+ 395", ram_gb=128)
-SPARK = linux("NVIDIA GB10", cpu="NVIDIA Grace", ram_gb=128, architecture="aarch64") | {"unified": True}
-PI = linux(cpu="Raspberry Pi 5 Cortex-A76", ram_gb=8, architecture="aarch64")
 SNAPDRAGON = windows(cpu="Snapdragon X Elite", ram_gb=32, architecture="arm64")
-INTEL_MAC = mac("Intel Core i7-9750H", 32)
 CODING, AGENT, RAG = Intent.CODING, Intent.AGENT, Intent.RAG
 STRUCTURED, BATCH, TEAM, API = Intent.STRUCTURED, Intent.BATCH, Intent.TEAM, Intent.API
 FLEET, APP, BROWSER = Intent.FLEET, Intent.APP, Intent.BROWSER
-EXL = ("exllamav2", "exllamav3")
-MLX = ("mlx-lm", "mlx-vlm")
 SERVERS = "vllm sglang"
 
-MATRIX: dict[str, Row] = {
-    "CPU-only server": Row(EPYC, "llama.cpp", ("openvino",), never=(*EXL, *MLX, "vllm")),
-    "CPU-only server, a team": Row(EPYC, "llama.cpp", intent=TEAM),
-    "CPU-only server, inside an app": Row(EPYC, "onnxruntime-genai", intent=APP),
-    "Xeon server": Row(XEON, "openvino", ("llama.cpp",)),
-    "Xeon server, a team": Row(XEON, "openvino", ("llama.cpp",), TEAM),
-    "laptop": Row(LAPTOP, "llama.cpp", ("mlc-llm", "onnxruntime-genai"), never=("tensorrt-llm", *EXL)),
-    "Windows laptop": Row(windows(cpu="Intel Core i5-1135G7", ram_gb=16), "llama.cpp", never=MLX),
-    "Raspberry Pi": Row(PI, "llama.cpp", never=("openvino", "mlc-llm")),
-    "Snapdragon laptop": Row(SNAPDRAGON, "llama.cpp", ("onnxruntime-genai",), never=EXL),
-    "Intel Mac": Row(INTEL_MAC, "llama.cpp", never=MLX),
-    "Radeon": Row(RADEON, "llama.cpp", ("mlc-llm",), never=EXL),
-    "Radeon on Windows": Row(windows("RX 9070 XT"), "llama.cpp", ("mlc-llm", "onnxruntime-genai"), never=(*EXL, *MLX)),
-    "Strix Halo": Row(STRIX, "llama.cpp", never=EXL),
-    "MacBook": Row(mac("Apple M2", 16), "mlx-lm", ("llama.cpp",), never=EXL),
-    "MacBook Pro": Row(MAC, "mlx-lm", ("llama.cpp",), never=(*EXL, "vllm", "sglang")),
-    "Mac Studio, coding": Row(STUDIO, "mlx-lm", ("llama.cpp",), CODING),
-    "Mac Studio, agent": Row(STUDIO, "mlx-lm", ("llama.cpp",), AGENT),
+RECIPES = Path(__file__).parents[2] / "data" / "recipes.jsonl"
+"""Machine and use alone, one recipe a line; `make bench` counts the same ones."""
+
+
+def recipes() -> dict[str, Row]:
+    return {name: msgspec.convert(row, Row) for name, row in _told()}
+
+
+def _told() -> Iterator[tuple[str, Json]]:
+    for line in RECIPES.read_text("utf-8").splitlines():
+        row = msgspec.json.decode(line)
+        yield row.pop("name"), {**row, "first": " ".join(row["first"])}
+
+
+WITH_MODELS: dict[str, Row] = {
     "Mac with a GGUF file": Row(MAC, "llama.cpp", model=EIGHT, formats=("gguf",), asked={"is_fixed": True}),
-    "one RTX 3090": Row(linux("RTX 3090"), "exllamav2", ("llama.cpp", "vllm"), never=MLX),
-    "one RTX 4090": Row(linux(RTX), "exllamav2", ("llama.cpp", "vllm")),
-    "one RTX 5090": Row(linux("RTX 5090"), "exllamav2", ("llama.cpp", "vllm")),
-    "one RTX, coding": Row(linux(RTX), "exllamav2", ("llama.cpp",), CODING),
-    "one RTX, 80k context": Row(linux(RTX), "exllamav2", intent=CODING, asked={"context": 80_000}),
-    "one RTX, documents": Row(linux(RTX), "exllamav2", intent=RAG),
-    "one RTX on Windows": Row(windows(RTX), "exllamav2", ("llama.cpp",), never=("vllm", "sglang", *MLX)),
-    "one RTX, several users": Row(linux(RTX), "vllm", ("sglang",), asked={"users": 8}),
     "one RTX, GGUF only": Row(linux(RTX), "llama.cpp", model=EIGHT, formats=("gguf",), never=("exllamav2",)),
     "one RTX, no EXL2": Row(
         linux(RTX), "llama.cpp", ("exllamav3",), model=EIGHT, formats=("gguf", "exl3"), never=("exllamav2",)
@@ -126,68 +106,19 @@ MATRIX: dict[str, Row] = {
     "one RTX, a model that spills": Row(linux("RTX 5070"), "llama.cpp", model=THIRTY_TWO),
     "one RTX, a MoE that fits": Row(linux(RTX), "exllamav3", ("llama.cpp",), model=MIXTURE),
     "one RTX, a MoE that does not fit": Row(linux("RTX 4070"), "llama.cpp", model=MIXTURE),
-    "RTX 2080 Ti": Row(linux("RTX 2080 Ti"), "llama.cpp", never=EXL),
-    "RTX 2080 Ti, a team": Row(linux("RTX 2080 Ti"), "vllm", intent=TEAM, never=("sglang",)),
-    "GTX 1080 Ti": Row(linux("GTX 1080 Ti"), "llama.cpp", never=("vllm", "lmdeploy", *EXL)),
-    "little video memory": Row(linux("RTX 3050 Laptop GPU"), "llama.cpp", ("exllamav2",)),
-    "two RTX": Row(TWO_3090, "exllamav3", ("vllm", "sglang", "llama.cpp")),
-    "three RTX on Windows": Row(windows(several("RTX 3090", 3)), "exllamav3", ("llama.cpp",), never=("vllm",)),
-    "four RTX": Row(FOUR_4090, "exllamav3", ("vllm", "sglang", "llama.cpp")),
     "two RTX, a MoE": Row(TWO_3090, "exllamav3", model=MIXTURE),
-    "two RTX, an agent": Row(TWO_3090, "exllamav3", ("vllm",), AGENT),
-    "two RTX, serving": Row(TWO_3090, "vllm", ("sglang",), TEAM),
-    "two RTX, long context": Row(TWO_3090, "sglang", ("exllamav3",), asked={"context": 131_072}),
-    "two RTX, structured": Row(TWO_3090, "sglang", ("vllm",), STRUCTURED),
     "two RTX, a model over both": Row(TWO_3090, "exllamav3", ("vllm",), model=SEVENTY),
-    "six RTX": Row(linux(several(RTX, 6), ram_gb=256), "vllm", ("sglang",)),
-    "internal team": Row(linux("L40S"), "vllm", ("sglang",), TEAM, asked={"users": 12}),
-    "internal team, structured": Row(linux("L40S"), "sglang", ("vllm",), STRUCTURED, asked={"users": 12}),
-    "internal team, long context": Row(linux("L40S"), "sglang", ("vllm",), TEAM, asked={"context": 131_072}),
-    "internal team, many LoRAs": Row(linux("L40S"), "sglang", ("vllm",), TEAM, asked={"loras": 20}),
     "internal team, MoE": Row(H100, "sglang", ("vllm",), TEAM, model=MIXTURE),
-    "internal team on one RTX": Row(linux(RTX), "vllm", ("sglang",), TEAM, warned=("exllamav2",)),
-    "internal team on Windows": Row(windows(RTX), "lmdeploy", ("llama.cpp",), TEAM, never=("vllm",)),
-    "internal team in WSL": Row(linux(RTX) | {"os": "Ubuntu 24.04 in WSL 2"}, "vllm", intent=TEAM),
-    "team on a Mac": Row(STUDIO, "llama.cpp", ("mlx-lm",), TEAM, warned=("mlx-lm",)),
-    "public API on a Mac": Row(STUDIO, "llama.cpp", ("mlx-lm",), API, warned=("mlx-lm",)),
-    "8 x H100": Row(H100, SERVERS, ("tensorrt-llm",), never=("dynamo", *MLX)),
-    "8 x H200, API": Row(H200, SERVERS, ("tensorrt-llm",), API, never=("dynamo",)),
-    "8 x H100, fleet": Row(H100, "dynamo", ("tensorrt-llm", "vllm", "sglang"), FLEET, never=("llama.cpp",)),
-    "8 x H100, batch": Row(H100, "vllm", ("sglang", "tensorrt-llm"), BATCH),
-    "8 x B200": Row(B200, "tensorrt-llm", ("sglang", "vllm")),
-    "GB200": Row(linux(several("GB200", 4), architecture="aarch64"), "tensorrt-llm", ("sglang", "vllm"), API),
-    "GB300, fleet": Row(
-        linux(several("GB300", 72), architecture="aarch64"), "dynamo", ("tensorrt-llm", "sglang", "vllm"), FLEET
-    ),
-    "8 x MI300X": Row(MI300X, SERVERS, never=(*EXL, "tensorrt-llm", "dynamo"), warned=("vllm", "sglang")),
-    "8 x MI300X, structured": Row(MI300X, "sglang", ("vllm",), STRUCTURED),
-    "MI325X": Row(linux("MI325X"), SERVERS),
-    "MI355X, API": Row(linux(several("MI355X", 8)), SERVERS, intent=API),
-    "Core Ultra": Row(CORE_ULTRA, "openvino", ("onnxruntime-genai", "llama.cpp")),
-    "Arc B580": Row(linux("Arc B580"), "openvino", ("llama.cpp", "onnxruntime-genai")),
-    "Arc A770 on Windows": Row(windows("Arc A770"), "openvino", ("onnxruntime-genai", "llama.cpp"), never=EXL),
-    "browser": Row(LAPTOP, "mlc-llm", ("onnxruntime-genai", "llama.cpp"), BROWSER),
-    "phone app on a Mac": Row(MAC, "mlc-llm", intent=APP),
-    "Windows app": Row(windows(RTX), "onnxruntime-genai", ("mlc-llm", "llama.cpp"), APP),
     "app with a named model": Row(
         LAPTOP, "onnxruntime-genai", intent=APP, model=EIGHT, formats=("gguf", "safetensors")
     ),
-    "local agent": Row(LAPTOP, "llama.cpp", intent=AGENT),
-    "local agent on one RTX": Row(linux(RTX), "llama.cpp", ("exllamav2", "vllm"), AGENT),
-    "customers at scale": Row(H200, "vllm", ("sglang", "tensorrt-llm"), API, asked={"users": 1000}),
-    "DGX Spark": Row(SPARK, "llama.cpp", ("vllm",), never=EXL),
-    "DGX Spark, a team": Row(SPARK, "vllm", ("sglang",), TEAM),
-    "Jetson Orin": Row(linux("Jetson AGX Orin 64 GB", cpu="", ram_gb=64, architecture="aarch64"), "llama.cpp"),
-    "Radeon, a team": Row(RADEON, "vllm", ("llama.cpp",), TEAM),
-    "Radeon on Windows, a team": Row(windows("RX 7900 XTX"), "llama.cpp", intent=TEAM, never=("vllm",)),
-    "RTX and Radeon": Row(linux(RTX, "RX 7900 XTX"), "llama.cpp", ("exllamav2",)),
     "RTX and Radeon, a model for one": Row(linux(RTX, "RX 7900 XTX"), "exllamav2", ("llama.cpp",), model=EIGHT),
     "RTX and Radeon, a model for both": Row(
         linux(RTX, "RX 7900 XTX"), "llama.cpp", model=SEVENTY, formats=("gguf", "exl2")
     ),
     "a model too large for all": Row(linux(RTX, ram_gb=32), "exllamav3", model=GIANT),
-    "TensorRT-LLM on a laptop": Row(linux("RTX 4080 Laptop GPU"), "exllamav2", warned=("tensorrt-llm",)),
 }
+MATRIX = {**recipes(), **WITH_MODELS}
 
 
 def usable(advice: Advice) -> list[Plan]:

@@ -1,0 +1,101 @@
+"""What the advisor promises besides its figures: the guide's recipes, and how quickly it answers.
+
+The recipes are `tests/data/recipes.jsonl`, machine and use alone. Times are those of a warm gateway over HTTP, as the
+window asks it, with the facts of the model at hand.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from app.advisor.plans import PlanInputs, advise
+from app.bench.figures import Figure, at_least, at_most, not_measured
+from app.bench.programs import free_port, started, wait_for
+from app.client.discovery import read_port_file
+from app.client.http import Client
+from app.core.advice import Advice, Estimate, Intent
+from app.core.machine import Machine
+from app.hardware.description import machine_from
+
+RECIPES = Path(__file__).parents[2] / "tests" / "data" / "recipes.jsonl"
+ANSWER_MS, DETECTION_S = 50.0, 2.0
+RUNS = 15
+_MS = 1e3
+_WORKSTATION = {"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recipe asks besides the machine."""
+
+    users: int = 1
+    context: int | None = None
+    loras: int = 0
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine and use; any of `first` is right."""
+
+    name: str
+    machine: msgspec.Raw
+    first: list[str]
+    intent: Intent = Intent.CHAT
+    asked: Wishes = Wishes()
+
+
+def measure() -> Sequence[Figure]:
+    """Return how many recipes are met and the times of answers."""
+    return [_recipes(), *_times()]
+
+
+def _recipes() -> Figure:
+    if not RECIPES.exists():
+        return not_measured("engine choice on the guide's recipes", ">= 100 %", "the recipes are not here")
+    recipes = [msgspec.json.decode(line, type=Recipe) for line in RECIPES.read_bytes().splitlines()]
+    met = sum(_first(recipe) in recipe.first for recipe in recipes)
+    name = f"engine choice on the guide's {len(recipes)} recipes"
+    return at_least(name, 100 * met / len(recipes), 100, unit="%")
+
+
+def _first(recipe: Recipe) -> str:
+    machine = machine_from(bytes(recipe.machine))
+    asked = msgspec.structs.asdict(recipe.asked)
+    return advise(PlanInputs(machine=machine, intent=recipe.intent, **asked)).plans[0].engine
+
+
+def _times() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"ROUNDHOUSE_HOME": folder, "ROUNDHOUSE_GATEWAY_PORT": str(port := free_port())}
+        with started("app.gateway", environment=environment) as child:
+            wait_for(port, child)
+            gateway = read_port_file(Path(folder) / "state" / "gateway.json")
+            if gateway is None:
+                yield not_measured("time of an answer", f"<= {ANSWER_MS:g} ms", "the gateway told no address")
+                return
+            yield from _answers(Client(gateway, timeout_s=60))
+
+
+def _answers(client: Client) -> Iterator[Figure]:
+    client.get("/machine", Machine)
+    detection = _median(lambda: client.get("/machine?fresh=1", Machine), runs=3)
+    yield at_most("detection, warm", detection, DETECTION_S, "s")
+    here, there = {"model": "guide"}, {"model": "Qwen3 14B", "machine": _WORKSTATION}
+    for name, path, reply in (("plan", "/plan", Advice), ("estimate", "/estimate", Estimate)):
+        for where, body in (("this machine", here), ("a described one", there)):
+            client.post(path, body, reply)
+            seconds = _median(partial(client.post, path, body, reply), runs=RUNS)
+            yield at_most(f"{name} for {where}", seconds * _MS, ANSWER_MS, "ms")
+
+
+def _median(ask: Callable[[], object], *, runs: int) -> float:
+    """Return the median seconds of so many calls, one after the other."""
+    times = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        ask()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
