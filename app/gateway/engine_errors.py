@@ -1,17 +1,59 @@
-"""An engine's refusal in OpenAI's shape, with whatever else the engine said in it.
+"""What an engine says instead of an answer, understood: whose mistake it is, and OpenAI's shape of it.
 
 llama-server sends `{"error": {"code": 400, "message", "type"}}`, MLX-LM `{"error": "text"}`, FastAPI engines
-`{"detail": ...}`, and a server in trouble plain text.
+`{"detail": ...}`, and a server in trouble plain text. llama-server answers several mistakes of the caller with 500 or
+501, which clients repeat in vain; each is known by its words, as the pinned build writes them.
 """
+
+import re
+from typing import NamedTuple
 
 import msgspec
 
 from app.core.errors import ErrorBody
 from app.gateway.faults import openai_error
 
-_CONTEXT_TYPES = frozenset({"exceed_context_size_error"})
+_CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
+TOO_LONG = "context_length_exceeded"
 _LONGEST_TEXT = 2000
+_BAD_REQUEST = 400
+_SERVER_ERROR = 500
+_TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process\..*?batch size: (\d+)")
+"""What an embedding model says: here the physical batch is the context."""
+
+
+class _Mistake(NamedTuple):
+    code: str
+    param: str | None
+
+
+_MISTAKES = (
+    (re.compile(r"(image|audio) input is not supported"), _Mistake("unsupported_content", "messages")),
+    (re.compile(r"Failed to parse tools"), _Mistake("invalid_tools", "tools")),
+    (re.compile(r"Failed to parse messages|'messages' is required"), _Mistake("invalid_messages", "messages")),
+    (re.compile(r"not supported by this model|does not support"), _Mistake("model_cannot", "model")),
+)
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine's refusal. `prompt_tokens` and `context` are there when the prompt was too long, if it told them."""
+
+    status: int
+    message: str
+    code: str | int | None = None
+    param: str | None = None
+    prompt_tokens: int | None = None
+    context: int | None = None
+    kind: str = ""
+    """Its own word for the type of error, where that is kept."""
+    extra: dict[str, msgspec.Raw] = {}
+    """Whatever else it said."""
+
+    @property
+    def is_too_long(self) -> bool:
+        """Tell whether the prompt did not fit into the context."""
+        return self.code == TOO_LONG
 
 
 _NOTHING = msgspec.Raw()
@@ -23,12 +65,58 @@ class _Engine(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def in_openai_shape(body: bytes, status: int) -> bytes:
-    """Return the error document, always with message, type, param and code."""
+def understood(body: bytes, status: int) -> Refused:
+    """Return what an engine's error document means."""
     said = _decoded(body)
-    if said is not None and isinstance(said.error, dict) and "message" in said.error:
-        return msgspec.json.encode({"error": _completed(said.error, status)})
-    return msgspec.json.encode(openai_error(ErrorBody(code="engine_error", sentence=_sentence(said, body)), status))
+    told = said.error if said is not None and isinstance(said.error, dict) else None
+    if told is None or "message" not in told:
+        return _judged(Refused(status=status, message=_sentence(said, body), code="engine_error"))
+    message, counts = _text(told["message"]), (_number(told.get("n_prompt_tokens")), _number(told.get("n_ctx")))
+    kind, param = _text(told.get("type")), _text(told.get("param")) or None
+    if kind == _CONTEXT_TYPE:
+        return msgspec.structs.replace(_too_long(message, *counts), extra=told)
+    return _judged(Refused(status=status, message=message, code=_code(told), param=param, kind=kind, extra=told))
+
+
+def in_openai_shape(refused: Refused) -> bytes:
+    """Return OpenAI's error document, always with message, type, param and code, and all else the engine said."""
+    ours = openai_error(ErrorBody(code="", sentence=""), refused.status).error
+    error: dict[str, object] = {
+        **refused.extra,
+        "message": refused.message,
+        "type": refused.kind or ours.type,
+        "param": refused.param,
+        "code": refused.code,
+    }
+    return msgspec.json.encode({"error": error})
+
+
+def _judged(refused: Refused) -> Refused:
+    """Return the refusal with the mistake found that its words tell of, if they tell of one of the caller's."""
+    too_large = _TOO_LARGE.search(refused.message)
+    if too_large is not None:
+        return _too_long(refused.message, int(too_large[1]), int(too_large[2]))
+    if refused.status < _SERVER_ERROR:
+        return refused
+    for pattern, mistake in _MISTAKES:
+        if pattern.search(refused.message):
+            changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
+            return msgspec.structs.replace(refused, **changed)
+    return refused
+
+
+def _too_long(message: str, tokens: int | None, context: int | None) -> Refused:
+    if tokens is not None and context is not None:
+        # OpenAI's own words: clients that shorten and try again look for them.
+        message = f"This model's maximum context length is {context} tokens. However, your prompt has {tokens} tokens."
+    return Refused(
+        status=_BAD_REQUEST,
+        message=message,
+        code=TOO_LONG,
+        param="messages",
+        prompt_tokens=tokens,
+        context=context,
+    )
 
 
 def _decoded(body: bytes) -> _Engine | None:
@@ -38,17 +126,21 @@ def _decoded(body: bytes) -> _Engine | None:
         return None
 
 
-def _completed(error: dict[str, msgspec.Raw], status: int) -> dict[str, object]:
-    ours = openai_error(ErrorBody(code="engine_error", sentence=""), status).error
-    complete: dict[str, object] = {"message": "", "type": ours.type, "param": None, "code": None, **error}
-    if _text(error.get("type")) in _CONTEXT_TYPES:
-        complete.update(type=ours.type, code="context_length_exceeded")
-    return complete
+def _code(told: dict[str, msgspec.Raw]) -> str | int | None:
+    number = _number(told.get("code"))
+    return number if number is not None else _text(told.get("code")) or None
+
+
+def _number(raw: msgspec.Raw | None) -> int | None:
+    try:
+        return msgspec.json.decode(raw, type=int) if raw else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _text(raw: msgspec.Raw | None) -> str:
     """Return a JSON string's text, any other value's JSON, or nothing."""
-    if not raw:
+    if not raw or bytes(raw) == b"null":
         return ""
     try:
         return msgspec.json.decode(raw, type=str)

@@ -8,6 +8,7 @@ import io
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -15,8 +16,8 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from app.core.errors import EngineFailed
-from app.gateway.engine_errors import in_openai_shape
-from app.gateway.faults import in_band
+from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.form import Form
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, Watch
 from app.supervisor.lease import Lease
@@ -37,12 +38,16 @@ _AT_ONCE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What to send to which engine: the route's path there, the client's body, and the name it has for the model."""
+    """What to send to which engine: the route's path there, the client's body, and the name it has for the model.
+
+    `form` is the dialect both of them speak.
+    """
 
     load: LoadRequest
     path: str
     body: bytes
     model: str
+    form: Form = OPENAI
 
 
 class EngineLost(Exception):
@@ -93,10 +98,10 @@ async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamRe
     services = request.app[SERVICES]
     async with services.supervisor.lease(ask.load) as lease, await sent(services, request, ask, lease) as upstream:
         if upstream.status >= _ERROR_STATUS:
-            return await _refused(upstream, lease, watch)
+            return await _refused(upstream, lease, ask.form, watch)
         if upstream.content_type == _EVENT_STREAM:
-            return await _streamed(request, upstream, lease, watch)
-        whole = await _whole(upstream, lease, watch)
+            return await _streamed(request, upstream, _Course(lease, ask.form, watch))
+        whole = await _whole(upstream, lease, ask.form, watch)
         services.measuring.heard(lease.status, watch.timings())
         return whole
 
@@ -113,12 +118,19 @@ async def sent(services: Services, request: web.Request, ask: Ask, lease: Lease)
         raise EngineLost(await lease.verdict(timeout_s=_DEATH_SEEN_S), was_connected=True) from None
 
 
-async def _streamed(
-    request: web.Request, upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch
-) -> web.StreamResponse:
+class _Course(NamedTuple):
+    """What goes with one stream from its first byte to its last."""
+
+    lease: Lease
+    form: Form
+    watch: Watch
+
+
+async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, course: _Course) -> web.StreamResponse:
+    lease, form, watch = course
     response = web.StreamResponse(status=upstream.status, headers=_answer_headers(upstream.headers))
     await response.prepare(request)
-    if await _pump(upstream, response, watch) and _is_complete(watch.tail):
+    if await _pump(upstream, response, course) and form.is_complete(watch.tail):
         watch.outcome = Outcome.OK
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     else:
@@ -126,14 +138,14 @@ async def _streamed(
         failed = broke_off(await lease.verdict())
         log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
         # What was sent may end in the middle of an event; the empty line ends that one first.
-        await response.write((b"" if watch.tail.endswith(b"\n\n") else b"\n\n") + in_band(failed))
+        await response.write((b"" if watch.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(failed))
     await response.write_eof()
     return response
 
 
-async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, watch: Watch) -> bool:
+async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, course: _Course) -> bool:
     """Pass everything on; return whether the engine ended its answer in good order."""
-    content = upstream.content
+    content, watch, edit = upstream.content, course.watch, course.form.editor()
     while True:
         try:
             chunk = await content.readany()
@@ -141,21 +153,22 @@ async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, 
             return False
         if not chunk:
             return True
-        watch.saw(chunk)
-        await response.write(chunk)
+        watch.saw(mended := edit(chunk))
+        if mended:
+            await response.write(mended)
 
 
-async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> web.Response:
-    body = await _read(upstream, lease)
+async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
+    body = form.whole(await _read(upstream, lease))
     watch.whole(body)
     watch.outcome = Outcome.OK
     return web.Response(status=upstream.status, body=body, headers=_answer_headers(upstream.headers))
 
 
-async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> web.Response:
-    body = in_openai_shape(await _read(upstream, lease), upstream.status)
+async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
+    refusal = form.refusal(await _read(upstream, lease), upstream.status)
     watch.outcome = Outcome.REFUSED
-    return web.Response(status=upstream.status, body=body, content_type="application/json")
+    return web.Response(status=refusal.status, body=refusal.body, content_type="application/json")
 
 
 async def _read(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
@@ -177,11 +190,6 @@ def broke_off(cause: EngineFailed | None) -> EngineFailed:
     return cause or EngineFailed(
         "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
     )
-
-
-def _is_complete(tail: bytes) -> bool:
-    """Tell whether a stream said that it was over. An engine's own error event says so too."""
-    return tail.rstrip().endswith(b"[DONE]") or b'data: {"error"' in tail
 
 
 def _headers(request: web.Request, lease: Lease) -> CIMultiDict[str]:

@@ -1,0 +1,36 @@
+"""How OpenAI's dialect ends: `data: [DONE]`, or an event with an error in it."""
+
+import msgspec
+
+from app.core.errors import RoundhouseError
+from app.gateway.engine_errors import in_openai_shape, understood
+from app.gateway.faults import in_band
+from app.gateway.form import Editor, Refusal, as_it_is
+
+
+class OpenAI(msgspec.Struct, frozen=True):
+    """`app.gateway.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending."""
+
+    def refusal(self, body: bytes, status: int) -> Refusal:
+        """Return OpenAI's error document."""
+        refused = understood(body, status)
+        return Refusal(in_openai_shape(refused), refused.status)
+
+    def in_band(self, error: RoundhouseError) -> bytes:
+        """Return an event with an error in it."""
+        return in_band(error)
+
+    def is_complete(self, tail: bytes) -> bool:
+        """Tell whether a stream said that it was over. An engine's own error event says so too."""
+        return tail.rstrip().endswith(b"[DONE]") or b'data: {"error"' in tail
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the document."""
+        return body
+
+    def editor(self) -> Editor:
+        """Return what mends nothing."""
+        return as_it_is
+
+
+OPENAI = OpenAI()
