@@ -15,8 +15,8 @@ from app.core.advice import Calibration, Generation
 
 LEAST_TOKENS = 32
 """Shorter answers say more about starting than about speed."""
-BOUNDS_EFFICIENCY = (0.02, 1.1)
-"""A data sheet's bandwidth is hardly ever exceeded; caches let small models seem to."""
+BOUNDS_EFFICIENCY = (0.02, 1.5)
+"""A data sheet's bandwidth is never exceeded; one that was probed while other programs ran may be."""
 BOUNDS_LAYER_S = (1e-7, 5e-3)
 """A kernel alone takes about a microsecond; five milliseconds a layer is a processor waking its threads."""
 

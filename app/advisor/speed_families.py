@@ -53,11 +53,11 @@ DEVICES: dict[str, DeviceClass] = {
     "turing": DeviceClass(0.850, spread=0.30),
     "pascal": DeviceClass(0.816, operations=13.1, k_operations=14.0, spread=0.40),
     "hbm": DeviceClass(0.590, spread=0.30),
-    "radeon": DeviceClass(0.896, spread=0.45),
+    "radeon": DeviceClass(0.896, spread=0.60),
     "unified": DeviceClass(0.862, spread=0.25),
     "arc": DeviceClass(0.824, spread=0.80),
     "cpu measured": DeviceClass(0.850, operations=1.0, k_operations=1.0, spread=0.35),
-    "cpu": DeviceClass(0.623, operations=1.0, k_operations=1.0, spread=0.80),
+    "cpu": DeviceClass(0.631, operations=1.0, k_operations=1.0, spread=1.00),
     "unknown": DeviceClass(0.800, spread=0.80),
 }
 """Fitted, but for "turing", "cpu measured" and "unknown", of which there is no training row: those are the priors.
@@ -74,7 +74,7 @@ SOFTWARE: dict[str, Software] = {
     "vulkan": Software(39e-6, 33e-6, spread=0.20),
     "vulkan intel": Software(103e-6, 20e-6, spread=0.30),
     "rocm": Software(85e-6, 0.0, spread=0.25),
-    "cpu": Software(19e-6, 20e-6, spread=0.20),
+    "cpu": Software(115e-6, 20e-6, spread=0.20),
     "unknown": Software(60e-6, 20e-6, spread=0.40),
 }
 """Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of."""

@@ -46,12 +46,13 @@ _PRIORS: dict[str, Prior] = {
     f"{K_OPERATIONS} cpu": Prior(1.0, 0.05),
     K_OPERATIONS: Prior(15.0, 6.0),
     LAYER: Prior(45.0, 30.0),
-    f"{LAYER} cpu": Prior(20.0, 20.0),
+    f"{LAYER} cpu": Prior(120.0, 40.0),
     f"{LAYER} metal early": Prior(118.0, 30.0),
     EXPERTS: Prior(20.0, 25.0),
 }
 """hardware-fit 4.1: discrete cards reach 0.84 to 0.86 of their bandwidth, memory of data-centre cards and processors
-less, at 28 to 45 us per layer, 118 us with Metal in 2023. By kind, where a class is not named."""
+less, at 28 to 45 us per layer, 118 us with Metal in 2023. On processors 118 to 286 us were measured with the Guide and
+two busy cores: Roundhouse lets threads sleep. By kind, where a class is not named."""
 
 
 class Fit(msgspec.Struct, frozen=True):
