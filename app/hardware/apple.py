@@ -118,8 +118,13 @@ def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
         return measured(device.working_set, _RECOMMENDED, unit="B")
     if memory.total is None:
         return unknown("sysctl hw.memsize", "The size of memory is not known.", unit="B")
-    share = memory.total * 3 // 4 if memory.total > _LARGE else memory.total * 2 // 3
+    share = metal_share(memory.total)
     return derived(share, "sysctl hw.memsize", unit="B", note="2/3 of memory, 3/4 above 36 GiB: Metal was not asked")
+
+
+def metal_share(memory_bytes: int) -> int:
+    """Return what Metal lets a GPU use by default: what recommendedMaxWorkingSetSize came to where it was published."""
+    return memory_bytes * 3 // 4 if memory_bytes > _LARGE else memory_bytes * 2 // 3
 
 
 def _budget(total: Fact[int], available: int | None) -> Fact[int]:

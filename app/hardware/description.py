@@ -16,6 +16,7 @@ import msgspec
 from app.core.errors import BadRequest
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, OperatingSystem
 from app.hardware import devices
+from app.hardware.apple import metal_share
 from app.hardware.facts import derived, unknown
 from app.hardware.pools import with_pools
 from app.hardware.told_values import tidied
@@ -322,11 +323,6 @@ def _sharing(gpu: Gpu, memory: Memory, system: str) -> Gpu:
         memory_total=derived(share, _SOURCE, unit="B", note=note),
         memory_free=derived(free, _SOURCE, unit="B", note="of system memory"),
     )
-
-
-def metal_share(memory_bytes: int) -> int:
-    """Return what Metal lets a GPU use by default: what recommendedMaxWorkingSetSize came to where it was published."""
-    return memory_bytes * 3 // 4 if memory_bytes > 36 * GIB else memory_bytes * 2 // 3
 
 
 def _npus(told: MachineDescription) -> list[Npu]:
