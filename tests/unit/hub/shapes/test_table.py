@@ -46,6 +46,7 @@ NAMES = {
     "Gemma4-26B-A4B": "Gemma 4 26B A4B",
     "gemma-2-9b-it-Q4_K_M-fp16": "Gemma 2 9B",
     "Phi-3.5-mini-instruct-Q4_K_M": "Phi 3.5 Mini",
+    "Phi-3-medium-4k-instruct-Q4_K_M": "Phi 3 Medium",
     "microsoft_Phi-4-mini-reasoning-Q4_K_M": "Phi 4 Mini",
     "phi-4-4bit": "Phi 4",
     "gpt-oss:20b": "gpt-oss 20B",
