@@ -90,6 +90,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     loaded_at: float | None = None
     load_seconds: float | None = None
     last_used_at: float | None = None
+    unload_at: float | None = None
+    """Unix seconds when it will be unloaded if nobody uses it from now on; None if it is kept, or not ready."""
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ class Ending(ABC):
         self.failure: Failure | None = None
         self.in_flight = 0
         self.last_used = 0.0
+        self.keep_s: float | None = None
         self.restarts: list[float] = []
         self.timers: dict[Timer, float] = {}
         self.waiters: dict[int, m.Ask] = {}
@@ -72,6 +73,11 @@ class Ending(ABC):
     def deadline(self) -> float | None:
         """When `tick` is due next."""
         return min(self.timers.values(), default=None)
+
+    @property
+    def idle_s(self) -> float:
+        """How long it is kept unused, in seconds: what a lease asked for last, else the policy."""
+        return (self._policy().idle_s or math.inf) if self.keep_s is None else self.keep_s
 
     @property
     def awaits_room(self) -> bool:
@@ -127,13 +133,16 @@ class Ending(ABC):
 
     def _arm_idle(self) -> None:
         self.timers.pop(Timer.IDLE, None)
-        idle_s = self._policy().idle_s
-        if self.state is _S.READY and not self.in_flight and idle_s > 0:
-            self.timers[Timer.IDLE] = self.last_used + idle_s
+        if self.state is _S.READY and not self.in_flight and math.isfinite(self.idle_s):
+            self.timers[Timer.IDLE] = self.last_used + self.idle_s
 
     def _stop(self, stop: m.Stop, now: float) -> None:
         if stop.how in {m.How.IF_IDLE, m.How.YIELD}:
             self._make_room(stop.how, now)
+            self._answer(stop.ticket, m.Told())
+            return
+        if stop.how is m.How.EXPIRE and (self.in_flight or self.waiters):
+            self.keep_s = 0.0
             self._answer(stop.ticket, m.Told())
             return
         self._is_closed = self._is_closed or stop.how is m.How.CLOSE
@@ -216,6 +225,7 @@ class Ending(ABC):
         self._verdict = None
         self.timers.clear()
         self.in_flight = 0
+        self.keep_s = None
         self._effects.append(m.LeaveRoom())
 
     def _fail(self, failure: Failure, now: float) -> None:

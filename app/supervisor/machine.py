@@ -4,6 +4,7 @@
 answered by the time a settled state is entered. What the decisions are:
 
 - A lease takes the model as it runs; only an explicit `Ask` for other options, or a changed file, restarts it.
+- A lease that needs more context than it runs with restarts it too, after everybody who uses it is done.
 - A failure that the same arguments would repeat is told again at once, until the file changed or somebody asks
   explicitly. Other failures use up restarts (three in ten minutes); an explicit `Ask` starts counting afresh.
 - After a crash it starts again by itself only if somebody was waiting for it or being served by it.
@@ -12,6 +13,7 @@ answered by the time a settled state is entered. What the decisions are:
 - A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
 """
 
+import math
 from typing import assert_never
 
 from app.core.engines import EngineState
@@ -81,7 +83,7 @@ class Machine(Ending):
             case _S.STARTING | _S.LOADING | _S.READY | _S.SLEEPING if not self._fits(ask):
                 self._replace(ask, now)
             case _S.READY:
-                self._serve(ask)
+                self._serve_or_grow(ask, now)
             case _S.STARTING | _S.LOADING | _S.SLEEPING:
                 self.waiters[ask.ticket] = ask
             case _S.DRAINING if ask.explicit and self._fits(ask):
@@ -99,6 +101,11 @@ class Machine(Ending):
         same = ask.any_options or ask.request.options == self.request.options
         return (same and ask.fingerprint == self._fingerprint) or not ask.explicit
 
+    def _is_too_small(self, ask: m.Ask) -> bool:
+        runs_with = self.request.options.context if self.request else None
+        wanted = ask.request.options.context
+        return ask.terms.grows and runs_with is not None and wanted is not None and runs_with < wanted
+
     def _begin(self, ask: m.Ask) -> None:
         self.request, self._fingerprint = ask.request, ask.fingerprint
         self.waiters[ask.ticket] = ask
@@ -111,12 +118,21 @@ class Machine(Ending):
             return
         self.in_flight += 1
         self.timers.pop(Timer.IDLE, None)
+        self.keep_s = self.keep_s if ask.terms.keep_s is None else ask.terms.keep_s
         self._answer(ask.ticket, m.Granted(run=self.run))
 
     def _replace(self, ask: m.Ask, now: float) -> None:
         self.later.append(ask)
         self._called_off = m.Reason.REPLACED
         self._wind_down(self._policy().drain_s, now)
+
+    def _serve_or_grow(self, ask: m.Ask, now: float) -> None:
+        if not self._is_too_small(ask):
+            self._serve(ask)
+            return
+        self.later.append(ask)
+        self._called_off = m.Reason.REPLACED
+        self._wind_down(math.inf, now)
 
     def _ask_after_failure(self, ask: m.Ask, now: float) -> None:
         unchanged = ask.request == self.request and ask.fingerprint == self._fingerprint
@@ -184,8 +200,8 @@ class Machine(Ending):
         self.timers.clear()
         self.last_used = now
         waiters, self.waiters = self.waiters, {}
-        for ask in waiters.values():
-            self._serve(ask)
+        for ask in sorted(waiters.values(), key=self._is_too_small):
+            self._ask(ask, now)
         self._arm_idle()
 
     def _release(self, run: int, now: float) -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from app.supervisor.policy import LoadRequest
+from app.supervisor.policy import LoadRequest, Terms
 from engines.api import Failure
 
 
@@ -26,6 +26,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     any_options: bool = False
     holds: bool = False
     fingerprint: tuple[int, ...] = ()
+    terms: Terms = Terms()
 
 
 class Leave(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class How(StrEnum):
     """Let them finish however long they take, and take no new ones: another model waits for the room."""
     IF_IDLE = "if_idle"
     """Only if nothing is in flight."""
+    EXPIRE = "expire"
+    """At once if nobody uses it or waits for it, else when the last one is done. New requests are served meanwhile."""
     NOW = "now"
     """Do not wait for requests; if it is already stopping, kill it."""
     CLOSE = "close"

@@ -21,7 +21,7 @@ from app.supervisor.faults import as_error, turned_away, was_stopped
 from app.supervisor.lease import Lease
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import Machine
-from app.supervisor.policy import LoadRequest, Policy, Seat
+from app.supervisor.policy import LoadRequest, Policy, Seat, Terms
 from app.supervisor.run import Means, Run
 from app.supervisor.status import report_of, status_of
 from engines.api import Failure
@@ -77,11 +77,13 @@ class Owner:
         """Tell the owner; it acts when it gets to it."""
         self._inbox.put_nowait(message)
 
-    async def lease(self, request: LoadRequest) -> Lease:
+    async def lease(self, request: LoadRequest, terms: Terms) -> Lease:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
         asked_s = self._loop.time()
         seen = await self._fingerprint(request)
-        said = await self._ask(lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen))
+        said = await self._ask(
+            lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen, terms=terms)
+        )
         if said.held is None:
             raise _broken(self.model)
         return self._lease(said.held, said.status, asked_s)

@@ -28,6 +28,15 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: LaunchOptions = LaunchOptions()
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What one lease asks of the engine beside its work. Later leases that say nothing leave it as it is."""
+
+    keep_s: float | None = None
+    """Stop it when it was unused for this long, whatever the policy: 0 at once, `inf` never."""
+    grows: bool = False
+    """Its own context is needed: an engine that runs with less is loaded again, once nobody uses it."""
+
+
 class Folders(msgspec.Struct, frozen=True, kw_only=True):
     """Where the supervisor writes: process records, engine logs, and private files of a launch. Made when needed."""
 

@@ -15,14 +15,16 @@ from app.supervisor import messages as m
 from app.supervisor.faults import turned_away
 from app.supervisor.lease import Lease
 from app.supervisor.owner import Owner
-from app.supervisor.policy import Folders, LoadRequest, Policy
+from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
 from app.supervisor.ports import Ports
 from app.supervisor.records import Records
 from app.supervisor.room import Room
 from app.supervisor.run import Means
 from engines.api import Adapter
 
-__all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor"]
+__all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
+
+_NO_TERMS = Terms()
 
 
 class Supervisor:
@@ -86,14 +88,14 @@ class Supervisor:
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
     @asynccontextmanager
-    async def lease(self, request: LoadRequest) -> AsyncIterator[Lease]:
+    async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
         Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is cancelled
         while waiting just leaves; a load that has begun goes on.
         """
         owner = self._owner(request)
-        lease = await owner.lease(request)
+        lease = await owner.lease(request, terms)
         try:
             yield lease
         finally:
@@ -113,6 +115,13 @@ class Supervisor:
         if owner is None:
             return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
         return await owner.stop(m.How.NOW if force else m.How.DRAIN)
+
+    async def expire(self, model: str) -> EngineStatus:
+        """Stop a model's engine at once if nobody uses it, else as soon as nobody does; no request is cut off."""
+        owner = self._owners.get(model)
+        if owner is None:
+            return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
+        return await owner.stop(m.How.EXPIRE)
 
     def statuses(self) -> list[EngineStatus]:
         """Return every engine that runs, is about to, or failed, by model name."""

@@ -1,5 +1,6 @@
 """An engine as the rest of the product sees it, put together from its state and what its run has said."""
 
+import math
 import time
 
 from app.core.engines import EngineState, EngineStatus, FailureReport
@@ -42,7 +43,15 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         loaded_at=facts.loaded_at if is_there else None,
         load_seconds=facts.load_s if is_there else None,
         last_used_at=wall + machine.last_used - now if machine.last_used else None,
+        unload_at=_unload_at(machine, now, wall),
     )
+
+
+def _unload_at(machine: Machine, now: float, wall: float) -> float | None:
+    if machine.state is not EngineState.READY or not math.isfinite(machine.idle_s):
+        return None
+    unused_since = now if machine.in_flight else machine.last_used
+    return wall + unused_since + machine.idle_s - now
 
 
 def report_of(failure: Failure, facts: Facts) -> FailureReport:

@@ -28,11 +28,12 @@ from app.gateway.proxy import engine_session
 from app.gateway.services import Identity, Limits, Services
 from app.store.database import ChatStore
 from app.supervisor.lease import Lease
-from app.supervisor.policy import LoadRequest
+from app.supervisor.policy import LoadRequest, Terms
 from engines.registry import ADAPTERS
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 KEY = "engine-key"
+_NO_TERMS = Terms()
 
 
 @dataclass
@@ -71,7 +72,9 @@ class StandInSupervisor:
         self.waiting = 0
         self.in_flight = 0
         self.asked: list[LoadRequest] = []
+        self.terms: list[Terms] = []
         self.unloaded: list[tuple[str, bool]] = []
+        self.expired: list[str] = []
         self.served_name = "guide"
         self.is_loaded = True
         self.refuse_with: EngineFailed | None = None
@@ -80,8 +83,9 @@ class StandInSupervisor:
         """If not empty, what the next leases point to."""
 
     @asynccontextmanager
-    async def lease(self, request: LoadRequest) -> AsyncIterator[Lease]:
+    async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
         self.asked.append(request)
+        self.terms.append(terms)
         self.waiting += 1
         try:
             await self.may_load.wait()
@@ -118,6 +122,10 @@ class StandInSupervisor:
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))
+        return self.status()
+
+    async def expire(self, model: str) -> EngineStatus:
+        self.expired.append(model)
         return self.status()
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """The state machine, one decision at a time; `test_machine_laws` lets hypothesis look for the rest."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,14 @@ class Driver:
         self.now += seconds
         return self.machine.tick(self.now)
 
-    def ask(self, request: LoadRequest = REQUEST, *, holds: bool = True, file: int = 0, **how: bool) -> list[m.Effect]:
+    def ask(
+        self,
+        request: LoadRequest = REQUEST,
+        *,
+        holds: bool = True,
+        file: int = 0,
+        **how: Any,  # noqa: ANN401 -- the fields of an Ask
+    ) -> list[m.Effect]:
         self.tickets += 1
         return self.say(m.Ask(ticket=self.tickets, request=request, holds=holds, fingerprint=(file,), **how))
 

@@ -5,7 +5,9 @@ time. It keeps its own books and compares.
 """
 
 import itertools
+import math
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.core.engines import SETTLED, TRANSITIONS, EngineState
 from app.supervisor import messages as m
+from app.supervisor.ending import Timer
 from app.supervisor.machine import Machine
-from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S, LoadRequest, Policy
+from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S, LoadRequest, Policy, Terms
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource
 
 S = EngineState
@@ -24,6 +27,10 @@ REQUESTS = [
     LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=99)),
     LoadRequest(engine="other", source=SOURCE),
 ]
+LARGER = LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=999))
+TERMS = st.sampled_from(
+    [Terms(), Terms(keep_s=0.0), Terms(keep_s=math.inf), Terms(keep_s=5.0), Terms(grows=True), Terms(grows=True)]
+)
 HOW_ASKED = {name: st.booleans() for name in ("explicit", "any_options", "holds")}
 KINDS = st.sampled_from(
     [FailureKind.CRASHED, FailureKind.MODEL_CORRUPT, FailureKind.PORT_IN_USE, FailureKind.OUT_OF_MEMORY]
@@ -88,10 +95,26 @@ class Laws(RuleBasedStateMachine):
         return self.tickets
 
     @rule(request=st.sampled_from(REQUESTS), how=st.fixed_dictionaries(HOW_ASKED), file=st.integers(0, 1))
-    def ask(self, request: LoadRequest, how: dict[str, bool], file: int) -> None:
+    def ask(self, request: LoadRequest, how: dict[str, Any], file: int) -> None:
         self.last_ask = (request, file)
         self.by_itself.clear()
         self.say(m.Ask(ticket=self.ticket(), request=request, fingerprint=(file,), **how))
+
+    @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
+    def ask_on_terms(self, request: LoadRequest, terms: Terms) -> None:
+        """A lease; what was granted keeps its engine, and nobody is cut off for the context of another."""
+        held = self.machine.in_flight if request.engine == "e" else 0
+        self.last_ask = (request, 0)
+        self.by_itself.clear()
+        self.say(m.Ask(ticket=self.ticket(), request=request, holds=True, fingerprint=(0,), terms=terms))
+        if held and self.machine.request and self.machine.request.engine == "e":
+            assert self.machine.in_flight >= held
+
+    @invariant()
+    def what_is_unused_past_its_time_goes(self) -> None:
+        machine = self.machine
+        if machine.state is S.READY and not machine.in_flight and math.isfinite(machine.idle_s):
+            assert machine.timers == {Timer.IDLE: machine.last_used + machine.idle_s}
 
     @rule()
     def ask_again(self) -> None:
