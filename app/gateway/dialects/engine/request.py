@@ -1,0 +1,145 @@
+"""A canonical request as the engine is sent it. Always as a stream: a whole answer is the fold of one.
+
+What an engine cannot do is refused here rather than left out. Fields beyond OpenAI's (top_k, min_p, the template's own
+arguments) have llama-server's names, which vLLM and SGLang share but for the penalties of repetition.
+"""
+
+from collections.abc import Collection
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.canonical import (
+    Choose,
+    Complete,
+    Generate,
+    Image,
+    Level,
+    Limits,
+    Request,
+    ResponseFormat,
+    Sampling,
+    Shape,
+    Tool,
+    ToolChoice,
+)
+from app.gateway.dialects.engine.turns import wire_messages
+from engines.api import Feature, Route
+
+_LEVELS = {Level.MINIMAL: "low", Level.LOW: "low", Level.MEDIUM: "medium", Level.HIGH: "high", Level.MAX: "high"}
+"""What templates know: gpt-oss takes low, medium and high."""
+
+
+def route_of(request: Request) -> Route:
+    """Return which of the engine's routes answers it."""
+    if isinstance(request, Generate):
+        return Route.CHAT
+    return Route.COMPLETIONS if request.suffix is None else Route.INFILL
+
+
+def body_of(request: Request, *, model: str, features: Collection[Feature]) -> bytes:
+    """Return the body for `route_of(request)`. Raises BadRequest (engine_cannot) for what the engine lacks."""
+    _check(request, features)
+    if isinstance(request, Generate):
+        body = _chat(request)
+    else:
+        body = _completion(request) if request.suffix is None else _infill(request)
+    body |= {"model": model, "stream": True, **_sampling(request.sampling)}
+    if Feature.STREAM_USAGE in features:
+        body["stream_options"] = {"include_usage": True}
+    return msgspec.json.encode(body)
+
+
+def _check(request: Request, features: Collection[Feature]) -> None:
+    needed = {
+        Feature.LOGPROBS: request.limits.logprobs is not None,
+        Feature.JSON_SCHEMA: request.response_format.shape is not Shape.TEXT,
+    }
+    if isinstance(request, Generate):
+        needed[Feature.TOOLS] = bool(request.tools)
+        needed[Feature.VISION] = any(isinstance(part, Image) for turn in request.messages for part in turn.parts)
+    elif request.response_format.shape is not Shape.TEXT:
+        needed[Feature.GRAMMAR] = True  # only where a grammar can be given apart from a chat
+    lacking = [_WHAT[feature] for feature, is_needed in needed.items() if is_needed and feature not in features]
+    if lacking:
+        raise BadRequest(f"The engine does not support {lacking[0]}.", code="engine_cannot")
+
+
+_WHAT = {
+    Feature.LOGPROBS: "log probabilities",
+    Feature.JSON_SCHEMA: "answers in a given format",
+    Feature.GRAMMAR: "a format for bare prompts",
+    Feature.TOOLS: "tools",
+    Feature.VISION: "images",
+}
+
+
+def _chat(request: Generate) -> dict[str, object]:
+    body: dict[str, object] = {"messages": wire_messages(request.messages), **_limits(request.limits)}
+    if request.tools:
+        body |= {"tools": [_tool(tool) for tool in request.tools], **_choice(request.tool_choice)}
+    return body | _format(request.response_format) | _thinking(request.thinking)
+
+
+def _completion(request: Complete) -> dict[str, object]:
+    schema = _schema(request.response_format)
+    return {"prompt": request.prompt, **_limits(request.limits), **({"json_schema": schema} if schema else {})}
+
+
+def _infill(request: Complete) -> dict[str, object]:
+    limits = request.limits
+    body: dict[str, object] = {"input_prefix": request.prompt, "input_suffix": request.suffix}
+    if limits.max_tokens is not None:
+        body["n_predict"] = limits.max_tokens
+    return body | ({"stop": limits.stops} if limits.stops else {})
+
+
+def _limits(limits: Limits) -> dict[str, object]:
+    fields: dict[str, object] = {"stop": limits.stops} if limits.stops else {}
+    if limits.max_tokens is not None:
+        fields["max_tokens"] = limits.max_tokens
+    if limits.logprobs is not None:
+        fields |= {"logprobs": True, "top_logprobs": limits.logprobs}
+    return fields
+
+
+def _sampling(sampling: Sampling) -> dict[str, object]:
+    return {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
+
+
+def _tool(tool: Tool) -> dict[str, object]:
+    function: dict[str, object] = {"name": tool.name, "description": tool.description}
+    if tool.parameters is not None:
+        function["parameters"] = tool.parameters
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+def _choice(choice: ToolChoice) -> dict[str, object]:
+    fields: dict[str, object] = {"parallel_tool_calls": False} if choice.one_at_a_time else {}
+    if choice.name:
+        return fields | {"tool_choice": {"type": "function", "function": {"name": choice.name}}}
+    return fields | ({} if choice.choose is Choose.AUTO else {"tool_choice": choice.choose})
+
+
+def _format(wanted: ResponseFormat) -> dict[str, object]:
+    if wanted.shape is Shape.TEXT:
+        return {}
+    if wanted.shape is Shape.JSON:
+        return {"response_format": {"type": "json_object"}}
+    schema = {"name": wanted.name, "schema": wanted.schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _schema(wanted: ResponseFormat) -> object:
+    return {"type": "object"} if wanted.shape is Shape.JSON else wanted.schema
+
+
+def _thinking(level: Level) -> dict[str, object]:
+    if level is Level.DEFAULT:
+        return {}
+    arguments: dict[str, object] = {"enable_thinking": level is not Level.OFF}
+    if level in _LEVELS:
+        arguments["reasoning_effort"] = _LEVELS[level]
+    return {"chat_template_kwargs": arguments}

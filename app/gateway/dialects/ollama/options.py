@@ -1,0 +1,94 @@
+"""`options`: each with its type. Nulls are as good as absent, and unknown names are passed over, as Ollama does.
+
+What only changes how a model is loaded (threads, layers, batches) is the gateway's to choose here; it is taken without
+complaint, has no effect, and is named in `unheeded` so that the log can say so.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.canonical import Sampling
+
+_Reader = Callable[[object], Any]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the options has an effect, and the names of those that have none."""
+
+    sampling: Sampling = Sampling()
+    num_ctx: int | None = None
+    num_predict: int | None = None
+    """None for as many tokens as it takes."""
+    stops: tuple[str, ...] = ()
+    unheeded: tuple[str, ...] = ()
+
+
+def read_options(fields: Mapping[str, msgspec.Raw] | None) -> Options:
+    """Return the options. Raises BadRequest for a value of the wrong type."""
+    given = {name: msgspec.json.decode(raw) for name, raw in (fields or {}).items()}
+    values = {name: value for name, value in given.items() if value is not None}
+    read = {name: _read(name, values[name]) for name in values if name in _READERS}
+    sampling = {name: value for name, value in read.items() if name in _SAMPLING}
+    limit, context = read.get("num_predict"), read.get("num_ctx")
+    return Options(
+        sampling=Sampling(**sampling),
+        num_ctx=context if context is not None and context > 0 else None,
+        num_predict=limit if limit is not None and limit > 0 else None,
+        stops=read.get("stop", ()),
+        unheeded=tuple(sorted(name for name in values if name not in _READERS)),
+    )
+
+
+def _read(name: str, value: object) -> Any:  # noqa: ANN401 -- each option has a type of its own
+    reader, kind = _READERS[name]
+    try:
+        return reader(value)
+    except (TypeError, ValueError, OverflowError):
+        raise BadRequest(f'option "{name}" must be of type {kind}', code="invalid_value") from None
+
+
+def _whole(value: object) -> int:
+    """Return an integer; JSON's 5.0 is one too, and Go cuts off what follows the point."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _seed(value: object) -> int | None:
+    """Return the seed; a negative one means a new one each time."""
+    seed = _whole(value)
+    return None if seed < 0 else seed
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise TypeError
+    return tuple(text for text in found if text)
+
+
+_READERS: dict[str, tuple[_Reader, str]] = {
+    "num_ctx": (_whole, "integer"),
+    "num_predict": (_whole, "integer"),
+    "stop": (_texts, "array"),
+    "seed": (_seed, "integer"),
+    "temperature": (_number, "float32"),
+    "top_k": (_whole, "integer"),
+    "top_p": (_number, "float32"),
+    "min_p": (_number, "float32"),
+    "typical_p": (_number, "float32"),
+    "repeat_last_n": (_whole, "integer"),
+    "repeat_penalty": (_number, "float32"),
+    "presence_penalty": (_number, "float32"),
+    "frequency_penalty": (_number, "float32"),
+}
+_SAMPLING = frozenset(_READERS) - {"num_ctx", "num_predict", "stop"}

@@ -1,0 +1,185 @@
+"""Canonical events -> NDJSON lines, or one whole answer. Both are made by the same form, so they cannot differ.
+
+Tool calls are held back to the end, since Ollama's come whole. Arguments that are no JSON object are a mistake of the
+model: they are shown as text, and the call has none.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from app.core.errors import ErrorBody
+from app.gateway.dialects.canonical import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    TokenLogprob,
+    ToolCall,
+    ToolCallDelta,
+)
+from app.gateway.dialects.folding import Answer, Calls
+from app.gateway.dialects.ollama.durations import nanoseconds
+from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
+
+_ENCODER = msgspec.json.Encoder()
+_NOT_DONE = Ending()
+_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What one line, or a whole answer, has to say."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ReplyCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class Form(Protocol):
+    """How `/api/chat` or `/api/generate` puts it."""
+
+    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
+        """Return one reply; it is the last if `ending` says why."""
+
+
+class ChatForm:
+    """Replies of `/api/chat`. `model` is echoed as it was asked for; `moment` returns the time in RFC 3339."""
+
+    def __init__(self, model: str, moment: Callable[[], str]) -> None:
+        self._model = model
+        self._moment = moment
+
+    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply:
+        """Return one reply."""
+        return ChatReply(
+            model=self._model,
+            created_at=self._moment(),
+            message=ReplyMessage(role="assistant", content=said.text, thinking=said.thinking, tool_calls=said.calls),
+            done=bool(ending.done_reason),
+            logprobs=said.logprobs,
+            **msgspec.structs.asdict(ending),
+        )
+
+
+class GenerateForm:
+    """Replies of `/api/generate`. There is no `context`: these engines keep the conversation's cache themselves."""
+
+    def __init__(self, model: str, moment: Callable[[], str]) -> None:
+        self._model = model
+        self._moment = moment
+
+    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> GenerateReply:
+        """Return one reply."""
+        return GenerateReply(
+            model=self._model,
+            created_at=self._moment(),
+            response=said.text,
+            done=bool(ending.done_reason),
+            thinking=said.thinking,
+            tool_calls=said.calls,
+            logprobs=said.logprobs,
+            **msgspec.structs.asdict(ending),
+        )
+
+
+class Lines:
+    """Encodes a stream. After its last line, whatever comes adds nothing."""
+
+    def __init__(self, form: Form, new_id: Callable[[], str]) -> None:
+        self._form = form
+        self._new_id = new_id
+        self._calls = Calls()
+        self.is_over = False
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return the lines for some events; often one, sometimes none."""
+        return b"".join(line for event in events for line in self._lines(event))
+
+    def end(self) -> bytes:
+        """Return the line that a stream without an end is owed."""
+        return self.feed([_BROKE_OFF])
+
+    def _lines(self, event: Event) -> list[bytes]:
+        if self.is_over:
+            return []
+        match event:
+            case TextDelta(text=text, logprobs=logprobs):
+                return [line(self._form(Said(text=text, logprobs=logprobs)))]
+            case ReasoningDelta(text=text):
+                return [line(self._form(Said(thinking=text)))]
+            case ToolCallDelta():
+                self._calls.add(event)
+            case Finished():
+                self.is_over = True
+                return [*self._held_back(), line(self._form(Said(), ending_of(event)))]
+            case Failed(error=error):
+                self.is_over = True
+                return [error_line(error)]
+            case _:
+                pass
+        return []
+
+    def _held_back(self) -> list[bytes]:
+        text, calls = called(self._calls.all(), self._new_id)
+        said = [Said(text=text)] if text else []
+        said += [Said(calls=calls)] if calls else []
+        return [line(self._form(one)) for one in said]
+
+
+def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | GenerateReply | Failed:
+    """Return the reply that says all of an answer at once, or why there is none."""
+    if not isinstance(answer.end, Finished):
+        return answer.end or _BROKE_OFF
+    text, calls = called(answer.calls, new_id)
+    said = Said(text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs)
+    return form(said, ending_of(answer.end))
+
+
+def ending_of(finished: Finished) -> Ending:
+    """Return the counts and times. A tool call is an ordinary stop to Ollama."""
+    usage, timings = finished.usage, finished.timings
+    return Ending(
+        done_reason="length" if finished.reason is Finish.LENGTH else "stop",
+        total_duration=nanoseconds(timings.total_s),
+        load_duration=nanoseconds(timings.load_s),
+        prompt_eval_count=usage.prompt or 0,
+        prompt_eval_duration=nanoseconds(timings.prefill_s),
+        eval_count=usage.completion or 0,
+        eval_duration=nanoseconds(timings.decode_s),
+    )
+
+
+def called(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, tuple[ReplyCall, ...]]:
+    """Return the calls, and as text the arguments of those whose model lost its way."""
+    text: list[str] = []
+    replies: list[ReplyCall] = []
+    for index, call in enumerate(calls):
+        arguments = _object(call.arguments)
+        if arguments is None:
+            text.append(call.arguments)
+        function = ReplyFunction(index=index, name=call.name, arguments=arguments or {})
+        replies.append(ReplyCall(id=call.id or new_id(), function=function))
+    return "".join(text), tuple(replies)
+
+
+def _object(text: str) -> dict[str, object] | None:
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def error_line(error: ErrorBody) -> bytes:
+    """Return the line that ends a stream that cannot go on."""
+    return line({"error": f"{error.sentence} {error.hint}".strip()})
+
+
+def line(reply: object) -> bytes:
+    """Return one line of NDJSON."""
+    return _ENCODER.encode(reply) + b"\n"

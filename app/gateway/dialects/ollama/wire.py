@@ -1,0 +1,277 @@
+"""What Ollama's clients send and read, field by field, named and typed as Ollama has them.
+
+A field with a default is left out when it has that value, as Go's `omitempty` does; one without is always there.
+Durations are nanoseconds. Unknown fields of requests are passed over, as Ollama does.
+"""
+
+import msgspec
+
+from app.gateway.dialects.canonical import TokenLogprob
+
+Fields = dict[str, msgspec.Raw]
+ABSENT = msgspec.Raw()
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    """The function of a tool call in a message. `arguments` is an object; text that holds one is taken too."""
+
+    name: str = ""
+    arguments: msgspec.Raw = ABSENT
+
+
+class SentCall(msgspec.Struct, frozen=True):
+    """A tool call a client sends back."""
+
+    function: CalledFunction = CalledFunction()
+    id: str = ""
+
+
+class SentMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation. Images are bare base64."""
+
+    role: str
+    content: str | None = None
+    thinking: str | None = None
+    images: list[str] | None = None
+    tool_calls: list[SentCall] | None = None
+    tool_name: str | None = None
+    name: str | None = None
+    """What `tool_name` was called in Ollama's first tool messages."""
+    tool_call_id: str | None = None
+
+
+class SentFunction(msgspec.Struct, frozen=True):
+    """A function offered to the model."""
+
+    name: str
+    description: str | None = None
+    parameters: msgspec.Raw | None = None
+
+
+class SentTool(msgspec.Struct, frozen=True):
+    """A tool offered to the model; functions are the only kind."""
+
+    function: SentFunction
+
+
+class Common(msgspec.Struct, frozen=True, kw_only=True):
+    """What chat and generate share."""
+
+    model: str = ""
+    stream: bool | None = None
+    format: msgspec.Raw = ABSENT
+    options: Fields | None = None
+    keep_alive: msgspec.Raw = ABSENT
+    think: bool | str | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+
+class ChatRequest(Common, frozen=True, kw_only=True):
+    """`POST /api/chat`."""
+
+    messages: list[SentMessage] | None = None
+    tools: list[SentTool] | None = None
+
+
+class GenerateRequest(Common, frozen=True, kw_only=True):
+    """`POST /api/generate`."""
+
+    prompt: str | None = None
+    suffix: str | None = None
+    system: str | None = None
+    template: str | None = None
+    context: list[int] | None = None
+    raw: bool | None = None
+    images: list[str] | None = None
+
+
+class EmbedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/embed`."""
+
+    model: str = ""
+    input: msgspec.Raw = ABSENT
+    truncate: bool | None = None
+    dimensions: int | None = None
+    keep_alive: msgspec.Raw = ABSENT
+    options: Fields | None = None
+
+
+class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/embeddings`, which `embed` replaced."""
+
+    model: str = ""
+    prompt: str | None = None
+    keep_alive: msgspec.Raw = ABSENT
+    options: Fields | None = None
+
+
+class NamedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What show, pull, push and delete are sent. Older clients say `name`."""
+
+    model: str = ""
+    name: str = ""
+    stream: bool | None = None
+    verbose: bool | None = None
+
+    @property
+    def named(self) -> str:
+        """The model meant."""
+        return self.model or self.name
+
+
+class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """`POST /api/create`."""
+
+    from_: str = ""
+    files: dict[str, str] | None = None
+
+
+class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/copy`."""
+
+    source: str = ""
+    destination: str = ""
+
+
+class ReplyFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """The function of a tool call in an answer. `arguments` is an object."""
+
+    index: int
+    name: str
+    arguments: dict[str, object]
+
+
+class ReplyCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole tool call: Ollama never sends one in pieces."""
+
+    id: str
+    function: ReplyFunction
+
+
+class ReplyMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the model said. `content` is always text, empty or not."""
+
+    role: str
+    content: str
+    thinking: str = ""
+    tool_calls: tuple[ReplyCall, ...] = ()
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only the last line of a stream, or a whole answer, has."""
+
+    done_reason: str = ""
+    total_duration: int = 0
+    load_duration: int = 0
+    prompt_eval_count: int = 0
+    prompt_eval_duration: int = 0
+    eval_count: int = 0
+    eval_duration: int = 0
+
+
+class ChatReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a chat's stream, or the whole answer. `created_at` is RFC 3339."""
+
+    model: str
+    created_at: str
+    message: ReplyMessage
+    done: bool
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class GenerateReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a completion's stream, or the whole answer."""
+
+    model: str
+    created_at: str
+    response: str
+    done: bool
+    thinking: str = ""
+    tool_calls: tuple[ReplyCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class EmbedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Vectors of length 1, one per input."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int = 0
+    load_duration: int = 0
+    prompt_eval_count: int = 0
+
+
+class EmbeddingsReply(msgspec.Struct, frozen=True):
+    """One vector."""
+
+    embedding: list[float]
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A line of the stream of pull, push and create."""
+
+    status: str
+
+
+class Version(msgspec.Struct, frozen=True):
+    """`GET /api/version`."""
+
+    version: str
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model in a few words. All texts are always there: Zed's parser wants them."""
+
+    parent_model: str
+    format: str
+    family: str
+    families: list[str]
+    parameter_size: str
+    quantization_level: str
+    context_length: int = 0
+    embedding_length: int = 0
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A model in `GET /api/tags`. `digest` is 64 hexadecimal digits."""
+
+    name: str
+    model: str
+    modified_at: str
+    size: int
+    digest: str
+    details: Details
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A model in `GET /api/ps`. `size_vram` are the bytes that are on a GPU, `context_length` what is loaded."""
+
+    name: str
+    model: str
+    size: int
+    digest: str
+    details: Details
+    expires_at: str
+    size_vram: int
+    context_length: int
+
+
+class Models(msgspec.Struct, frozen=True):
+    """The document around a list of models."""
+
+    models: list[Listed] | list[Loaded]
+
+
+class ShowReply(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/show`. `model_info` and `capabilities` are never null: clients look into them unasked."""
+
+    license: str
+    modelfile: str
+    parameters: str
+    template: str
+    system: str
+    details: Details
+    model_info: dict[str, object]
+    capabilities: list[str]
+    modified_at: str
