@@ -13,20 +13,12 @@ from app.core.advice import Intent
 from app.core.machine import Machine
 from tests.unit.advisor.test_recipes import (
     B200,
-    CORE_ULTRA,
     EPYC,
-    FOUR_4090,
     H100,
-    INTEL_MAC,
     LAPTOP,
     MI300X,
-    PI,
-    RADEON,
     RTX,
     SNAPDRAGON,
-    SPARK,
-    STRIX,
-    XEON,
     Json,
     described,
     linux,
@@ -34,6 +26,15 @@ from tests.unit.advisor.test_recipes import (
     several,
     windows,
 )
+
+XEON = linux(cpu="Intel Xeon Platinum 8480+", ram_gb=256)
+CORE_ULTRA = windows("Intel Arc Graphics", cpu="Intel Core Ultra 7 155H", ram_gb=32)
+FOUR_4090 = linux(several("RTX 4090", 4), ram_gb=128)
+RADEON = linux("RX 7900 XTX")
+STRIX = linux(cpu="AMD Ryzen AI Max+ 395", ram_gb=128)
+SPARK = linux("NVIDIA GB10", cpu="NVIDIA Grace", ram_gb=128, architecture="aarch64") | {"unified": True}
+PI = linux(cpu="Raspberry Pi 5 Cortex-A76", ram_gb=8, architecture="aarch64")
+INTEL_MAC = mac("Intel Core i7-9750H", 32)
 
 LETTERS = {
     "L": "llama.cpp",
