@@ -158,6 +158,8 @@ def _experts(tried: _Tried) -> Iterator[Counterfactual]:
     if not tried.trial.fits(setting):
         return
     room, rate = tried.trial.largest_context(setting), tried.trial.rate(setting)
+    if tried.is_whole and room < tried.found.largest_context * NOTICEABLE:
+        return
     text = (
         f"With all experts in system memory there is room for {words.tokens(room)} of context, at "
         f"{_instead(rate, tried.rate)}."

@@ -34,7 +34,8 @@ INSTINCT_TARGETS = _INSTINCT | {"gfx906", "gfx908", "gfx940", "gfx941"}
 """What AMD's server accelerators call themselves, the older ones vLLM no longer runs on among them."""
 _VLLM_ROCM = _INSTINCT | {"gfx1100", "gfx1101", "gfx1200", "gfx1201"}
 _FP8_ROCM = frozenset({"gfx942", "gfx950", "gfx1200", "gfx1201"})
-_MXFP4_ROCM = frozenset({"gfx950"})
+_MXFP4_ROCM = frozenset({"gfx942", "gfx950", "gfx1201"})
+"""vLLM's recipe for gpt-oss names MI300X, MI325X, MI355X and Radeon AI PRO R9700 (recipes/OpenAI/GPT-OSS.md)."""
 
 
 class Ability(StrEnum):
@@ -234,7 +235,7 @@ _ROWS = (
     EngineTraits(
         id="tgi",
         name="TGI",
-        formats=(),
+        formats=("safetensors", "fp8", "awq", "gptq"),
         targets=(),
         strength="serves models of the Hugging Face hub",
         needs="to run already",

@@ -28,7 +28,7 @@ def reasons(ask: Ask, chosen: Pick, found: Estimate | None, *, has_choice: bool)
     return [
         *_hardware_reasons(ask),
         _need_reason(ask.work),
-        *_quality_reasons(chosen, has_choice=has_choice),
+        *_quality_reasons(ask, chosen, has_choice=has_choice),
         *_context_reasons(ask, chosen),
         *_spread_reasons(ask, chosen),
         *_estimate_reasons(found),
@@ -164,7 +164,7 @@ def _any_processor(ask: Ask) -> str:
     if hardware.main_gpus(ask.machine):
         return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
     if ask.engine.id == EVERYWHERE:
-        return "it runs on any processor, and this machine computes on its own"
+        return "it runs on any processor, and no GPU here could do the work"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
 
 
@@ -298,11 +298,13 @@ def _need_reason(work: Workload) -> Reason:
     return Reason(text=text, value=str(needs.context), source=GUIDE)
 
 
-def _quality_reasons(chosen: Pick, *, has_choice: bool) -> Iterator[Reason]:
+def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Reason]:
     if chosen.facts is None:
         return
     bits, name = nominal_bits(chosen.facts), chosen.facts.quantization
-    if not has_choice and bits >= USUAL:
+    if not has_choice and not ask.is_model_named:
+        text = f"{name} is the usual balance of size and quality; {ask.model} stands for what this machine can hold."
+    elif not has_choice and bits >= USUAL:
         text = f"{name} is the one there is for this engine."
     elif chosen.fit is Fit.WHOLE and chosen.is_known:
         better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
@@ -328,7 +330,7 @@ def _spread_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
     spread = chosen.spread
     if spread.cards > 1 and spread.why:
         yield Reason(text=spread.why, value=f"{spread.mode} over {spread.cards}", source="interconnect")
-    elif len(ask.gpus) > 1 and chosen.facts is not None and chosen.is_known:
+    elif spread.cards == 1 and len(ask.gpus) > 1 and chosen.facts is not None and chosen.is_known:
         copies = f", and each of {spread.replicas} holds a copy" if spread.replicas > 1 else "; the others stay free"
         yield Reason(text=f"The model fits on one card{copies}.", value="1", source=_ESTIMATE)
 
@@ -363,6 +365,8 @@ def _fit_warnings(chosen: Pick) -> Iterator[str]:
 def _context_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     wanted, got = ask.work.wanted_context, chosen.setting.context
     trained = chosen.facts.trained_context if chosen.facts else None
+    if chosen.facts is not None and chosen.fit is Fit.NONE:
+        return
     if got < min(wanted, trained or wanted):
         yield f"{words.tokens(got)} of context fit, {words.tokens(wanted)} are wanted for {ask.work.needs.title}."
     elif ask.work.context and got < wanted:
@@ -379,7 +383,8 @@ def _speed_warnings(ask: Ask, found: Estimate | None) -> Iterator[str]:
 def _people_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     at_once = chosen.setting.slots * chosen.spread.replicas
     if at_once < ask.work.users and ask.work.serves_several and chosen.facts is not None:
-        yield f"{at_once} conversations run at once; of {ask.work.users} the others wait their turn."
+        run = "conversation runs" if at_once == 1 else "conversations run"
+        yield f"{at_once} {run} at a time; of {ask.work.users} the others wait their turn."
 
 
 def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:

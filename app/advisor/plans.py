@@ -131,7 +131,7 @@ def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload, trials: Trials) -> 
 
 def _draft(inputs: PlanInputs, ranked: Ranked, ask: Ask, shown: list[ModelFacts]) -> _Draft:
     if shown and not inputs.model:
-        ask = msgspec.structs.replace(ask, model=_title(shown[0]))
+        ask = msgspec.structs.replace(ask, model=_title(shown[0]), is_model_named=False)
     options = loadable(shown, ranked.traits, ask.gpus)
     if options:
         return _Draft(ranked=ranked, ask=ask, options=options, chosen=pick(ask, options))
@@ -167,9 +167,15 @@ def _ordered(inputs: PlanInputs, drafts: Sequence[_Draft]) -> list[_Draft]:
     if not inputs.model:
         return with_weights
     has_gpu = any(draft.ask.gpus for draft in with_weights)
+    fits_none = all(draft.chosen.fit is Fit.NONE for draft in with_weights if draft.chosen.facts)
     return sorted(
         with_weights,
-        key=lambda draft: (draft.ranked.is_discouraged, _tier(draft, has_gpu=has_gpu), _joins_for_nothing(draft)),
+        key=lambda draft: (
+            draft.ranked.is_discouraged,
+            # Weights that are yet to be made fit no better than those that are there.
+            _TIERS[Fit.NONE] if draft.note and fits_none else _tier(draft, has_gpu=has_gpu),
+            _joins_for_nothing(draft),
+        ),
     )
 
 

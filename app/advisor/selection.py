@@ -56,6 +56,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     trials: Trials
     model: str = "the model"
     """What to call it."""
+    is_model_named: bool = True
+    """Whether this model was asked for, and does not only take the machine's measure."""
 
     @property
     def may_offload(self) -> bool:

@@ -110,6 +110,11 @@ def test_experts_in_system_memory_make_room() -> None:
     assert re.search(r"at \d+(\.\d)? instead of \d+(\.\d)? tok/s\.$", told.text)
 
 
+def test_experts_stay_where_they_are_when_their_place_is_no_use() -> None:
+    roomy = machine_from(b'{"os": "linux", "ram_gb": 512, "gpus": [{"name": "MI300X"}]}')
+    assert "cpu_moe_layers" not in names(first(roomy, MIXTURE.every("gguf")))
+
+
 def test_the_wired_limit_of_a_mac_is_exact_and_warned_of() -> None:
     plan = first(MAC_64, SEVENTY.every("mlx"), Intent.CODING)
     told = one(plan, "iogpu.wired_limit_mb")

@@ -72,7 +72,7 @@ SENTENCES = {
     "two cards": "ExLlamaV3 with EXL3, because 2 x RTX 3090 are NVIDIA, Ampere or newer, and it splits tensors and "
     "experts across consumer cards.",
     "server": "vLLM with FP8, because 8 x H100 are made for servers, and it is made to answer 30 people at once.",
-    "laptop": "llama.cpp with GGUF, because it runs on any processor, and this machine computes on its own.",
+    "laptop": "llama.cpp with GGUF, because it runs on any processor, and no GPU here could do the work.",
 }
 
 
@@ -221,6 +221,41 @@ def test_exl2_is_not_offered_for_architectures_its_engine_never_learned() -> Non
     advice = asked_of(RTX_4090, model)
     refused = next(plan.refused for plan in advice.plans if plan.engine == "exllamav2")
     assert "does not know the architecture gpt-oss" in refused
+
+
+@pytest.mark.parametrize("card", ["MI300X", "MI355X", "Radeon AI PRO R9700"])
+def test_mxfp4_is_served_where_vllm_s_recipe_names_the_card(card: str) -> None:
+    files = [msgspec.structs.replace(facts, format="mxfp4", quantization="MXFP4") for facts in EIGHT.every("awq")]
+    asked = PlanInputs(machine=machine("linux", (card, 1)), model="Some", candidates=files, intent=Intent.TEAM)
+    assert "vllm" in [plan.engine for plan in advise(asked).plans if not plan.refused]
+
+
+def test_weights_yet_to_be_made_do_not_come_before_those_that_are_there() -> None:
+    small = machine("macos", cpu="Apple M3 Pro", ram_gb=18)
+    assert [plan.engine for plan in plans_for(small, SEVENTY, "mlx", "gguf")] == ["mlx-lm", "llama.cpp", "mlc-llm"]
+
+
+def test_what_does_not_fit_says_nothing_of_contexts_that_would() -> None:
+    first = plans_for(machine("macos", cpu="Apple M3 Pro", ram_gb=18), SEVENTY, "mlx")[0]
+    assert any("does not fit" in warning for warning in first.warnings)
+    assert not any("context fit" in warning for warning in first.warnings)
+
+
+def test_one_conversation_is_one() -> None:
+    waiting = [
+        warning
+        for plan in plans_for(TWO_3090, SEVENTY, intent=Intent.TEAM, users=10)
+        for warning in plan.warnings
+        if "wait their turn" in warning
+    ]
+    assert any(warning.startswith("1 conversation runs at a time") for warning in waiting)
+    assert not any("1 conversations" in warning for warning in waiting)
+
+
+def test_a_model_over_several_cards_is_not_said_to_fit_on_one() -> None:
+    for plan in plans_for(TWO_3090, SEVENTY, intent=Intent.TEAM, users=10):
+        on_one = any("fits on one card" in reason.text for reason in plan.reasons)
+        assert not (on_one and max(plan.parallelism.tensor, plan.parallelism.pipeline) > 1), plan.engine
 
 
 def test_without_a_model_the_largest_that_runs_well_takes_the_measure() -> None:
