@@ -121,7 +121,8 @@ class _Fitting:
         can_move = whole.engine == LLAMA_CPP and whole.uses_gpu
         if is_asked or not can_move or self.holds(whole):
             return whole
-        return self._with_experts_aside() or self._with_layers_aside() or whole
+        moved = (tried for tried in (self._experts_aside(), self._layers_aside()) if tried is not None)
+        return next(filter(self.holds, moved), whole)
 
     def largest_context(self, setting: Setting, is_fast: Callable[[Setting], bool]) -> int:
         """Return the longest context, per conversation, that fits and is fast enough."""
@@ -147,15 +148,20 @@ class _Fitting:
             return False
         return placement.fits(_RULES[setting.engine](self.facts, setting), self.rooms, margin=0)
 
-    def _with_experts_aside(self) -> Setting | None:
+    def _experts_aside(self) -> Setting | None:
         layers = [group.layer for group in self.facts.weights if group.kind is WeightKind.EXPERTS]
         most = max((layer for layer in layers if layer is not None), default=-1) + 1
-        count = smallest(lambda tried: self.holds(self._moved(cpu_moe_layers=tried)), most=most) if most else None
+        count = smallest(lambda tried: self._gpus_hold(self._moved(cpu_moe_layers=tried)), most=most) if most else None
         return self._moved(cpu_moe_layers=count) if count is not None else None
 
-    def _with_layers_aside(self) -> Setting | None:
-        count = largest(lambda tried: self.holds(self._moved(gpu_layers=tried)), most=len(self.facts.layers))
-        return self._moved(gpu_layers=count) if count or self.holds(self._moved(gpu_layers=0)) else None
+    def _layers_aside(self) -> Setting:
+        count = largest(lambda tried: self._gpus_hold(self._moved(gpu_layers=tried)), most=len(self.facts.layers))
+        return self._moved(gpu_layers=count)
+
+    def _gpus_hold(self, setting: Setting) -> bool:
+        """Whether the GPUs' part fits. Looked for alone, since whatever leaves them fills system memory."""
+        on_gpus = [room for room in self.rooms if any(place != HOST for place in room.places)]
+        return placement.fits(_RULES[setting.engine](self.facts, setting), on_gpus)
 
     def _moved(self, **changes: int) -> Setting:
         return msgspec.structs.replace(self.setting, **changes)

@@ -5,7 +5,7 @@ import pytest
 
 from app.advisor import library_memory, reserved_memory
 from app.advisor.layer_split import layer_places
-from app.advisor.memory import Speed, components, estimate
+from app.advisor.memory import Speed, components, estimate, fits
 from app.advisor.memory_search import largest, smallest
 from app.advisor.memory_setting import HOST, Component, Setting
 from app.advisor.repack import repacked_types
@@ -90,6 +90,21 @@ def test_experts_go_before_layers(mixture: ModelFacts) -> None:
     assert found.offload.gpu_layers == found.offload.layers
     fewer = Setting(backend="cuda", context=8192, cpu_moe_layers=found.offload.cpu_moe_layers - 1)
     assert not estimate(mixture, SMALL_CARD, fewer).fits
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("quantization", ["Q2_K", "Q3_K_M", "Q4_K_M"])
+@pytest.mark.parametrize("ram_gb", [12, 14, 16, 18, 20, 24])
+def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quantization: str, kv_type: str) -> None:
+    tight = machine(f'{{"os": "Windows", "ram_gb": {ram_gb}, "gpus": [{{"name": "RTX 2060"}}]}}')
+    facts = shape_facts("Qwen3 30B A3B", quantization)
+    setting = Setting(backend="cuda", context=8192, kv_type=kv_type)
+    possible = [
+        {"gpu_layers": layers, "cpu_moe_layers": experts}
+        for layers, experts in [(layers, 0) for layers in range(49)] + [(99, experts) for experts in range(49)]
+    ]
+    tried = (fits(facts, tight, msgspec.structs.replace(setting, **changes)) for changes in possible)
+    assert estimate(facts, tight, setting).fits == any(tried)
 
 
 def test_what_is_asked_for_is_not_changed(llama: ModelFacts) -> None:
