@@ -8,6 +8,7 @@ event name too.
 import msgspec
 
 from app.core.engines import EngineStatus
+from app.core.requests import RequestInfo
 
 
 class EngineChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engine"):
@@ -64,4 +65,24 @@ class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibra
     error: str = ""
 
 
-Event = EngineChanged | ModelsChanged | ChatChanged | SettingChanged | LogLine | Notice | CalibrationChanged
+class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
+    """A request at the endpoint came, moved on, or ended. While it goes on this is repeated about once a second."""
+
+    request: RequestInfo
+
+
+class RequestsForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="requests_forgotten"):
+    """The inspector's list was cleared; what goes on is still in it."""
+
+
+Event = (
+    EngineChanged
+    | ModelsChanged
+    | ChatChanged
+    | SettingChanged
+    | LogLine
+    | Notice
+    | CalibrationChanged
+    | RequestChanged
+    | RequestsForgotten
+)

@@ -10,7 +10,15 @@ from collections.abc import AsyncIterator, Hashable
 from types import TracebackType
 from typing import Self
 
-from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, SettingChanged
+from app.core.events import (
+    ChatChanged,
+    EngineChanged,
+    Event,
+    LogLine,
+    ModelsChanged,
+    RequestChanged,
+    SettingChanged,
+)
 
 QUEUE_LIMIT = 512
 """Events kept per subscriber: minutes of engine changes, or a burst of log lines, in well under a megabyte."""
@@ -76,6 +84,11 @@ class EventHub:
         self.revision = 0
         """Rises with every event after which a model's name may mean something else."""
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody would hear: what is made only to be told need not be made."""
+        return bool(self._subscribers)
+
     def publish(self, event: Event) -> None:
         """Offer `event` to everybody. Returns at once."""
         self.revision += isinstance(event, (ModelsChanged, SettingChanged))
@@ -109,5 +122,7 @@ def _subject(event: Event, serial: int) -> Hashable:
             return "chat", chat
         case SettingChanged(name=name):
             return "setting", name
+        case RequestChanged(request=request):
+            return "request", request.id
         case _:
             return serial

@@ -6,14 +6,15 @@ Statements run one after the other, so nobody sees half a change and the event l
 import asyncio
 import functools
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
-from app.store import listing, measurements, rows
+from app.core.requests import UsageRow
+from app.store import listing, measurements, rows, usage
 from app.store.faults import is_damage, said_plainly
 from app.store.opening import Opened, open_database, suspect_marker
 
@@ -121,6 +122,14 @@ class ChatStore:
     async def loads(self, *, limit: int = 50) -> list[LoadTruth]:
         """Return the last loads, newest first."""
         return await self._do(measurements.loads, limit=limit)
+
+    async def add_usage(self, used: Sequence[usage.Used]) -> None:
+        """Keep what requests used."""
+        await self._do(usage.add, used)
+
+    async def usage_since(self, at: float) -> list[UsageRow]:
+        """Return what was used since `at` (Unix seconds) by client and model, most tokens first."""
+        return await self._do(usage.since, at)
 
     async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         call = functools.partial(job, self._connection, *args, **kwargs)

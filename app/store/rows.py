@@ -164,9 +164,12 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
 def _add_usage(connection: sqlite3.Connection, answer: Message, now: float) -> None:
     cost = answer.timings or Timings()
     connection.execute(
-        "INSERT INTO usage (at, model, engine, status, prompt_tokens, completion_tokens, seconds)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (now, answer.model, answer.engine, answer.status, cost.prompt_tokens, cost.completion_tokens, cost.total_s),
+        "INSERT INTO usage (at, model, engine, status, prompt_tokens, cached_tokens, completion_tokens, seconds)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(now, answer.model, answer.engine, answer.status),
+            *(cost.prompt_tokens, cost.cached_tokens, cost.completion_tokens, cost.total_s),
+        ),
     )
 
 

@@ -1,0 +1,73 @@
+"""What clients used: summed by client and model, from the requests of the endpoint and the answers in chats alike."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from app.core.chats import MessageStatus, Timings, Turn
+from app.core.requests import UsageRow
+from app.store.database import ChatStore
+from app.store.schema import known_migrations
+from app.store.usage import MOST_ROWS, Used
+
+USED = Used(
+    at=100.0,
+    client="aider",
+    route="chat",
+    model="m",
+    engine="llama.cpp",
+    status="ok",
+    prompt_tokens=10,
+    cached_tokens=4,
+    completion_tokens=5,
+    seconds=1.0,
+)
+ROW = UsageRow(client="aider", model="m", requests=2, failed=1, prompt_tokens=10, cached_tokens=4, completion_tokens=5)
+
+
+async def test_requests_are_summed_by_client_and_model(store: ChatStore) -> None:
+    broken = replace(USED, status="engine_failed", prompt_tokens=None, cached_tokens=None, completion_tokens=None)
+    await store.add_usage([USED, broken, replace(USED, client="zed", prompt_tokens=900)])
+    assert await store.usage_since(0.0) == [
+        replace(ROW, client="zed", requests=1, failed=0, prompt_tokens=900),
+        ROW,
+    ]
+
+
+async def test_only_what_is_recent_counts(store: ChatStore) -> None:
+    await store.add_usage([USED, replace(USED, at=200.0)])
+    assert [row.requests for row in await store.usage_since(150.0)] == [1]
+    assert await store.usage_since(200.1) == []
+
+
+async def test_answers_in_chats_count_as_roundhouses(
+    store: ChatStore, chat: str, ask: Callable[..., Awaitable[Turn]]
+) -> None:
+    turn = await ask(chat, "Why?", answer=None)
+    cost = Timings(prompt_tokens=7, cached_tokens=3, completion_tokens=2, total_s=0.5)
+    await store.finish(replace(turn.answer, content="Because.", status=MessageStatus.COMPLETE, timings=cost))
+    (row,) = await store.usage_since(0.0)
+    assert (row.client, row.requests, row.failed) == ("Roundhouse", 1, 0)
+    assert (row.prompt_tokens, row.cached_tokens, row.completion_tokens) == (7, 3, 2)
+
+
+async def test_clients_that_change_their_name_do_not_fill_the_answer(store: ChatStore) -> None:
+    await store.add_usage([replace(USED, client=f"client-{number}") for number in range(MOST_ROWS + 5)])
+    assert len(await store.usage_since(0.0)) == MOST_ROWS
+
+
+async def test_what_was_kept_before_clients_were_told_apart_is_roundhouses(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for step in known_migrations()[:4]:
+            connection.executescript(step.sql)
+        connection.execute("INSERT INTO usage (at, model, engine, status) VALUES (1, 'm', 'e', 'complete')")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    store = await ChatStore.open(path)
+    try:
+        assert [row.client for row in await store.usage_since(0.0)] == ["Roundhouse"]
+    finally:
+        await store.close()
