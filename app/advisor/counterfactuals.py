@@ -123,7 +123,7 @@ def _kv(tried: _Tried) -> Iterator[Counterfactual]:
     room = tried.trial.largest_context(msgspec.structs.replace(tried.setting, kv_type=other))
     now = tried.found.largest_context
     grows = room > now * NOTICEABLE
-    if grows or room * NOTICEABLE < now:
+    if room and (grows or room * NOTICEABLE < now):
         verb = "grows" if grows else "shrinks"
         text = f"With {other} KV the context {verb} to {words.tokens(room)}, from {words.tokens(now)}."
         yield Counterfactual(text=text, change={"kv_type": other}, context=room)
@@ -224,7 +224,7 @@ def _longer(tried: _Tried) -> Iterator[Counterfactual]:
     """Twice the context: what it takes, or that it does not fit."""
     setting = tried.setting
     wanted = min(2 * setting.context, tried.trial.longest)
-    if wanted <= setting.context or Ability.RESERVES in tried.ask.engine.abilities:
+    if wanted <= setting.context or not tried.found.fits or Ability.RESERVES in tried.ask.engine.abilities:
         return
     longer = msgspec.structs.replace(setting, context=wanted)
     more = components(tried.trial.facts, longer).total.bytes - components(tried.trial.facts, setting).total.bytes

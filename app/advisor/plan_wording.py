@@ -342,8 +342,9 @@ def _estimate_reasons(found: Estimate | None) -> Iterator[Reason]:
     if found.decode is not None:
         rate = found.decode
         between = f"{words.rate(rate.low).removesuffix(' tok/s')} to {words.rate(rate.high).removesuffix(' tok/s')}"
+        filled = f" with {words.tokens(found.depth)} tokens in the context" if found.depth else ""
         yield Reason(
-            text=f"Decoding {words.rate(rate.tokens_per_second)} ({between}): {rate.arithmetic}.",
+            text=f"Decoding {words.rate(rate.tokens_per_second)} ({between}){filled}: {rate.arithmetic}.",
             value=words.rate(rate.tokens_per_second),
             source=rate.confidence.value,
         )

@@ -98,7 +98,8 @@ def estimate_lines(found: Estimate) -> Iterator[str]:
     for pool in found.pools:
         yield _pool_line(pool)
     yield _verdict(found)
-    yield from _speed_lines(found)
+    if found.fits:
+        yield from _speed_lines(found)
     yield from found.notes
 
 
@@ -108,9 +109,8 @@ def _plan_lines(found: Plan) -> Iterator[str]:
     for reason in found.reasons:
         source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
         yield f"  - {reason.text}{source}"
-    if found.estimate:
-        yield f"  {found.estimate.sentence}"
-        yield from (f"  {line}" for line in _speed_lines(found.estimate))
+    if found.estimate and found.estimate.prefill:
+        yield f"  - {_rate_line('Reading prompts', found.estimate.prefill)}"
     yield from (f"  ! {warning}" for warning in found.warnings)
     yield from (f"  ~ {other.text}" for other in found.counterfactuals)
 
@@ -146,18 +146,27 @@ def _pool_line(pool: PoolUse) -> str:
 
 def _verdict(found: Estimate) -> str:
     fits = click.style("It fits.", fg="green") if found.fits else click.style("It does not fit.", fg="red")
-    return f"{fits} The largest context here is {words.tokens(found.largest_context)} tokens."
+    if not found.largest_context:
+        return f"{fits} No context at all would."
+    moved = " with this much of it off the GPU" if found.offload.cpu_moe_layers or _is_split(found) else ""
+    return f"{fits} The largest context here{moved} is {words.tokens(found.largest_context)} tokens."
+
+
+def _is_split(found: Estimate) -> bool:
+    return 0 < found.offload.gpu_layers < found.offload.layers
 
 
 def _speed_lines(found: Estimate) -> Iterator[str]:
     if found.decode:
-        yield _rate_line("Writes", found.decode)
+        at = f" with {words.tokens(found.depth)} tokens in the context" if found.depth else ""
+        yield _rate_line("Writing answers", found.decode) + at
     if found.prefill:
-        yield _rate_line("Reads", found.prefill)
+        yield _rate_line("Reading prompts", found.prefill)
 
 
 def _rate_line(verb: str, rate: Rate) -> str:
-    return f"{verb} {words.rate(rate.tokens_per_second)} ({rate.low:.3g} to {rate.high:.3g}, {rate.confidence})"
+    low, high = (words.rate(edge).removesuffix(" tok/s") for edge in (rate.low, rate.high))
+    return f"{verb}: {words.rate(rate.tokens_per_second)} ({low} to {high}, {rate.confidence})"
 
 
 def _local(model: str) -> str:

@@ -115,6 +115,13 @@ def test_experts_stay_where_they_are_when_their_place_is_no_use() -> None:
     assert "cpu_moe_layers" not in names(first(roomy, MIXTURE.every("gguf")))
 
 
+@pytest.mark.parametrize("model", [SEVENTY, THIRTY_TWO, MIXTURE])
+@pytest.mark.parametrize("intent", [Intent.CHAT, Intent.CODING])
+def test_no_line_speaks_of_no_context_at_all(model: Made, intent: Intent) -> None:
+    plan = first(machine("RTX 2060", ram_gb=16), model.every("gguf"), intent)
+    assert not [other.text for other in plan.counterfactuals if other.context == 0 or re.search(r"\b0\b", other.text)]
+
+
 def test_the_wired_limit_of_a_mac_is_exact_and_warned_of() -> None:
     plan = first(MAC_64, SEVENTY.every("mlx"), Intent.CODING)
     told = one(plan, "iogpu.wired_limit_mb")

@@ -258,6 +258,14 @@ def test_a_model_over_several_cards_is_not_said_to_fit_on_one() -> None:
         assert not (on_one and max(plan.parallelism.tensor, plan.parallelism.pipeline) > 1), plan.engine
 
 
+def test_a_speed_says_how_full_the_context_is() -> None:
+    plan = plans_for(RTX_4090, EIGHT)[0]
+    decoding = next(reason.text for reason in plan.reasons if reason.text.startswith("Decoding"))
+    assert plan.estimate is not None
+    assert plan.estimate.depth == plan.context // 2
+    assert " with 8k tokens in the context: " in decoding
+
+
 def test_without_a_model_the_largest_that_runs_well_takes_the_measure() -> None:
     candidates = [*SMALL.every("gguf"), *EIGHT.every("gguf"), *SEVENTY.every("gguf")]
     advice = advise(PlanInputs(machine=LAPTOP, candidates=candidates))
