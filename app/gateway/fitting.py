@@ -24,8 +24,11 @@ LEAST_CONTEXT = 2048
 """With less than this a chat forgets its own beginning; it is better told that the model does not fit."""
 
 
-async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
-    """Return the request with slots and context that fit on this machine now; unchanged where nothing is known."""
+async def fitted(services: Services, request: LoadRequest, *, reclaimed_bytes: int = 0) -> LoadRequest:
+    """Return the request with slots and context that fit on this machine now; unchanged where nothing is known.
+
+    `reclaimed_bytes` are in use by what it would take the place of.
+    """
     if request.engine not in ENGINES:  # one of the user's own
         return request
     try:
@@ -34,9 +37,9 @@ async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
         return request
     wanted = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
     needed = await asyncio.to_thread(memory.components, facts, wanted)
-    if needed.total.bytes * _AMPLE < psutil.virtual_memory().available:
+    if needed.total.bytes * _AMPLE < psutil.virtual_memory().available + reclaimed_bytes:
         return request
-    machine = await services.machine.read_free()
+    machine = _with_more_free(await services.machine.read_free(), wanted.backend, reclaimed_bytes)
     return await asyncio.to_thread(_within, request, wanted, facts, machine)
 
 
@@ -48,6 +51,18 @@ def _within(request: LoadRequest, wanted: Setting, facts: ModelFacts, machine: M
     if tried.largest_context >= LEAST_CONTEXT:
         return _with(request, context=min(wanted.context, tried.largest_context), slots=1)
     return _with(request, context=min(wanted.context, LEAST_CONTEXT), slots=1)
+
+
+def _with_more_free(machine: Machine, backend: str, more_bytes: int) -> Machine:
+    """Return the machine as it is once an engine has left. What was spread over several GPUs is not counted on."""
+    at = 0 if backend == "cpu" else len(machine.pools) - 1
+    if not more_bytes or at not in {0, 1} or (free := machine.pools[at].free.value) is None:
+        return machine
+    pools = list(machine.pools)
+    pools[at] = msgspec.structs.replace(
+        pools[at], free=msgspec.structs.replace(pools[at].free, value=free + more_bytes)
+    )
+    return msgspec.structs.replace(machine, pools=pools)
 
 
 def _with(request: LoadRequest, *, context: int, slots: int) -> LoadRequest:

@@ -21,7 +21,7 @@ from app.gateway.form import Form
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, Watch
 from app.supervisor.lease import Lease
-from app.supervisor.policy import LoadRequest
+from app.supervisor.policy import LoadRequest, Terms
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
 _EVENT_STREAM = "text/event-stream"
 _ERROR_STATUS = 400
+_NO_TERMS = Terms()
 _KEPT_S = 2.0
 _DEATH_SEEN_S = 0.5
 """A connection that broke before an answer: by then the supervisor knows whether the process is gone."""
@@ -47,6 +48,7 @@ class Ask:
     path: str
     body: bytes
     model: str
+    terms: Terms = _NO_TERMS
     form: Form = OPENAI
 
 
@@ -96,7 +98,10 @@ async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResp
 
 async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
     services = request.app[SERVICES]
-    async with services.supervisor.lease(ask.load) as lease, await sent(services, request, ask, lease) as upstream:
+    async with (
+        services.supervisor.lease(ask.load, ask.terms) as lease,
+        await sent(services, request, ask, lease) as upstream,
+    ):
         if upstream.status >= _ERROR_STATUS:
             return await _refused(upstream, lease, ask.form, watch)
         if upstream.content_type == _EVENT_STREAM:
@@ -159,19 +164,20 @@ async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, 
 
 
 async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
-    body = form.whole(await _read(upstream, lease))
+    body = form.whole(await read_whole(upstream, lease))
     watch.whole(body)
     watch.outcome = Outcome.OK
     return web.Response(status=upstream.status, body=body, headers=_answer_headers(upstream.headers))
 
 
 async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
-    refusal = form.refusal(await _read(upstream, lease), upstream.status)
+    refusal = form.refusal(await read_whole(upstream, lease), upstream.status)
     watch.outcome = Outcome.REFUSED
     return web.Response(status=refusal.status, body=refusal.body, content_type="application/json")
 
 
-async def _read(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
+async def read_whole(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
+    """Return the rest of an answer. Raises EngineFailed if it breaks off."""
     try:
         return await upstream.read()
     except (aiohttp.ClientError, ConnectionError):

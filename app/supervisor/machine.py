@@ -102,9 +102,11 @@ class Machine(Ending):
         return (same and ask.fingerprint == self._fingerprint) or not ask.explicit
 
     def _is_too_small(self, ask: m.Ask) -> bool:
-        runs_with = self.request.options.context if self.request else None
-        wanted = ask.request.options.context
-        return ask.terms.grows and runs_with is not None and wanted is not None and runs_with < wanted
+        has = self.request.options.context if self.request else None
+        would_have = ask.request.options.context
+        if has is None or would_have is None or ask.terms.context is None:
+            return False
+        return has < ask.terms.context and has < would_have
 
     def _begin(self, ask: m.Ask) -> None:
         self.request, self._fingerprint = ask.request, ask.fingerprint

@@ -33,8 +33,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     keep_s: float | None = None
     """Stop it when it was unused for this long, whatever the policy: 0 at once, `inf` never."""
-    grows: bool = False
-    """Its own context is needed: an engine that runs with less is loaded again, once nobody uses it."""
+    context: int | None = None
+    """Tokens needed. An engine with fewer is loaded again once nobody uses it, if the request's own are more."""
 
 
 class Folders(msgspec.Struct, frozen=True, kw_only=True):

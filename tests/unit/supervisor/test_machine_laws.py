@@ -29,7 +29,7 @@ REQUESTS = [
 ]
 LARGER = LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=999))
 TERMS = st.sampled_from(
-    [Terms(), Terms(keep_s=0.0), Terms(keep_s=math.inf), Terms(keep_s=5.0), Terms(grows=True), Terms(grows=True)]
+    [Terms(), Terms(keep_s=0.0), Terms(keep_s=math.inf), Terms(keep_s=5.0), Terms(context=50), Terms(context=999)]
 )
 HOW_ASKED = {name: st.booleans() for name in ("explicit", "any_options", "holds")}
 KINDS = st.sampled_from(

@@ -17,7 +17,7 @@ from tests.unit.supervisor.test_machine import OTHER, REQUEST, Driver, outcomes
 
 S = EngineState
 LARGER = msgspec.structs.replace(REQUEST, options=LaunchOptions(context=200))
-GROWS = Terms(grows=True)
+GROWS = Terms(context=150)
 
 
 def lease(driver: Driver, terms: Terms, request: LoadRequest = REQUEST) -> list[m.Effect]:
@@ -86,6 +86,8 @@ def test_context_that_suffices_starts_nothing_again() -> None:
     driver = running(LARGER)
     assert isinstance(outcomes(lease(driver, GROWS, OTHER))[2], m.Granted)
     assert isinstance(outcomes(lease(driver, Terms(), LARGER))[3], m.Granted)
+    assert isinstance(outcomes(lease(running(OTHER), Terms(context=99), LARGER))[2], m.Granted)
+    assert isinstance(outcomes(lease(running(OTHER), Terms(context=100), OTHER))[2], m.Granted), "no more to be had"
 
 
 def test_who_loads_it_is_served_before_it_grows_for_another() -> None:
@@ -142,10 +144,10 @@ async def test_a_real_process_is_started_again_with_more_context(supervisor: Sup
         await asyncio.sleep(0)
         assert not first.end.done()
     assert await waiting > first.run
-    async with supervisor.lease(small, GROWS) as last:
+    async with supervisor.lease(small, Terms(context=4000)) as last:
         assert last.status.context == 2000
 
 
 async def _run_of(supervisor: Supervisor, request: LoadRequest) -> int:
-    async with supervisor.lease(request, GROWS) as held:
+    async with supervisor.lease(request, Terms(context=1500)) as held:
         return held.run

@@ -1,0 +1,62 @@
+"""Embeddings: OpenAI's route of the engine, Ollama's shapes. `/api/embed` gives vectors of length 1."""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from app.core.errors import BadRequest, EngineFailed
+from app.gateway.dialects.ollama.wire import ABSENT
+
+
+class _Vector(msgspec.Struct, frozen=True):
+    embedding: list[float]
+    index: int = 0
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    prompt_tokens: int | None = None
+
+
+class Vectors(msgspec.Struct, frozen=True):
+    """An engine's answer."""
+
+    data: list[_Vector]
+    usage: _Counts | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens read; 0 if the engine does not say."""
+        return (self.usage.prompt_tokens if self.usage else None) or 0
+
+
+def read_input(raw: msgspec.Raw) -> list[str]:
+    """Return the texts to embed; an empty one alone is none. Raises BadRequest, as Ollama words it."""
+    value = msgspec.json.decode(raw) if raw != ABSENT else None
+    if value is None or value == "":
+        return []
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise BadRequest("invalid input type", code="invalid_value")
+    return texts
+
+
+def body_for(texts: Sequence[str], *, model: str) -> bytes:
+    """Return the request for the engine."""
+    return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
+
+
+def read_vectors(body: bytes) -> Vectors:
+    """Return the vectors in the order of the texts. Raises EngineFailed for what cannot be read."""
+    try:
+        said = msgspec.json.decode(body, type=Vectors)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise EngineFailed("The engine's answer could not be understood.", code="engine_nonsense") from error
+    return Vectors(sorted(said.data, key=lambda one: one.index), said.usage)
+
+
+def normalised(vector: Sequence[float], dimensions: int | None = None) -> list[float]:
+    """Return the vector's first `dimensions`, scaled to length 1; one of zeros stays so."""
+    kept = vector[:dimensions] if dimensions else vector
+    length = math.sqrt(math.fsum(value * value for value in kept))
+    return [value / length for value in kept] if length else list(kept)

@@ -1,0 +1,143 @@
+"""The hot path of dialects that no engine speaks: hold a lease, ask the engine, and hand on what it says as events.
+
+As in `proxy`, a request whose engine had gone is sent once more, nothing ends silently, and a caller that is cancelled
+or closes the events drops the engine's connection, which ends its work.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from app.gateway.dialects.canonical import Event, Failed, Finished, Started, Timings
+from app.gateway.dialects.engine.refusals import refused
+from app.gateway.dialects.engine.stream import StreamReader, failed
+from app.gateway.middleware import ARRIVED
+from app.gateway.proxy import Ask, EngineLost, broke_off, read_whole, sent
+from app.gateway.services import SERVICES
+from app.gateway.watch import Outcome, Watch
+from app.supervisor.lease import Lease
+
+log = logging.getLogger(__name__)
+
+Batches = AsyncGenerator[Sequence[Event], None]
+_ERROR_STATUS = 400
+HEAD_WITHIN_S = 30.0
+"""By then a stream's head is sent although the model still loads: clients give up on a silent server (Cline: 300 s)."""
+
+
+async def asked(request: web.Request, ask: Ask, watch: Watch) -> Batches:
+    """Yield what the engine says, a network chunk's worth of events at a time.
+
+    Raises what loading raises, or the engine's refusal, before the first event; later troubles are a `Failed` event.
+    Close it, or be cancelled, to stop the engine's work.
+    """
+    async with AsyncExitStack() as stack:
+        lease, upstream = await _opened(stack, request, ask)
+        if upstream.status >= _ERROR_STATUS:
+            raise refused(await read_whole(upstream, lease), upstream.status)
+        yield [Started(load_s=lease.load_s, context=lease.status.context)]
+        async for batch in _heard(upstream, lease, watch):
+            yield [_timed(event, request, lease, watch) for event in batch]
+            _note_end(request, batch, lease, watch)
+
+
+async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[bytes, Lease]:
+    """Return an answer that comes in one piece. Raises as `asked` does, and EngineFailed if it breaks off."""
+    async with AsyncExitStack() as stack:
+        lease, upstream = await _opened(stack, request, ask)
+        body = await read_whole(upstream, lease)
+        if upstream.status >= _ERROR_STATUS:
+            raise refused(body, upstream.status)
+        watch.whole(body)
+        watch.outcome = Outcome.OK
+        return body, lease
+
+
+async def beginning(batches: Batches, *, within_s: float = HEAD_WITHIN_S) -> "asyncio.Task[Sequence[Event]]":
+    """Return the task of the first batch, done, or still waiting after so many seconds. End it with `settled`."""
+    task = asyncio.create_task(_next(batches))
+    try:
+        await asyncio.wait({task}, timeout=within_s)
+    except asyncio.CancelledError:
+        await settled(task)
+        raise
+    return task
+
+
+async def settled(task: "asyncio.Task[Sequence[Event]]") -> None:
+    """End a task of `beginning` that nobody waits for any more: the events cannot be closed while it runs."""
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _next(batches: Batches) -> Sequence[Event]:
+    return await anext(batches)
+
+
+async def _opened(stack: AsyncExitStack, request: web.Request, ask: Ask) -> tuple[Lease, aiohttp.ClientResponse]:
+    try:
+        return await _attempt(stack, request, ask)
+    except EngineLost as lost:
+        if not lost.may_repeat:
+            raise broke_off(lost.cause) from lost
+        log.info("Repeating a request whose engine had gone", extra={"model": ask.model})
+    try:
+        return await _attempt(stack, request, ask)
+    except EngineLost as lost:
+        raise broke_off(lost.cause) from lost
+
+
+async def _attempt(stack: AsyncExitStack, request: web.Request, ask: Ask) -> tuple[Lease, aiohttp.ClientResponse]:
+    services = request.app[SERVICES]
+    async with AsyncExitStack() as attempt:
+        lease = await attempt.enter_async_context(services.supervisor.lease(ask.load, ask.terms))
+        upstream = await attempt.enter_async_context(await sent(services, request, ask, lease))
+        stack.push_async_exit(attempt.pop_all())
+        return lease, upstream
+
+
+async def _heard(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> Batches:
+    """Yield the engine's events; the last one is an end, its own or the one it owes."""
+    reader, content = StreamReader(), upstream.content
+    with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+        while chunk := await content.readany():
+            watch.saw(chunk)
+            batch = reader.feed(chunk)
+            if batch:
+                yield batch
+    if not reader.is_over:
+        yield reader.end() or [failed(broke_off(await lease.verdict()))]
+
+
+def _timed(event: Event, request: web.Request, lease: Lease, watch: Watch) -> Event:
+    """Fill in what only the gateway knows about time; the engine's own clock goes before ours."""
+    if not isinstance(event, Finished):
+        return event
+    now, said = time.perf_counter(), event.timings
+    first = watch.first or now
+    prefill_s = said.prefill_s or max(0.0, first - request[ARRIVED] - lease.load_s)
+    timings = Timings(
+        load_s=lease.load_s,
+        prefill_s=prefill_s,
+        decode_s=said.decode_s or watch.last - first,
+        total_s=now - request[ARRIVED],
+    )
+    return msgspec.structs.replace(event, timings=timings)
+
+
+def _note_end(request: web.Request, batch: Sequence[Event], lease: Lease, watch: Watch) -> None:
+    last = batch[-1]
+    if isinstance(last, Finished):
+        watch.outcome = Outcome.OK
+        request.app[SERVICES].measuring.heard(lease.status, watch.timings())
+    elif isinstance(last, Failed):
+        watch.outcome = Outcome.ENGINE_FAILED
+        log.error(last.error.sentence, extra={"code": last.error.code, "model": lease.status.model})
