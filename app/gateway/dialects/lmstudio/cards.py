@@ -1,0 +1,257 @@
+"""Models as LM Studio lists them, in both versions of its API, from what the library, files and engines say.
+
+Readers are strict: Zed's fails on a null publisher, on a format or a state it does not know, and on a missing context.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo
+
+_GGUF, _MLX = "gguf", "mlx"
+_LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
+_OURS, _NOBODYS = "roundhouse", "local"
+_BILLION, _MILLION = 10**9, 10**6
+_LEVELS = {"gpt-oss": ("low", "medium", "high")}
+"""Architectures whose thinking has degrees and cannot be turned off."""
+_ON_OFF = ("off", "on")
+
+
+class Known(NamedTuple):
+    """All there is to say of one model. `sees` tells whether pictures can really be sent to it here."""
+
+    model: ModelInfo
+    facts: ModelFacts | None
+    status: EngineStatus | None
+    sees: bool
+    usual_context: int
+    """In tokens; stands for the trained context where nobody knows that."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it answers at once."""
+        return self.status is not None and self.status.state is EngineState.READY
+
+    @property
+    def can(self) -> frozenset[str]:
+        """What its files say it can do."""
+        return frozenset(self.facts.capabilities if self.facts else ())
+
+    @property
+    def architecture(self) -> str:
+        """What it is built like, in llama.cpp's word."""
+        return self.model.architecture or (self.facts.architecture if self.facts else "")
+
+    @property
+    def quantization(self) -> str:
+        """How its weights are stored."""
+        return self.model.quantization or (self.facts.quantization if self.facts else "")
+
+    @property
+    def context(self) -> int:
+        """The most tokens it can keep."""
+        return self.model.trained_context or (self.facts.trained_context if self.facts else None) or self.usual_context
+
+    @property
+    def loaded_context(self) -> int | None:
+        """How many tokens it keeps now; None if it is not loaded."""
+        return self.status.context if self.status is not None and self.is_loaded else None
+
+    @property
+    def publisher(self) -> str:
+        """Who made it, as far as its name says so."""
+        maker, slash, _ = self.model.name.partition("/")
+        return maker if slash else _OURS if self.model.is_builtin else _NOBODYS
+
+
+class CardV0(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model of `/api/v0/models`. Contexts in tokens."""
+
+    id: str
+    object: str
+    type: str
+    publisher: str
+    arch: str
+    compatibility_type: str
+    quantization: str
+    state: str
+    max_context_length: int
+    loaded_context_length: int | None = None
+    capabilities: list[str] | None = None
+
+
+class ListV0(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `/api/v0/models`."""
+
+    data: list[CardV0]
+    object: str = "list"
+
+
+def card_v0(known: Known) -> CardV0:
+    """Return a model for `/api/v0`."""
+    return CardV0(
+        id=known.model.name,
+        object="model",
+        type=_type_v0(known),
+        publisher=known.publisher,
+        arch=known.architecture,
+        compatibility_type=format_v0(known.model),
+        quantization=known.quantization,
+        state=_state(known.status),
+        max_context_length=known.context,
+        loaded_context_length=known.loaded_context,
+        capabilities=_capabilities_v0(known),
+    )
+
+
+def format_v0(model: ModelInfo) -> str:
+    """Return one of the two formats that exist there: what is not MLX is called GGUF."""
+    return _MLX if model.format == _MLX else _GGUF
+
+
+def _type_v0(known: Known) -> str:
+    if known.model.embeds and not known.model.chats:
+        return "embeddings"
+    return "vlm" if known.sees and "vision" in known.can else "llm"
+
+
+def _state(status: EngineStatus | None) -> str:
+    if status is None:
+        return "not-loaded"
+    if status.state is EngineState.READY:
+        return "loaded"
+    return "loading" if status.state in _LOADING else "not-loaded"
+
+
+def _capabilities_v0(known: Known) -> list[str] | None:
+    found = ["tool_use"] if "tools" in known.can else []
+    return found + (["vision"] if known.sees and "vision" in known.can else []) or None
+
+
+class Quantization(msgspec.Struct, frozen=True, kw_only=True):
+    """How weights are stored."""
+
+    name: str | None
+    bits_per_weight: float | None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model was loaded with; what nobody here decided is left out."""
+
+    context_length: int | None = None
+    parallel: int | None = None
+    num_experts: int | None = None
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is loaded. It has its model's name, since it is loaded once."""
+
+    id: str
+    config: Config
+
+
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model's thinking can be set."""
+
+    allowed_options: tuple[str, ...]
+    default: str
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model can do."""
+
+    vision: bool
+    trained_for_tool_use: bool
+    reasoning: Reasoning | None = None
+
+
+class CardV1(msgspec.Struct, frozen=True, kw_only=True):
+    """One model of `/api/v1/models`. Size in bytes, context in tokens."""
+
+    type: str
+    publisher: str
+    key: str
+    display_name: str
+    quantization: Quantization | None
+    size_bytes: int
+    params_string: str | None
+    loaded_instances: list[Instance]
+    max_context_length: int
+    format: str | None
+    architecture: str | msgspec.UnsetType | None = msgspec.UNSET
+    capabilities: Capabilities | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class ListV1(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `/api/v1/models`."""
+
+    models: list[CardV1]
+
+
+def card_v1(known: Known) -> CardV1:
+    """Return a model for `/api/v1`."""
+    model, unset = known.model, msgspec.UNSET
+    is_llm = type_v1(model) == "llm"
+    return CardV1(
+        type=type_v1(model),
+        publisher=known.publisher,
+        key=model.name,
+        display_name=model.title,
+        quantization=_quantization(known),
+        size_bytes=model.size_bytes,
+        params_string=_parameters(model.parameters or (known.facts.parameters if known.facts else None)),
+        loaded_instances=[Instance(id=model.name, config=config_of(known))] if known.is_loaded else [],
+        max_context_length=known.context,
+        format=model.format if model.format in {_GGUF, _MLX} else None,
+        architecture=(known.architecture or None) if is_llm else unset,
+        capabilities=_capabilities_v1(known) if is_llm else unset,
+        description=None if is_llm else unset,
+    )
+
+
+def type_v1(model: ModelInfo) -> str:
+    """Return which of the two kinds a model is."""
+    return "embedding" if model.embeds and not model.chats else "llm"
+
+
+def config_of(known: Known) -> Config:
+    """Return what a loaded model was loaded with."""
+    used = max((layer.experts_used for layer in known.facts.layers), default=0) if known.facts else None
+    slots = known.status.slots if known.status else None
+    return Config(context_length=known.loaded_context, parallel=slots, num_experts=used)
+
+
+def reasoning_of(known: Known) -> Reasoning | None:
+    """Return how the model's thinking can be set; None if it does not think."""
+    if "thinking" not in known.can:
+        return None
+    levels = _LEVELS.get(known.architecture, _ON_OFF)
+    return Reasoning(allowed_options=levels, default="on" if "on" in levels else "medium")
+
+
+def _capabilities_v1(known: Known) -> Capabilities:
+    return Capabilities(
+        vision=known.sees and "vision" in known.can,
+        trained_for_tool_use="tools" in known.can,
+        reasoning=reasoning_of(known),
+    )
+
+
+def _quantization(known: Known) -> Quantization | None:
+    if not known.quantization:
+        return None
+    facts = known.facts
+    bits = round(facts.file_bytes * 8 / facts.parameters, 2) if facts and facts.parameters else None
+    return Quantization(name=known.quantization, bits_per_weight=bits)
+
+
+def _parameters(count: int | None) -> str | None:
+    """Return a count as people say it: "8B", "1.7B", "270M"."""
+    if not count:
+        return None
+    unit, letter = (_BILLION, "B") if count >= _BILLION else (_MILLION, "M")
+    return f"{round(count / unit, 1):g}{letter}"
