@@ -63,6 +63,12 @@ def _loopback_only(value: SettingValue) -> str:
     return "The endpoint listens on this computer only (127.0.0.1, ::1 or localhost): it has no access keys yet."
 
 
+def _aliases_only(value: SettingValue) -> str:
+    aliases = value if isinstance(value, list) else []
+    odd = [alias for alias in aliases if not all(part.strip() for part in alias.rpartition("=")[::2])]
+    return f"A name and the model it stands for are written as claude-*=my-model, not as {odd[0]!r}." if odd else ""
+
+
 def _whole_paths_only(value: SettingValue) -> str:
     """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
     folders = value if isinstance(value, list) else []
@@ -116,6 +122,15 @@ SETTINGS: tuple[Setting, ...] = (
         help="The model a new chat starts with.",
         kind=Kind.TEXT,
         default="guide",
+    ),
+    Setting(
+        name="models.aliases",
+        title="Names that stand for models",
+        help="As claude-*=my-model, for programs that ask for models that are not here. `auto` is the model in use.",
+        kind=Kind.LIST,
+        default=["claude-*=auto"],
+        separator=",",
+        check=_aliases_only,
     ),
     Setting(
         name="models.folders",

@@ -26,6 +26,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     modified_at: float = 0.0
 
+    @property
+    def ranks(self) -> bool:
+        """True for a model that says how well documents answer a query, and does nothing else."""
+        return not (self.chats or self.embeds or self.problem)
+
 
 class RegisterModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a local file to be listed where it lies; it is neither copied nor changed."""

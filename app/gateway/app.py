@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from app.gateway import ollama, openai, public
+from app.gateway import anthropic, ollama, openai, public
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.guard import Guard
 from app.gateway.middleware import GUARD, add_headers, answer
@@ -20,6 +20,7 @@ def build_app(services: Services) -> web.Application:
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
+    anthropic.add_routes(app)
     ollama.add_routes(app)
     add_admin_routes(app)
     return app

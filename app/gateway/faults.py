@@ -1,16 +1,28 @@
-"""How an error looks on the wire: OpenAI's shape below /v1, Ollama's below /api, our own elsewhere.
+"""How an error looks on the wire: in the shape of the dialect it is an answer in, our own elsewhere.
 
+OpenAI's is below /v1 and LM Studio's /api/v0, LM Studio's own below /api/v1, Ollama's elsewhere below /api; Anthropic's
+is for its own routes, and wherever a client names its version.
 The sentence is the same everywhere.
 """
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, RoundhouseError, TooLarge, UserError
+from app.gateway.dialects.anthropic.errors import document, status_of
+from app.gateway.dialects.lmstudio.errors import V0_PREFIX, V1_PREFIX, error_document
 from engines.api import NEVER_RETRY_UNCHANGED
 
 OPENAI_PREFIX = "/v1/"
 OLLAMA_PREFIX = "/api/"
+_ANTHROPIC_PREFIX = "/v1/messages"
+ANTHROPIC_VERSION = "anthropic-version"
+"""The header every client of Anthropic's sends."""
+LLAMA_SERVER_PATHS = frozenset({"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking"})
+"""llama-server's own routes, whose errors look like OpenAI's."""
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
 _JSON = "application/json"
@@ -63,18 +75,31 @@ def openai_error(body: ErrorBody, status: int, param: str | None = None) -> Open
     return OpenAIErrorBody(OpenAIError(message=message, type=kind, param=param, code=body.code))
 
 
-def error_response(path: str, error: RoundhouseError) -> web.Response:
-    """Return the answer for an error on this path."""
-    response = web.Response(body=msgspec.json.encode(_shaped(path, error)), status=error.status, content_type=_JSON)
+def is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
+    """Tell whether a request is made in Anthropic's dialect."""
+    is_named = path.startswith(OPENAI_PREFIX) and ANTHROPIC_VERSION in headers
+    return path.startswith(_ANTHROPIC_PREFIX) or is_named
+
+
+def error_response(
+    path: str, error: RoundhouseError, *, headers: Mapping[str, str] = MappingProxyType({}), request_id: str = ""
+) -> web.Response:
+    """Return the answer for an error on this path; `headers` are the request's."""
+    body, status = _shaped(path, error), error.status
+    if is_anthropic(path, headers):
+        body, status = document(error, request_id or None), status_of(error)
+    response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON)
     if error.code in NEVER_RETRY_UNCHANGED:
-        # OpenAI's SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time.
+        # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time.
         response.headers["x-should-retry"] = "false"
     return response
 
 
 def _shaped(path: str, error: RoundhouseError) -> msgspec.Struct:
-    if path.startswith(OPENAI_PREFIX):
+    if path.startswith((OPENAI_PREFIX, V0_PREFIX)) or path in LLAMA_SERVER_PATHS:
         return openai_error(error.body, error.status, _param(error))
+    if path.startswith(V1_PREFIX):
+        return error_document(error.body, error.status, _param(error))
     if path.startswith(OLLAMA_PREFIX):
         return ollama_error(error.body)
     return error.body

@@ -28,9 +28,13 @@ _LOCAL_PAGE = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ALLOWED_HEADERS = (
     "Authorization, Content-Type, Accept, User-Agent, X-Requested-With, "
-    "OpenAI-Beta, OpenAI-Organization, OpenAI-Project"
+    "OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
+    "x-api-key, anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access"
 )
-"""As Ollama's own CORS rule; the x-stainless headers of OpenAI's SDKs are added as asked for."""
+"""As Ollama's own CORS rule, and what Anthropic's SDK sends from a browser.
+
+The x-stainless headers of both SDKs are added as asked for.
+"""
 _PREFLIGHT_S = "86400"
 
 
@@ -72,7 +76,7 @@ def cors_headers(origin: str) -> CIMultiDict[str]:
     return CIMultiDict(
         {
             "Access-Control-Allow-Origin": origin,
-            "Access-Control-Expose-Headers": "x-request-id",
+            "Access-Control-Expose-Headers": "x-request-id, request-id",
             "Vary": "Origin",
         }
     )

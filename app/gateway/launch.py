@@ -9,10 +9,11 @@ from pathlib import Path
 
 from app.config.paths import Paths
 from app.config.store import Settings
-from app.core.engines import EngineInfo
-from app.core.errors import BadRequest, EngineFailed
+from app.core.engines import EngineInfo, EngineStatus
+from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import LoadOptions, ModelInfo
 from app.engine_store.catalogue import Catalogue
+from app.gateway import aliases
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
@@ -29,8 +30,12 @@ async def load_request(services: Services, model_name: str, options: LoadOptions
 
 
 async def find_model(services: Services, model_name: str) -> ModelInfo:
-    """Return the model of that name. Raises NotFound (code model_not_found), or BadRequest if its file is unusable."""
-    return await asyncio.to_thread(_usable, services, model_name)
+    """Return the model of that name, or that the name stands for.
+
+    Raises NotFound (code model_not_found), or BadRequest if its file is unusable.
+    """
+    statuses = services.supervisor.statuses()
+    return await asyncio.to_thread(_usable, services, model_name, statuses)
 
 
 async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
@@ -38,7 +43,7 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
     key = (model_name, options, services.events.revision)
     found = services.recent.get(key)
     if found is None:
-        found = await asyncio.to_thread(_resolved, services, model_name, options)
+        found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
         if options.context is None and options.slots is None:
             from app.gateway.fitting import fitted  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
@@ -56,16 +61,31 @@ def load_request_for(services: Services, model: ModelInfo, options: LoadOptions 
     )
 
 
-def _resolved(services: Services, model_name: str, options: LoadOptions) -> Found:
-    model = _usable(services, model_name)
+def _resolved(services: Services, model_name: str, options: LoadOptions, statuses: list[EngineStatus]) -> Found:
+    model = _usable(services, model_name, statuses)
     return Found(model, load_request_for(services, model, options))
 
 
-def _usable(services: Services, model_name: str) -> ModelInfo:
-    model = services.library.find(model_name)
+def _usable(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
+    model = _found(services, model_name, statuses)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
+
+
+def _found(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
+    library, settings = services.library, services.settings
+    try:
+        return library.find(model_name)
+    except NotFound as missing:
+        stands_for = aliases.stand_in(model_name, settings.items("models.aliases"))
+        if stands_for and stands_for != aliases.AUTO:
+            return library.find(stands_for)
+        if stands_for:
+            model = aliases.in_use(library.models(), statuses, settings.text("models.default"))
+            if model is not None:
+                return model
+        raise aliases.unknown(model_name, missing) from None
 
 
 def _engine_for(model: ModelInfo, engines: list[EngineInfo]) -> EngineInfo:
@@ -89,7 +109,7 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
         threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
         kv_type=asked.kv_type,
-        task="chat" if model.chats else "embed",
+        task="rerank" if model.ranks else "chat" if model.chats else "embed",
     )
 
 

@@ -57,7 +57,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     """Name the request in every answer, and let pages we allow read it (`on_response_prepare`)."""
     headers = response.headers
     if REQUEST_ID in request:
-        headers["x-request-id"] = request[REQUEST_ID]
+        headers["x-request-id"] = headers["request-id"] = request[REQUEST_ID]
         headers["openai-processing-ms"] = str(round((time.perf_counter() - request[ARRIVED]) * 1000))
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and request.app[GUARD].is_allowed(origin):
@@ -72,7 +72,7 @@ def _is_preflight(request: web.Request) -> bool:
 def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
     if isinstance(error, EnvironmentFault):
         log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})
-    response = error_response(request.path, error)
+    response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])
     if response.status in _BREAKS_OFF:
         response.force_close()
     return response

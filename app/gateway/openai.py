@@ -9,18 +9,15 @@ import msgspec
 from aiohttp import web
 
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import BadRequest, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway import proxy
-from app.gateway.bodies import decode, read_body
+from app.gateway.bodies import decode
+from app.gateway.dialects.anthropic import models as anthropic_models
+from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
-from app.gateway.middleware import ARRIVED
-from app.gateway.services import SERVICES, Services
-from app.gateway.watch import Outcome, watched
+from app.gateway.native import answered, named, path_of
+from app.gateway.services import SERVICES
 from engines.api import Route
-
-_UNKNOWN = ""
-"""Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +57,12 @@ def add_routes(app: web.Application) -> None:
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """GET /v1/models."""
+    """GET /v1/models, to whichever of its audiences asks."""
     services = request.app[SERVICES]
     models = await asyncio.to_thread(services.library.models)
+    if is_anthropic(request.path, request.headers):
+        usable = [model for model in models if not model.problem]
+        return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
     running = {status.model: status for status in services.supervisor.statuses()}
     return _json(ModelCards(data=[_card(model, running.get(model.name)) for model in models if not model.problem]))
 
@@ -71,54 +71,32 @@ async def show_model(request: web.Request) -> web.Response:
     """GET /v1/models/{id}; ids may contain slashes and colons."""
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
+    if is_anthropic(request.path, request.headers):
+        return _json(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
     return _json(_card(model, running.get(model.name)))
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """POST /v1/chat/completions."""
-    return await _generate(request, Route.CHAT)
+    return await answered(request, Route.CHAT, _understood)
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
     """POST /v1/completions."""
-    return await _generate(request, Route.COMPLETIONS)
+    return await answered(request, Route.COMPLETIONS, _understood)
 
 
 async def embeddings(request: web.Request) -> web.StreamResponse:
     """POST /v1/embeddings."""
-    return await _generate(request, Route.EMBEDDINGS)
+    return await answered(request, Route.EMBEDDINGS, _understood)
 
 
-async def _generate(request: web.Request, route: Route) -> web.StreamResponse:
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
-    try:
-        body = await read_body(request)
-        ask = await _understood(services, body, route)
-    except RoundhouseError:
-        services.metrics.requests.add(route, _UNKNOWN, Outcome.REFUSED)
-        raise
-    model = ask.load.source.name
-    with watched(services.metrics, route=route, model=model, started=request[ARRIVED]) as watch:
-        return await proxy.answer(request, ask, watch)
-
-
-async def _understood(services: Services, body: bytes, route: Route) -> proxy.Ask:
-    named = decode(body, Asked).model
-    if not named:
-        raise BadRequest("The request does not say which model it is for.", hint="Set `model`.", code="model_required")
-    model, load = await resolve(services, named)
-    return proxy.Ask(load=load, path=_path(services, load.engine, model, route), body=body, model=named)
-
-
-def _path(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
-    descriptor = services.adapters[engine].descriptor
-    able = model.embeds if route is Route.EMBEDDINGS else model.chats
-    if able and route in descriptor.routes:
-        return descriptor.routes[route]
-    what = "make embeddings" if route is Route.EMBEDDINGS else "write text"
-    culprit = model.title if not able else f"The engine {descriptor.name}"
-    raise BadRequest(f"{culprit} does not {what}.", hint="Choose another model.", code="model_cannot")
+    name = named(decode(body, Asked).model)
+    model, load = await resolve(services, name)
+    return proxy.Ask(load=load, path=path_of(services, load.engine, model, route), body=body, model=name)
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

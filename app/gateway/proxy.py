@@ -158,8 +158,8 @@ async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, 
             return False
         if not chunk:
             return True
-        watch.saw(mended := edit(chunk))
-        if mended:
+        if mended := edit(chunk):
+            watch.saw(mended)
             await response.write(mended)
 
 

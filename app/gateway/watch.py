@@ -17,8 +17,10 @@ from app.gateway.metrics import Metrics
 _TAIL_CHUNKS = 4
 _USAGE = {
     "prompt": re.compile(rb'"prompt_tokens"\s*:\s*(\d+)'),
-    "completion": re.compile(rb'"completion_tokens"\s*:\s*(\d+)'),
+    "completion": re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d+)'),
 }
+_PARTS_OF_PROMPT = re.compile(rb'"(input_tokens|cache_read_input_tokens)"\s*:\s*(\d+)')
+"""How Anthropic's dialect tells what was read: what the cache had is not part of the first."""
 _TIMING = re.compile(rb'"(cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"\s*:\s*(\d+(?:\.\d+)?)')
 """llama-server's own clock, at the end of an answer: tokens and milliseconds, read and written."""
 _EVENTS_WITHOUT_TOKEN = 3
@@ -68,7 +70,10 @@ class Watch:
         """Return what the engine said it read ("prompt") and wrote ("completion"); empty if it said nothing."""
         tail = self.tail
         found = {kind: pattern.findall(tail) for kind, pattern in _USAGE.items()}
-        return {kind: int(values[-1]) for kind, values in found.items() if values}
+        counts = {kind: int(values[-1]) for kind, values in found.items() if values}
+        if "prompt" not in counts and (parts := dict(_PARTS_OF_PROMPT.findall(tail))):
+            counts["prompt"] = sum(map(int, parts.values()))
+        return counts
 
     def timings(self) -> dict[str, float]:
         """Return what the engine says of its own times, by its names; empty if it says nothing."""

@@ -1,0 +1,50 @@
+"""Anthropic's routes. llama.cpp speaks them itself; what it gets wrong is mended on the way in and on the way out.
+
+An engine without a Messages route of its own cannot be asked this way yet.
+"""
+
+from aiohttp import web
+
+from app.gateway import proxy
+from app.gateway.bodies import decode
+from app.gateway.dialects.anthropic.form import Count, Messages
+from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.anthropic.request import Asked, check, for_engine
+from app.gateway.launch import resolve
+from app.gateway.middleware import REQUEST_ID
+from app.gateway.native import answered, named, path_of
+from app.gateway.services import SERVICES
+from engines.api import Route
+
+
+def add_routes(app: web.Application) -> None:
+    """Add Anthropic's routes; its list of models is OpenAI's route too."""
+    app.router.add_post("/v1/messages", messages)
+    app.router.add_post("/v1/messages/count_tokens", count_tokens)
+
+
+async def messages(request: web.Request) -> web.StreamResponse:
+    """POST /v1/messages."""
+    return await answered(request, Route.MESSAGES, _understood)
+
+
+async def count_tokens(request: web.Request) -> web.StreamResponse:
+    """POST /v1/messages/count_tokens."""
+    return await answered(request, Route.COUNT_TOKENS, _understood)
+
+
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
+    services = request.app[SERVICES]
+    asked = decode(body, Asked)
+    name = named(asked.model)
+    check(asked, counts_only=route is Route.COUNT_TOKENS)
+    model, load = await resolve(services, name)
+    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
+    form = Count if route is Route.COUNT_TOKENS else Messages
+    return proxy.Ask(
+        load=load,
+        path=path_of(services, load.engine, model, route),
+        body=for_engine(body, asked),
+        model=name,
+        form=form(request_id=request[REQUEST_ID], wishes=wishes),
+    )

@@ -1,0 +1,51 @@
+"""Errors in Anthropic's shape; their types follow from the status."""
+
+import msgspec
+
+from app.core.errors import RoundhouseError, Unavailable
+
+OVERLOADED = 529
+"""Anthropic's own status for "not now"; its clients try again."""
+_SERVER_ERROR = 500
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    OVERLOADED: "overloaded_error",
+}
+
+
+class AnthropicError(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong."""
+
+    type: str
+    message: str
+
+
+class AnthropicErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The document around it, which is also the data of an `error` event."""
+
+    error: AnthropicError
+    type: str = "error"
+    request_id: str | None = None
+
+
+def anthropic_error(message: str, status: int, request_id: str | None = None) -> AnthropicErrorBody:
+    """Return the document for a sentence that is sent with this status."""
+    kind = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+    return AnthropicErrorBody(error=AnthropicError(type=kind, message=message), request_id=request_id)
+
+
+def status_of(error: RoundhouseError) -> int:
+    """Return the status Anthropic would answer with."""
+    return OVERLOADED if isinstance(error, Unavailable) else error.status
+
+
+def document(error: RoundhouseError, request_id: str | None = None) -> AnthropicErrorBody:
+    """Return the document for an error of ours; the hint follows the sentence, which is all that clients show."""
+    message = f"{error.body.sentence} {error.hint}".strip()
+    return anthropic_error(message, status_of(error), request_id)

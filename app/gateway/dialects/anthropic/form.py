@@ -1,0 +1,49 @@
+"""How answers of llama.cpp's own Messages route reach Anthropic's clients."""
+
+import msgspec
+
+from app.core.errors import RoundhouseError
+from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.errors import anthropic_error, document
+from app.gateway.dialects.anthropic.refusals import refusal_sentence
+from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.anthropic.stream import StreamMender, event
+from app.gateway.engine_errors import understood
+from app.gateway.form import Editor, Refusal
+
+
+class Messages(msgspec.Struct, frozen=True, kw_only=True):
+    """`app.gateway.form.Form` for one request."""
+
+    request_id: str
+    wishes: Wishes = Wishes()
+
+    def refusal(self, body: bytes, status: int) -> Refusal:
+        """Return Anthropic's error document."""
+        refused = understood(body, status)
+        said = anthropic_error(refusal_sentence(refused), refused.status, self.request_id)
+        return Refusal(msgspec.json.encode(said), refused.status)
+
+    def in_band(self, error: RoundhouseError) -> bytes:
+        """Return an error event."""
+        return event("error", document(error, self.request_id))
+
+    def is_complete(self, tail: bytes) -> bool:
+        """Tell whether a stream said that it was over."""
+        return b"event: message_stop" in tail or b"event: error" in tail
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the answer, mended."""
+        return reply.whole(body, self.wishes)
+
+    def editor(self) -> Editor:
+        """Return what mends a stream."""
+        return StreamMender(self.wishes)
+
+
+class Count(Messages, frozen=True, kw_only=True):
+    """The form of a count of tokens, of which nothing needs mending."""
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the count."""
+        return body

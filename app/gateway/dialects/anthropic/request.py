@@ -1,0 +1,156 @@
+"""A request in Anthropic's dialect, checked, and put so that llama.cpp does what it asks for.
+
+llama.cpp takes any `max_tokens` and roles, offers the model tools that only Anthropic can run, cannot be told to call
+one certain tool, and knows neither `thinking: disabled` nor `effort`. Fields with nothing wrong keep their bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.anthropic.turns import Block, Turn, arranged, kind_of, opening, text_of
+
+_BILLING = "x-anthropic-billing-header:"
+"""Claude Code's first system block changes with every request, which would make the engine read everything anew."""
+_EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+"""Of Anthropic's levels, what chat templates know as `reasoning_effort`."""
+_OURS = ("tool_choice", "output_config", "output_format", "context_management", "mcp_servers", "container", "betas")
+"""Said to the engine in other words, or meant for Anthropic's own servers."""
+
+_NOTHING = msgspec.Raw()
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool of the client's, or one that Anthropic's servers run (`type` says which)."""
+
+    name: str
+    description: str | None = None
+    input_schema: msgspec.Raw = _NOTHING
+    type: str | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Whether the model is to call a tool, and which."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str = ""
+    disable_parallel_tool_use: bool | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """Whether the model is to think before it answers."""
+
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: int | None = None
+
+
+class Output(msgspec.Struct, frozen=True):
+    """How much effort to make, and a form the answer must have."""
+
+    effort: str | None = None
+    format: msgspec.Raw = _NOTHING
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a request that concerns the gateway."""
+
+    model: str | None = None
+    messages: list[Turn] | None = None
+    max_tokens: int | None = None
+    system: str | list[Block] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Choice | None = None
+    thinking: Thinking | None = None
+    output_config: Output | None = None
+    output_format: msgspec.Raw = _NOTHING
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+
+    @property
+    def is_one_at_a_time(self) -> bool:
+        """Tell whether an answer may hold one tool call at most."""
+        return self.tool_choice is not None and bool(self.tool_choice.disable_parallel_tool_use)
+
+
+def check(asked: Asked, *, counts_only: bool = False) -> None:
+    """Raise BadRequest, in Anthropic's words, for what its API refuses."""
+    if not asked.messages:
+        raise _missing("messages: at least one message is required")
+    if counts_only:
+        return
+    if asked.max_tokens is None:
+        raise _missing("max_tokens: Field required")
+    if asked.max_tokens < 1:
+        raise _missing("max_tokens: must be greater than or equal to 1")
+
+
+def for_engine(body: bytes, asked: Asked) -> bytes:
+    """Return the request for llama.cpp's own route. Raises BadRequest for what cannot be done."""
+    if _is_set(asked.output_format) or (asked.output_config is not None and _is_set(asked.output_config.format)):
+        raise BadRequest("Answers in a given JSON schema are not possible on this route yet.", code="no_output_format")
+    fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
+    for name in (*_OURS, "tools", "system"):
+        fields.pop(name, None)
+    first, turns = opening(asked.messages or [])
+    fields["messages"] = arranged(turns) or [{"role": "user", "content": ""}]
+    if system := "\n\n".join([*_system(asked.system), *first]):
+        fields["system"] = system
+    if tools := _tools(asked):
+        fields["tools"] = tools
+        fields["tool_choice"] = {"type": "any" if _must_call(asked.tool_choice) else "auto"}
+    if kwargs := _template_kwargs(asked):
+        fields["chat_template_kwargs"] = kwargs
+    return msgspec.json.encode(fields)
+
+
+def _system(system: str | list[Block] | None) -> list[str]:
+    texts = [system] if isinstance(system, str) else [text_of([one]) for one in system or [] if kind_of(one) == "text"]
+    return [text for text in texts if text and not text.startswith(_BILLING)]
+
+
+def _tools(asked: Asked) -> Sequence[Tool]:
+    """Return the tools to offer: none that Anthropic's servers would run, and the one that must be called alone."""
+    choice = asked.tool_choice
+    if choice is not None and choice.type == "none":
+        return []
+    tools = [_checked(tool, at) for at, tool in enumerate(asked.tools or []) if _is_the_clients(tool)]
+    if choice is None or choice.type != "tool":
+        return tools
+    named = [tool for tool in tools if tool.name == choice.name]
+    if not named:
+        raise BadRequest(f"tool_choice.name: there is no tool {choice.name!r} among the tools", code="invalid_tools")
+    return named
+
+
+def _is_the_clients(tool: Tool) -> bool:
+    return tool.type in {None, "custom"}
+
+
+def _checked(tool: Tool, at: int) -> Tool:
+    if not bytes(tool.input_schema).startswith(b"{"):
+        raise BadRequest(f"tools.{at}.input_schema: a JSON schema is required", code="invalid_tools")
+    return msgspec.structs.replace(tool, type=None)
+
+
+def _must_call(choice: Choice | None) -> bool:
+    return choice is not None and choice.type in {"any", "tool"}
+
+
+def _template_kwargs(asked: Asked) -> dict[str, object]:
+    """Return what chat templates are told beside the conversation. Those that do not know a word pass over it."""
+    kwargs: dict[str, object] = dict(asked.chat_template_kwargs or {})
+    if asked.thinking is not None:
+        kwargs.setdefault("enable_thinking", asked.thinking.type != "disabled")
+    effort = asked.output_config.effort if asked.output_config is not None else None
+    if effort in _EFFORTS:
+        kwargs.setdefault("reasoning_effort", _EFFORTS[effort])
+    return kwargs
+
+
+def _is_set(raw: msgspec.Raw) -> bool:
+    return bytes(raw) not in {b"", b"null"}
+
+
+def _missing(sentence: str) -> BadRequest:
+    return BadRequest(sentence, code="invalid_value")

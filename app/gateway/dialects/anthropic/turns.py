@@ -1,0 +1,201 @@
+"""The turns of a conversation as llama.cpp's converter and chat templates understand them.
+
+That converter puts a turn's text before its tool results, forgets that a tool failed, and hands a system turn in the
+middle on to templates that reject it. So results come first in a turn of their own, a failure is said in words, and a
+system turn becomes a reminder in the user's next to it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Literal, TypeVar
+
+import msgspec
+
+from app.core.errors import BadRequest
+
+T = TypeVar("T")
+
+Block = dict[str, msgspec.Raw]
+_TEXT_TYPE = msgspec.Raw(b'"text"')
+_RESULT_TYPE = msgspec.Raw(b'"tool_result"')
+_AS_THEY_ARE = frozenset({"text", "thinking", "tool_use"})
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One message of a request."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A turn for the engine."""
+
+    role: str
+    content: list[Block]
+
+
+class _Source(msgspec.Struct, frozen=True):
+    type: str = ""
+    data: str = ""
+    media_type: str = ""
+    content: str | list[Block] = ""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+class _Image(msgspec.Struct, frozen=True):
+    source: _Kind
+
+
+class _Document(msgspec.Struct, frozen=True):
+    source: _Source = _Source()
+    title: str | None = None
+
+
+class _SearchResult(msgspec.Struct, frozen=True):
+    source: str = ""
+    title: str = ""
+    content: str | list[Block] = ""
+
+
+class _Result(msgspec.Struct, frozen=True):
+    tool_use_id: str
+    content: str | list[Block] | None = None
+    is_error: bool | None = None
+
+
+def opening(turns: Sequence[Turn]) -> tuple[list[str], Sequence[Turn]]:
+    """Return the system turns a conversation begins with, as texts, and the rest."""
+    count = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return [text_of(turn.content) for turn in turns[:count]], turns[count:]
+
+
+def arranged(turns: Sequence[Turn]) -> list[Said]:
+    """Return the turns for the engine. Raises BadRequest for what cannot be read."""
+    said = [Said("assistant" if turn.role == "assistant" else "user", _mended(turn)) for turn in turns]
+    merged = [
+        Said(role, [block for one in group for block in one.content])
+        for role, group in groupby(said, key=lambda one: one.role)
+    ]
+    return [part for turn in merged for part in _results_first(turn)]
+
+
+def text_of(content: str | Iterable[Block]) -> str:
+    """Return what is said in some blocks: texts, documents and search results, a line between two."""
+    if isinstance(content, str):
+        return content
+    mended = (new for block in content for new in _readable(block))
+    return "\n".join(_string(block["text"]) for block in mended if kind_of(block) == "text")
+
+
+def kind_of(block: Block) -> str:
+    """Return a block's type."""
+    kind = block.get("type")
+    return _string(kind) if kind is not None else ""
+
+
+def text_block(text: str) -> Block:
+    """Return a block that says `text`."""
+    return {"type": _TEXT_TYPE, "text": msgspec.Raw(msgspec.json.encode(text))}
+
+
+def _mended(turn: Turn) -> list[Block]:
+    if turn.role == "system":
+        return [text_block(f"<system-reminder>\n{text_of(turn.content)}\n</system-reminder>")]
+    if isinstance(turn.content, str):
+        return [text_block(turn.content)]
+    return [new for block in turn.content for new in _readable(block)]
+
+
+def _readable(block: Block) -> list[Block]:
+    """Return what the engine reads for a block; nothing for one nobody knows, as the dialect wants it."""
+    kind = kind_of(block)
+    if kind in _AS_THEY_ARE:
+        return [block]
+    read = _READERS.get(kind)
+    return read(block) if read is not None else []
+
+
+def _image(block: Block) -> list[Block]:
+    source = _converted(block, _Image).source
+    if source.type != "base64":
+        raise BadRequest(
+            f"An image of the source type {source.type!r} is not fetched.",
+            hint="Send the image itself, as base64.",
+            code="image_source",
+        )
+    return [block]
+
+
+def _document(block: Block) -> list[Block]:
+    document = _converted(block, _Document)
+    source = document.source
+    if source.type not in {"text", "content"}:
+        raise BadRequest(
+            f"A document of the type {source.media_type or source.type!r} cannot be read.",
+            hint="Send its text.",
+            code="document_source",
+        )
+    text = source.data if source.type == "text" else text_of(source.content)
+    return [text_block(f"{document.title}\n{text}" if document.title else text)]
+
+
+def _search_result(block: Block) -> list[Block]:
+    found = _converted(block, _SearchResult)
+    return [text_block("\n".join(part for part in (found.title, found.source, text_of(found.content)) if part))]
+
+
+def _tool_reference(block: Block) -> list[Block]:
+    """Say which tool was found: every deferred tool has been offered from the start."""
+    name = _string(block.get("tool_name", _EMPTY))
+    return [text_block(f"The tool {name} is available.")]
+
+
+def _tool_result(block: Block) -> list[Block]:
+    """Return the result as text, and the images in it as blocks of their own, which come after the results."""
+    result = _converted(block, _Result)
+    content = result.content or ""
+    text = f"Error: {text_of(content)}" if result.is_error else text_of(content)
+    parts = [] if isinstance(content, str) else content
+    images = [new for part in parts if kind_of(part) == "image" for new in _image(part)]
+    told: Block = {
+        "type": _RESULT_TYPE,
+        "tool_use_id": msgspec.Raw(msgspec.json.encode(result.tool_use_id)),
+        "content": msgspec.Raw(msgspec.json.encode(text)),
+    }
+    return [told, *images]
+
+
+_EMPTY = msgspec.Raw(b'""')
+_READERS: dict[str, Callable[[Block], list[Block]]] = {
+    "image": _image,
+    "document": _document,
+    "search_result": _search_result,
+    "tool_reference": _tool_reference,
+    "tool_result": _tool_result,
+}
+
+
+def _results_first(turn: Said) -> list[Said]:
+    results = [block for block in turn.content if kind_of(block) == "tool_result"]
+    if not results:
+        return [turn if turn.content else Said(turn.role, [text_block("")])]
+    rest = [block for block in turn.content if kind_of(block) != "tool_result"]
+    return [Said(turn.role, results), *([Said(turn.role, rest)] if rest else [])]
+
+
+def _converted(block: Block, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(block), type=kind)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"A block of the type {kind_of(block)!r} is not as expected: {error}.") from None
+
+
+def _string(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.ValidationError:
+        raise BadRequest(f"Expected text in a block, got {bytes(raw[:80]).decode(errors='replace')}.") from None
