@@ -33,6 +33,10 @@ _REASONS = {
 """OpenAI's words, and "limit", which is llama-server's own. Any other end is a stop."""
 
 
+_ABSENT = msgspec.Raw()
+_NO_ERROR = (_ABSENT, msgspec.Raw(b"null"))
+
+
 class _Function(msgspec.Struct, frozen=True):
     name: str | None = None
     arguments: str | None = None
@@ -86,7 +90,7 @@ class _Chunk(msgspec.Struct, frozen=True):
     choices: list[_Choice] = []
     usage: _Usage | None = None
     timings: _Timings | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = _ABSENT
     content: str | None = None
     stop: bool = False
     stop_type: str | None = None
@@ -137,7 +141,7 @@ class StreamReader:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._fail(_nonsense(error), events)
             return
-        if chunk.error is not None:
+        if chunk.error not in _NO_ERROR:
             self._fail(refused(data), events)
             return
         self._usage = chunk.usage or self._usage

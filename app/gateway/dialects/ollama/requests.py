@@ -33,6 +33,7 @@ _THINK = {
     "max": Level.MAX,
 }
 _MOST_LOGPROBS = 20
+_NOTHING = (ABSENT, msgspec.Raw(b"null"))
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +137,8 @@ def _limits(sent: Common, options: Options) -> Limits:
 
 def _tool(sent: SentTool) -> Tool:
     function = sent.function
-    return Tool(name=function.name, description=function.description or "", parameters=function.parameters)
+    schema = None if function.parameters in _NOTHING else function.parameters
+    return Tool(name=function.name, description=function.description or "", parameters=schema)
 
 
 def _thinking(think: bool | str | None) -> Level:  # noqa: FBT001 -- the wire's own type

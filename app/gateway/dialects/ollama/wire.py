@@ -45,7 +45,7 @@ class SentFunction(msgspec.Struct, frozen=True):
 
     name: str
     description: str | None = None
-    parameters: msgspec.Raw | None = None
+    parameters: msgspec.Raw = ABSENT
 
 
 class SentTool(msgspec.Struct, frozen=True):

@@ -1,0 +1,255 @@
+"""Ollama's own client, sync and async, against a gateway with the real engine and the Guide."""
+
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator, Iterator
+
+import ollama
+import pytest
+
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.engines import EngineState, EngineStatus
+from tests.end_to_end.conftest import wait_until
+from tests.gguf_files import TinyLlama
+
+pytestmark = pytest.mark.real_engine
+
+MODEL = "guide"
+ASKED = [ollama.Message(role="user", content="What is Roundhouse?")]
+SAME = {"temperature": 0, "num_predict": 16, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def noise(home: Paths) -> str:
+    """A model of random weights: it writes anything, for as long as it may."""
+    TinyLlama().write(home.models / "noise.gguf")
+    return "noise"
+
+
+@pytest.fixture
+def api(client: Client) -> Iterator[ollama.Client]:
+    with ollama.Client(host=client.gateway.url, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture
+async def async_api(client: Client) -> AsyncIterator[ollama.AsyncClient]:
+    async with ollama.AsyncClient(host=client.gateway.url, timeout=60) as made:
+        yield made
+
+
+def statuses(client: Client) -> list[EngineStatus]:
+    return client.get("/running", list[EngineStatus])
+
+
+def test_a_whole_answer_has_its_counts_and_times(api: ollama.Client) -> None:
+    reply = api.chat(MODEL, ASKED, options=SAME)
+    assert reply.message.role == "assistant"
+    assert reply.message.content
+    assert reply.done is True
+    assert reply.done_reason in {"stop", "length"}
+    assert reply.model == MODEL
+    assert reply.created_at is not None
+    assert abs(dt.datetime.fromisoformat(reply.created_at) - dt.datetime.now(dt.UTC)).seconds < 60
+    assert reply.prompt_eval_count is not None
+    assert reply.prompt_eval_count > 4
+    assert reply.eval_count is not None
+    assert 0 < reply.eval_count <= 16
+    assert reply.total_duration is not None
+    assert reply.eval_duration is not None
+    assert reply.total_duration >= reply.eval_duration > 1000, "nanoseconds"
+
+
+def test_a_stream_says_the_same_as_the_whole(api: ollama.Client) -> None:
+    whole = api.chat(MODEL, ASKED, options=SAME)
+    chunks = list(api.chat(MODEL, ASKED, options=SAME, stream=True))
+    assert "".join(chunk.message.content or "" for chunk in chunks) == whole.message.content
+    assert [chunk.done for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert len(chunks) > 3
+    assert chunks[-1].done_reason == whole.done_reason
+    assert chunks[-1].eval_count == whole.eval_count
+
+
+def test_generate_with_a_system_prompt_streams_too(api: ollama.Client) -> None:
+    whole = api.generate(MODEL, "What is GGUF?", system="Be brief.", options=SAME)
+    streamed = list(api.generate(MODEL, "What is GGUF?", system="Be brief.", options=SAME, stream=True))
+    assert "".join(chunk.response or "" for chunk in streamed) == whole.response
+    assert whole.response
+    assert streamed[-1].done_reason == whole.done_reason
+
+
+def test_a_raw_prompt_goes_without_the_template(api: ollama.Client) -> None:
+    raw = api.generate(MODEL, "What is GGUF?", raw=True, options=SAME)
+    asked = api.generate(MODEL, "What is GGUF?", options=SAME)
+    assert raw.prompt_eval_count is not None
+    assert asked.prompt_eval_count is not None
+    assert raw.prompt_eval_count < asked.prompt_eval_count
+
+
+def test_options_reach_the_engine(api: ollama.Client, noise: str) -> None:
+    options = {"num_predict": 5, "seed": 3, "top_k": 40, "temperature": 1.5, "top_p": None, "num_thread": 2}
+    first, again = (api.generate(noise, "Round", raw=True, options=options) for _ in range(2))
+    assert first.response == again.response
+    assert (first.eval_count, first.done_reason) == (5, "length")
+    other = api.generate(noise, "Round", raw=True, options={**options, "seed": 4})
+    assert other.response != first.response
+
+
+def test_a_stop_ends_the_answer_before_it(api: ollama.Client) -> None:
+    whole = api.generate(MODEL, "What is Roundhouse?", options={"temperature": 0, "num_predict": 40})
+    assert whole.response is not None
+    word = whole.response.split()[3]
+    cut = api.generate(MODEL, "What is Roundhouse?", options={"temperature": 0, "num_predict": 40, "stop": [word]})
+    assert cut.response is not None
+    assert word not in cut.response
+    assert whole.response.startswith(cut.response.rstrip())
+    assert cut.done_reason == "stop"
+
+
+def test_a_format_is_kept_to_even_by_random_weights(api: ollama.Client, noise: str) -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    reply = api.chat(noise, ASKED, format=schema, options={"num_predict": 60, "seed": 1})
+    assert reply.message.content is not None
+    assert reply.message.content.lstrip().startswith("{")
+    assert '"ok"' in reply.message.content
+
+
+def test_probabilities_are_told_with_each_token(api: ollama.Client) -> None:
+    reply = api.chat(MODEL, ASKED, options=SAME, logprobs=True, top_logprobs=2)
+    assert reply.logprobs
+    assert all(one.logprob <= 0 and one.token is not None for one in reply.logprobs)
+    assert all(len(one.top_logprobs or ()) == 2 for one in reply.logprobs)
+
+
+def test_models_are_listed_shown_and_found_in_any_spelling(api: ollama.Client) -> None:
+    names = [model.model for model in api.list().models]
+    assert f"{MODEL}:latest" in names
+    shown = api.show("GUIDE:latest")
+    assert shown.capabilities == ["completion"]
+    assert shown.modelinfo is not None
+    architecture = shown.modelinfo["general.architecture"]
+    assert shown.modelinfo[f"{architecture}.context_length"] == 4096
+    assert shown.modelinfo[f"{architecture}.embedding_length"] == 256
+    assert shown.details is not None
+    assert shown.details.quantization_level == "Q8_0"
+    assert api.chat("Guide:latest", ASKED, options=SAME).model == "Guide:latest"
+
+
+def test_pulling_what_is_here_succeeds_and_what_is_not_fails(api: ollama.Client) -> None:
+    assert api.pull(MODEL).status == "success"
+    assert [progress.status for progress in api.pull(MODEL, stream=True)][-1] == "success"
+    with pytest.raises(ollama.ResponseError, match="model 'qwen3:8b' not found"):
+        list(api.pull("qwen3:8b", stream=True))
+
+
+def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: Client) -> None:
+    assert api.chat(MODEL, [], keep_alive="10m").done_reason == "load"
+    (loaded,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
+    assert loaded.expires_at is not None
+    left_s = (loaded.expires_at - dt.datetime.now(dt.UTC)).total_seconds()
+    assert 540 < left_s <= 601
+    assert loaded.context_length == 4096
+    assert api.generate(MODEL, "", keep_alive=-1).done_reason == "load"
+    (kept,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
+    assert kept.expires_at is not None
+    assert kept.expires_at.year > 2300
+    assert api.generate(MODEL, "", keep_alive=0).done_reason == "unload"
+    assert [model for model in api.ps().models if model.model == f"{MODEL}:latest"] == []
+    answered = api.chat(MODEL, ASKED, options=SAME, keep_alive=0)
+    assert answered.message.content
+    assert answered.load_duration, "it had to be loaded again"
+    wait_until(lambda: all(one.model != MODEL for one in statuses(client)))
+
+
+def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
+    api: ollama.Client, client: Client, home: Paths
+) -> None:
+    TinyLlama().write(home.models / "grows.gguf")
+
+    def context_after(num_ctx: int | None) -> tuple[int | None, int | None]:
+        options = {"num_predict": 1} if num_ctx is None else {"num_predict": 1, "num_ctx": num_ctx}
+        api.generate("grows", "Round", raw=True, options=options)
+        (running,) = [one for one in statuses(client) if one.model == "grows"]
+        assert running.state is EngineState.READY
+        return running.context, running.pid
+
+    trained = api.show("grows").modelinfo["llama.context_length"]  # type: ignore[index]  # it is always there
+    first = context_after(None)
+    assert first == context_after(300) == context_after(trained * 50), "it has all it was trained for already"
+    client.post("/unload", {"model": "grows"}, EngineStatus)
+    client.post("/load", {"model": "grows", "options": {"context": 256}}, EngineStatus)
+    small = context_after(200)
+    assert small[0] == 256
+    grown = context_after(300)
+    assert grown[0] == first[0]
+    assert grown[1] != small[1]
+    assert context_after(301) == context_after(None) == grown
+
+
+def test_errors_are_ollamas_own(api: ollama.Client) -> None:
+    with pytest.raises(ollama.ResponseError, match=r"model 'gpt-9' not found.*guide") as unknown:
+        api.chat("gpt-9", ASKED)
+    assert unknown.value.status_code == 404
+    with pytest.raises(ollama.ResponseError, match="does not support embedding") as cannot:
+        api.embed(MODEL, "a")
+    assert cannot.value.status_code == 400
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+    with pytest.raises(ollama.ResponseError, match="does not support tools"):
+        api.chat(MODEL, ASKED, tools=[tool])
+    with pytest.raises(ollama.ResponseError, match="does not support thinking"):
+        api.chat(MODEL, ASKED, think=True)
+    with pytest.raises(ollama.ResponseError, match="does not support insert"):
+        api.generate(MODEL, "def f(", suffix="return 1")
+    with pytest.raises(ollama.ResponseError, match=r'option "temperature" must be of type float32'):
+        api.chat(MODEL, ASKED, options={"temperature": "hot"})
+
+
+def test_a_prompt_longer_than_the_context_is_refused_with_both_counts(api: ollama.Client) -> None:
+    with pytest.raises(ollama.ResponseError, match=r"exceeds the context length: it has \d+ .* keeps 4096") as refused:
+        api.chat(MODEL, [ollama.Message(role="user", content="word " * 9000)], stream=False)
+    assert refused.value.status_code == 400
+    with pytest.raises(ollama.ResponseError, match="exceeds the context length"):
+        list(api.generate(MODEL, "word " * 9000, stream=True))
+
+
+async def test_several_async_streams_at_once(async_api: ollama.AsyncClient) -> None:
+    async def ask() -> str:
+        stream = await async_api.chat(MODEL, ASKED, options=SAME, stream=True)
+        return "".join([chunk.message.content or "" async for chunk in stream])
+
+    answers = await asyncio.gather(*(ask() for _ in range(6)))
+    assert len(set(answers)) == 1
+    assert answers[0]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_leaves_frees_the_engine(
+    async_api: ollama.AsyncClient, client: Client, *, stream: bool
+) -> None:
+    numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 60}
+    endless = {"type": "array", "items": numbers, "minItems": 60}  # longer than the context
+
+    async def ask() -> None:
+        if stream:
+            async for _ in await async_api.chat(MODEL, ASKED, format=endless, stream=True):
+                pass
+        else:
+            await async_api.chat(MODEL, ASKED, format=endless)
+
+    asking = asyncio.create_task(ask())
+
+    def is_busy() -> bool:
+        return any(one.in_flight for one in statuses(client))
+
+    await asyncio.to_thread(wait_until, is_busy)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await asyncio.to_thread(wait_until, lambda: not is_busy())
+
+
+async def test_the_async_client_reads_everything_else(async_api: ollama.AsyncClient) -> None:
+    assert (await async_api.show(MODEL)).capabilities == ["completion"]
+    assert (await async_api.list()).models
+    reply = await async_api.generate(MODEL, "What is GGUF?", options=SAME)
+    assert reply.response
