@@ -38,7 +38,7 @@ def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **ch
 
 
 def _once(client: Client, model: str, messages: list[Said], sampling: Sampling, *, as_json: bool) -> None:
-    answer = Answer(client.gateway.url, model, messages, sampling)
+    answer = Answer(client.gateway, model, messages, sampling)
     if as_json:
         text = "".join(answer)
         write_json("answer", {"model": model, "content": text, "timings": answer.timings})
@@ -51,7 +51,7 @@ def _converse(client: Client, model: str, messages: list[Said], sampling: Sampli
     talk(f"Talking with {model}. Ctrl-D ends, Ctrl-C stops an answer.")
     for question in _questions():
         messages.append(Said("user", question))
-        answer = Answer(client.gateway.url, model, messages, sampling)
+        answer = Answer(client.gateway, model, messages, sampling)
         try:
             messages.append(Said("assistant", spoken(answer)))
             talk(cost(answer.timings))

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("engines:load", "Make a model ready."),
     "unload": ("engines:unload", "Stop a model's engine and free its memory."),
     "logs": ("engines:logs", "Show what an engine wrote."),
+    "keys": ("keys:keys", "List, make and revoke the keys that open the endpoint."),
     "settings": ("settings:settings", "Show or change settings."),
 }
 """Name -> where it is defined and its one-line help: `--help` need not import any of them."""

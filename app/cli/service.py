@@ -21,7 +21,7 @@ _DOWN_WITHIN_S = 45.0
 """Longer than answers in progress are let go on, and than engines are asked to end before they are killed."""
 
 
-def _our_own(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
+def _an_address(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
     problem = "" if host is None else BY_NAME["gateway.host"].check(host)
     if problem:
         raise click.BadParameter(problem)
@@ -29,7 +29,11 @@ def _our_own(_ctx: click.Context, _option: click.Parameter, host: str | None) ->
 
 
 @click.command()
-@click.option("--host", callback=_our_own, help="Address to listen on (this computer only).")
+@click.option(
+    "--host",
+    callback=_an_address,
+    help="Address to listen on; 0.0.0.0 lets other computers in, which takes an access key.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
 def serve(host: str | None, port: int | None) -> None:
     """Serve the endpoint in this terminal until Ctrl-C."""
@@ -78,6 +82,10 @@ def _lines(found: Status) -> Iterator[str]:
     if found.notice:
         talk(found.notice)
     yield f"Endpoint   {found.url}/v1"
+    for url in found.reachable_at:
+        yield f"           {url}/v1, from other computers"
+    if found.asks_for_keys:
+        yield "Keys       asked of everybody; `roundhouse keys` lists them"
     yield f"Version    {found.version}"
     yield f"Process    {found.pid}, up {words.seconds(time.time() - found.started_at)}"
     if found.resident_bytes:

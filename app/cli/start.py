@@ -96,7 +96,7 @@ def _demonstrate(client: Client) -> None:
     click.echo(
         f"\nThe Guide (a tiny built-in help model) is loaded in {engine.engine} {engine.version}.\n\n> {QUESTION}"
     )
-    answer = Answer(status.url, GUIDE, [Said("user", QUESTION)])
+    answer = Answer(client.gateway, GUIDE, [Said("user", QUESTION)])
     spoken(answer)
     click.echo(f"{cost(answer.timings)}\n\nEndpoint: {status.url}/v1")
 

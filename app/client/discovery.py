@@ -7,6 +7,7 @@ nothing: it can be reused, and clocks change.
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from app.client.http import Client
 from app.config.paths import Paths
 from app.config.programs import child_environment, command
-from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
 
 _POLL_S = 0.02
@@ -30,6 +31,8 @@ class Detached(subprocess.Popen[bytes]):
 
 
 _LAST_LINES = 5
+KEY_REQUIRED = "key_required"
+"""The gateway was to listen beyond this computer and has no access key."""
 
 
 def read_port_file(path: Path) -> PortFile | None:
@@ -69,8 +72,11 @@ def start_log(paths: Paths) -> Path:
     return paths.logs / "gateway-start.log"
 
 
-def spawn_gateway(paths: Paths) -> Detached:
-    """Start a gateway of its own session, so that it outlives this program; do not wait for it."""
+def spawn_gateway(paths: Paths, extra: Mapping[str, str] | None = None) -> Detached:
+    """Start a gateway of its own session, so that it outlives this program; do not wait for it.
+
+    `extra` is added to its environment.
+    """
     paths.create()
     flags = 0
     if sys.platform == "win32":
@@ -81,22 +87,23 @@ def spawn_gateway(paths: Paths) -> Detached:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=child_environment(),
+            env=child_environment(extra),
             start_new_session=sys.platform != "win32",
             creationflags=flags,
         )
 
 
-def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0) -> PortFile:
+def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str, str] | None = None) -> PortFile:
     """Return the running gateway, starting one if needed; it first waits for one that is ending.
 
-    Raises GatewayGone with its last words if it won't start, EnvironmentFault if nothing can be written.
+    Raises GatewayGone with its last words if it won't start (code KEY_REQUIRED if for want of an access key),
+    EnvironmentFault if nothing can be written. `extra` is added to the environment of one that is started.
     """
     found = running_gateway(paths)
     if found is not None:
         return found
     try:
-        child = spawn_gateway(paths)
+        child = spawn_gateway(paths, extra)
     except OSError as error:
         raise EnvironmentFault(
             f"Roundhouse's service cannot be started: {error}.",
@@ -109,7 +116,11 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0) -> PortFile:
         if found is not None:
             return found
         time.sleep(_POLL_S)
-    raise GatewayGone("Roundhouse's service did not start.", hint=last_words(paths) or "See the log folder.")
+    raise GatewayGone(
+        "Roundhouse's service did not start.",
+        hint=last_words(paths) or "See the log folder.",
+        code=KEY_REQUIRED if child.poll() == EXIT_NO_KEY else "",
+    )
 
 
 def _has_failed(child: Detached) -> bool:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.client.http import event_data
+from app.core.api import PortFile
 from app.core.chats import Sampling, Timings
 from app.core.errors import EngineFailed, GatewayGone
 
@@ -55,10 +56,15 @@ class _Chunk(msgspec.Struct):
 
 
 class Answer:
-    """A streamed answer: iterate for its text, then read `timings`. Rates are the engine's own where it gives them."""
+    """A streamed answer: iterate for its text, then read `timings`. Rates are the engine's own where it gives them.
 
-    def __init__(self, url: str, model: str, messages: Sequence[Said], sampling: Sampling | None = None) -> None:
-        self._url = url
+    The gateway's token opens its public routes too, where keys are asked for.
+    """
+
+    def __init__(
+        self, gateway: PortFile, model: str, messages: Sequence[Said], sampling: Sampling | None = None
+    ) -> None:
+        self._gateway = gateway
         self._body = {
             "model": model,
             "messages": messages,
@@ -70,7 +76,7 @@ class Answer:
 
     def __iter__(self) -> Iterator[str]:
         """Yield text as it comes. Raises EngineFailed on an error in the stream, GatewayGone when it breaks off."""
-        where = urlsplit(self._url)
+        where = urlsplit(self._gateway.url)
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_TIMEOUT_S)
         try:
             with closing(connection):
@@ -80,7 +86,8 @@ class Answer:
 
     def _read(self, connection: http.client.HTTPConnection) -> Iterator[str]:
         began = time.monotonic()
-        connection.request("POST", "/v1/chat/completions", msgspec.json.encode(self._body))
+        headers = {"Authorization": f"Bearer {self._gateway.token}"}
+        connection.request("POST", "/v1/chat/completions", msgspec.json.encode(self._body), headers)
         response = connection.getresponse()
         if response.status >= http.client.BAD_REQUEST:
             raise _refusal(response.read())

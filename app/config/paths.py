@@ -29,6 +29,11 @@ class Paths:
         return self.config / "settings.toml"
 
     @property
+    def keys_file(self) -> Path:
+        """The access keys, hashed, mode 0600. Not in the database: see `gateway.keys`."""
+        return self.config / "keys.json"
+
+    @property
     def database(self) -> Path:
         """Conversations and usage."""
         return self.data / "roundhouse.db"

@@ -1,7 +1,7 @@
 """Roundhouse's own HTTP API: its version, its prefix, and the replies that belong to no other noun.
 
 Routes below `PREFIX` (the gateway serves the OpenAPI document at `PREFIX/openapi.json`); all need the token of the
-port file as `Authorization: Bearer`:
+port file as `Authorization: Bearer`, which counts on this computer only, or an access key with the scope manage:
 
     GET    /status                             Status
     POST   /shutdown                           202
@@ -32,6 +32,10 @@ port file as `Authorization: Bearer`:
     DELETE /calibrate                          204, stops it
     GET    /loads                              list[LoadTruth], newest first
     GET    /doctor                             the report, see docs/advisor.md
+    GET    /keys                               list[KeyInfo]
+    POST   /keys                 NewKey        MadeKey, the only time the key is told
+    DELETE /keys/{name}                        204, from then on it opens nothing
+    POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /settings                           list[SettingInfo]
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
     GET    /events[?logs=1]                    SSE of Event
@@ -46,6 +50,9 @@ API_VERSION = 1
 EXIT_ALREADY_RUNNING = 3
 """Exit code of a gateway that found another one running: its caller has only to look for that one."""
 
+EXIT_NO_KEY = 4
+"""Exit code of a gateway that was to listen beyond this computer and has no access key."""
+
 GUIDE = "guide"
 """Name of the built-in help model."""
 
@@ -57,7 +64,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     api_version: int
     pid: int
     url: str
-    """Base of the public endpoint, e.g. "http://127.0.0.1:11434"."""
+    """Base of the public endpoint on this computer, e.g. "http://127.0.0.1:11434"."""
+    reachable_at: list[str] = []
+    """Its bases for other computers; empty while only this one can reach it."""
+    asks_for_keys: bool = False
+    """Whether every request needs an access key."""
     started_at: float
     notice: str = ""
     resident_bytes: int | None = None

@@ -20,13 +20,16 @@ from aiohttp import web
 from app import __version__
 from app.config.paths import Paths, default_paths, guide_gguf
 from app.config.store import Settings
-from app.core.api import EXIT_ALREADY_RUNNING
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
+from app.gateway.access import KeyNeeded
 from app.gateway.app import build_app
 from app.gateway.events import EventHub
+from app.gateway.guard import is_wide
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.journal import open_journal
+from app.gateway.keys import Keys
 from app.gateway.launch import devices_of, model_folders, policy_from
 from app.gateway.listen import Endpoint, bind
 from app.gateway.machine import MachineReader
@@ -71,7 +74,7 @@ class Running:
 
 
 def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] = ADAPTERS) -> int:
-    """Run until told to stop. Returns 0, 1 (could not start), 2 (usage) or 3 (another gateway is running)."""
+    """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), 3 (another is running) or 4 (no key)."""
     if sys.argv[1:] if argv is None else argv:
         return _say("usage: python -m app.gateway    (settings and environment say the rest)", EXIT_USAGE)
     try:
@@ -85,6 +88,8 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] =
                 journal.close()
     except AlreadyRunning as error:
         return _say(str(error), EXIT_ALREADY_RUNNING)
+    except KeyNeeded as error:
+        return _say(f"{error} {error.hint}", EXIT_NO_KEY)
     except RoundhouseError as error:
         return _say(f"{error} {error.hint}", EXIT_FAILED)
     return 0
@@ -101,14 +106,15 @@ async def serve(setup: Setup) -> None:
 
 async def startup(setup: Setup) -> Running:
     """Listen, then build everything, then tell clients where we are."""
-    endpoint = bind(setup.settings.text("gateway.host"), setup.settings.integer("gateway.port"))
+    keys = Keys(setup.paths.keys_file)
+    endpoint = _listen(setup.settings, keys)
     stopped = asyncio.Event()
 
     def stop() -> None:
         setup.instance.withdraw()  # first: whoever sees us end must not find us still announced
         stopped.set()
 
-    services = await _services(setup, endpoint, stop)
+    services = await _services(setup, endpoint, keys, stop)
     runner = await opened(services, endpoint)
     created_at = psutil.Process().create_time()
     setup.instance.announce(url=endpoint.url, created_at=created_at, version=__version__)
@@ -151,7 +157,15 @@ async def shutdown(running: Running) -> None:
     await running.runner.cleanup()
 
 
-async def _services(setup: Setup, endpoint: Endpoint, stop: Callable[[], None]) -> Services:
+def _listen(settings: Settings, keys: Keys) -> Endpoint:
+    """Bind what the settings say. Raises KeyNeeded when others could reach it and there is no key."""
+    host = settings.text("gateway.host")
+    if is_wide(host) and not len(keys):
+        raise KeyNeeded
+    return bind(host, settings.integer("gateway.port"))
+
+
+async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
     library = Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf())
@@ -166,13 +180,20 @@ async def _services(setup: Setup, endpoint: Endpoint, stop: Callable[[], None]) 
         library=library,
         catalogue=catalogue,
         chats=chats,
+        keys=keys,
         events=events,
         metrics=Metrics(),
         machine=machine,
         facts=facts,
         measuring=Measuring(chats, facts, machine),
         http=engine_session(limits.connect_s),
-        identity=Identity(url=endpoint.url, token=setup.instance.token, started_at=time.time(), notice=endpoint.notice),
+        identity=Identity(
+            url=endpoint.url,
+            token=setup.instance.token,
+            started_at=time.time(),
+            notice=endpoint.notice,
+            host=settings.text("gateway.host"),
+        ),
         stop=stop,
         limits=limits,
     )
@@ -210,6 +231,7 @@ async def _close_stores(app: web.Application) -> None:
     await app[SERVICES].http.close()
     await app[SERVICES].measuring.close()
     await app[SERVICES].chats.close()
+    app[SERVICES].keys.close()
 
 
 def leave_start_up_out_of_collections() -> None:

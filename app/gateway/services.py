@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.config.store import Settings
     from app.engine_store.catalogue import Catalogue
     from app.gateway.events import EventHub
+    from app.gateway.keys import Keys
     from app.gateway.machine import MachineReader
     from app.gateway.measuring import Measuring
     from app.gateway.metrics import Metrics
@@ -51,6 +52,8 @@ class Identity:
     token: str
     started_at: float
     notice: str = ""
+    host: str = "127.0.0.1"
+    """The address listened on, as the settings had it at the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class Services:
     library: Library
     catalogue: Catalogue
     chats: ChatStore
+    keys: Keys
     events: EventHub
     metrics: Metrics
     machine: MachineReader

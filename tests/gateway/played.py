@@ -19,6 +19,7 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import EngineFailed, NotFound
 from app.core.models import ModelInfo
 from app.gateway.events import EventHub
+from app.gateway.keys import Keys
 from app.gateway.launch import policy_from
 from app.gateway.machine import MachineReader
 from app.gateway.measuring import Measuring
@@ -204,6 +205,7 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
         library=library,
         catalogue=cast("Any", StandInCatalogue()),
         chats=chats,
+        keys=Keys(paths.keys_file),
         events=EventHub(),
         metrics=Metrics(),
         machine=machine,

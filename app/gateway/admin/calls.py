@@ -1,9 +1,8 @@
-"""One row of the API and how it is carried out: check the token, decode what came, call, encode what is returned.
+"""One row of the API and how it is carried out: check who asks, decode what came, call, encode what is returned.
 
 A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP.
 """
 
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -12,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, Unauthorized
+from app.gateway.access import MAY_MANAGE
 from app.gateway.admin.sse import stream
 from app.gateway.answers import Answers
 from app.gateway.background import Background
@@ -65,7 +65,7 @@ def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Strea
     """Return the aiohttp handler that carries out `endpoint`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        check_token(request)
+        check_manager(request)
         result = await endpoint.handler(await _call(endpoint, request))
         if endpoint.streams:
             events: AsyncGenerator[msgspec.Struct, None] = result
@@ -77,17 +77,10 @@ def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Strea
     return answer
 
 
-def check_token(request: web.Request) -> None:
-    """Return if the request carries the token of the port file. Raises Unauthorized."""
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    token = request.app[SERVICES].identity.token
-    # Bytes: compare_digest refuses text that is not ASCII, and a header can hold anything.
-    is_right = secrets.compare_digest(given.strip().encode(errors="surrogateescape"), token.encode())
-    if scheme.lower() != "bearer" or not is_right:
-        raise Unauthorized(
-            "This address needs the token of the running gateway.",
-            hint="Send `Authorization: Bearer` with the token from its port file.",
-        )
+def check_manager(request: web.Request) -> None:
+    """Return if `access` let the request manage. It has refused all others, unless a route is outside its prefix."""
+    if not request.get(MAY_MANAGE):
+        raise Unauthorized("This address needs a key that may manage Roundhouse.")
 
 
 async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from urllib.parse import urlsplit
 
 import msgspec
 import psutil
@@ -14,8 +15,11 @@ from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
+from app.gateway.access import KeyNeeded
 from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.guard import is_wide
 from app.gateway.launch import policy_from
+from app.gateway.listen import reachable_at
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -37,11 +41,14 @@ async def status(call: Call[None, NoQuery]) -> Status:
     identity, paths = call.services.identity, call.services.paths
     # Also what was said before any client could listen: conversations that had to be set aside must not go unnoticed.
     notices = [identity.notice, *(f"{notice.sentence} {notice.hint}" for notice in call.services.chats.notices)]
+    reachable = reachable_at(identity.host, urlsplit(identity.url).port or 0)
     return Status(
         version=__version__,
         api_version=API_VERSION,
         pid=os.getpid(),
         url=identity.url,
+        reachable_at=reachable,
+        asks_for_keys=is_wide(identity.host) or call.services.settings.flag("gateway.require_key"),
         started_at=identity.started_at,
         notice=" ".join(filter(None, notices)),
         resident_bytes=psutil.Process().memory_info().rss,
@@ -79,6 +86,9 @@ async def settings(call: Call[None, NoQuery]) -> list[SettingInfo]:
 async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingInfo]:
     """PATCH /settings: all of it or nothing; what can take effect at once does."""
     services = call.services
+    host = call.body.get("gateway.host")
+    if isinstance(host, str) and is_wide(host) and not len(services.keys):
+        raise KeyNeeded
     changed = services.settings.change(call.body)
     services.supervisor.policy = policy_from(services.settings)
     for name in changed:

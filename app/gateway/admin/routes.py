@@ -7,12 +7,13 @@ from app.core.api import PREFIX, Status
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
+from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import DoctorReport
 from app.core.settings import SettingInfo
-from app.gateway.admin import advice, chats, gateway, models
-from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_token
+from app.gateway.admin import advice, chats, gateway, keys, models
+from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
 from app.gateway.background import Background
@@ -219,6 +220,29 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Write a report about this computer without names or serial numbers",
         reply=DoctorReport,
     ),
+    Endpoint(method="GET", path="/keys", handler=keys.list_keys, summary="List the access keys", reply=list[KeyInfo]),
+    Endpoint(
+        method="POST",
+        path="/keys",
+        handler=keys.make_key,
+        summary="Make an access key; this answer alone holds it",
+        body=NewKey,
+        reply=MadeKey,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/keys/{name}",
+        handler=keys.revoke_key,
+        summary="Revoke an access key at once",
+        status=204,
+    ),
+    Endpoint(
+        method="POST",
+        path="/keys/{name}/restore",
+        handler=keys.restore_key,
+        summary="Bring back a key revoked since the gateway started",
+        reply=KeyInfo,
+    ),
     Endpoint(
         method="GET", path="/settings", handler=gateway.settings, summary="List the settings", reply=list[SettingInfo]
     ),
@@ -257,7 +281,7 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _openapi(request: web.Request) -> web.Response:
-    check_token(request)
+    check_manager(request)
     return web.Response(body=document(ENDPOINTS), content_type="application/json")
 
 

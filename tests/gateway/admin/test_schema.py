@@ -29,7 +29,7 @@ from app.client.http import Client
 from app.config.table import SETTINGS
 from app.core.api import PREFIX
 from app.core.chats import Chat, NewChat, NewTurn, Turn
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, Conflict
 from app.core.settings import SettingInfo
 from app.gateway.admin.calls import Endpoint
 from app.gateway.admin.openapi import document
@@ -90,7 +90,7 @@ JSON = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | 
 @settings(max_examples=100, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(changes=st.dictionaries(st.sampled_from(CHANGEABLE), JSON | st.lists(JSON, max_size=3), max_size=3))
 def test_no_value_of_a_setting_breaks_the_gateway(gateway: RealGateway, changes: dict[str, object]) -> None:
-    with suppress(BadRequest):
+    with suppress(BadRequest, Conflict):
         gateway.client.patch("/settings", changes, list[SettingInfo])
     infos = {info.name: info for info in gateway.client.get("/settings", list[SettingInfo])}
     gateway.client.patch("/settings", dict.fromkeys(changes), list[SettingInfo])
@@ -146,6 +146,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     chats_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
+    keys_answer_as_they_say(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -170,6 +171,14 @@ def models_answer_as_they_say(call: Checked, file: Path) -> None:
     call("GET", "/logs", model=name, tail="5")
     assert call("POST", "/unload", {"model": name})["state"] == "stopped"
     call("DELETE", "/models/{name}", name=name)
+
+
+def keys_answer_as_they_say(call: Checked) -> None:
+    made = call("POST", "/keys", {"name": "an editor: mine", "scopes": ["inference"]})
+    assert made in [{**key, "key": made["key"]} for key in call("GET", "/keys")]
+    call("DELETE", "/keys/{name}", name=made["name"])
+    assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
+    call("DELETE", "/keys/{name}", name=made["name"])
 
 
 def advice_answers_as_it_says(call: Checked) -> None:

@@ -114,7 +114,7 @@ def delta(text: str) -> dict[str, object]:
 def test_an_answer_is_its_text_and_its_cost(serve: Serve) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     gateway = serve({"/v1/chat/completions": sse(delta("Grüß "), delta("dich 🙂"), usage, "[DONE]")})
-    answer = Answer(gateway.url, "guide", [Said("user", "hi")])
+    answer = Answer(gateway, "guide", [Said("user", "hi")])
     assert "".join(answer) == "Grüß dich 🙂"
     assert (answer.timings.prompt_tokens, answer.timings.completion_tokens) == (7, 2)
     assert answer.timings.ttft_s is not None
@@ -123,7 +123,7 @@ def test_an_answer_is_its_text_and_its_cost(serve: Serve) -> None:
 def test_the_engines_own_clock_is_believed(serve: Serve) -> None:
     end = {"choices": [], "timings": {"predicted_per_second": 38.5, "prompt_per_second": 900.0}}
     gateway = serve({"/v1/chat/completions": sse(delta("a"), end, "[DONE]")})
-    answer = Answer(gateway.url, "guide", [Said("user", "hi")])
+    answer = Answer(gateway, "guide", [Said("user", "hi")])
     assert "".join(answer) == "a"
     assert (answer.timings.decode_tokens_per_s, answer.timings.prefill_tokens_per_s) == (38.5, 900.0)
 
@@ -138,12 +138,12 @@ def test_the_engines_own_clock_is_believed(serve: Serve) -> None:
 def test_an_error_in_or_before_the_stream_is_raised(serve: Serve, reply: Reply) -> None:
     gateway = serve({"/v1/chat/completions": reply})
     with pytest.raises(EngineFailed, match="The engine died"):
-        list(Answer(gateway.url, "guide", [Said("user", "hi")]))
+        list(Answer(gateway, "guide", [Said("user", "hi")]))
 
 
 def test_an_answer_that_just_stops_is_not_taken_for_whole(serve: Serve) -> None:
     gateway = serve({"/v1/chat/completions": sse(delta("half an ans"))})
-    answer = iter(Answer(gateway.url, "guide", [Said("user", "hi")]))
+    answer = iter(Answer(gateway, "guide", [Said("user", "hi")]))
     assert next(answer) == "half an ans"
     with pytest.raises(GatewayGone, match="broke off"):
         next(answer)

@@ -83,8 +83,14 @@ def test_unknown_name_is_said(file: Path) -> None:
         ("gateway.port", True),
         ("gateway.port", 0),
         ("gateway.port", 1.5),
-        ("gateway.host", "0.0.0.0"),  # noqa: S104 -- the point: it is refused
-        ("gateway.host", "192.168.1.4"),
+        ("gateway.host", "models.example.org"),
+        ("gateway.host", "192.168.1.400"),
+        ("gateway.host", ""),
+        ("gateway.allowed_origins", ["*"]),
+        ("gateway.allowed_origins", ["https://*.example.org"]),
+        ("gateway.allowed_origins", ["null"]),
+        ("gateway.allowed_hosts", ["models.example.org:80"]),
+        ("gateway.allowed_hosts", ["*"]),
         ("window.theme", "sepia"),
         ("window.reduce_motion", 1),
         ("models.folders", "one"),
@@ -132,6 +138,7 @@ def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
         ("gateway.port", "123", 123),
         ("gateway.port", "abc", "abc"),
         ("gateway.host", "::1", "::1"),
+        ("gateway.host", "0.0.0.0", "0.0.0.0"),  # noqa: S104 -- allowed once there is a key, which the gateway looks at
     ],
 )
 def test_typed_text_becomes_the_rows_type(name: str, text: str, value: object) -> None:

@@ -1,0 +1,50 @@
+"""Access keys: what may be done with one, how it is made, and what is told about it later.
+
+The key itself is in `MadeKey` alone, which exists once: when it is made.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+MAX_NAME = 64
+_NAME_PATTERN = r"^[^\s/\x00-\x1f\x7f](?:[^/\x00-\x1f\x7f]*[^\s/\x00-\x1f\x7f])?$"
+KeyName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME, pattern=_NAME_PATTERN)]
+"""No slash and no control character, and no blank at either end: a name stands in addresses and in tables."""
+
+
+class Scope(StrEnum):
+    """What a key is good for. `manage` includes `inference`."""
+
+    INFERENCE = "inference"
+    """Ask models, on the public routes."""
+    MANAGE = "manage"
+    """Also Roundhouse's own API and /metrics: load models, read conversations, change settings, make keys."""
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key to be made. `expires_at` in Unix seconds; without it the key is good until it is revoked."""
+
+    name: KeyName
+    scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=2)] = msgspec.field(
+        default_factory=lambda: [Scope.INFERENCE]
+    )
+    expires_at: Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)] | None = None
+
+
+class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told about a key. Times in Unix seconds."""
+
+    name: str
+    scopes: list[Scope]
+    created_at: float
+    expires_at: float | None = None
+    last_used_at: float | None = None
+    """Good to a minute."""
+
+
+class MadeKey(KeyInfo, frozen=True, kw_only=True):
+    """A key that was just made, with the one copy of it there is."""
+
+    key: str

@@ -1,0 +1,181 @@
+"""The keys that open the endpoint: made here, shown once, and kept as hashes in a file only their owner may read.
+
+A file of their own, not the database of conversations: that one is begun anew when it is damaged, and an endpoint that
+forgets its keys on such a day would lock everybody out or let everybody in. This file is read before anything listens;
+if it cannot be, nothing does.
+
+A plain SHA-256 is enough for what is hashed: 256 random bits, which no list of likely passwords holds. A slow hash
+protects guessable secrets; here it would only let strangers keep the processor busy.
+"""
+
+import hashlib
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
+from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
+from app.supervisor.private import write_private
+
+log = logging.getLogger(__name__)
+
+PREFIX = "rh-"
+"""Lets a person, and a scanner for leaked secrets, see what it is."""
+_RANDOM_BYTES = 32
+MAX_KEYS = 256
+"""Every key is compared with on every request: 256 take about 50 µs."""
+_KEPT_REVOKED = 16
+"""Revoked keys that can be brought back while this process lives."""
+_USE_SAVED_S = 60.0
+"""A use is written to the disk at most this often."""
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as it lies in the file."""
+
+    name: str
+    sha256: str
+    scopes: list[Scope]
+    created_at: float
+    expires_at: float | None = None
+    last_used_at: float | None = None
+
+    @property
+    def info(self) -> KeyInfo:
+        """What may be told."""
+        return KeyInfo(
+            name=self.name,
+            scopes=self.scopes,
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+            last_used_at=self.last_used_at,
+        )
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    version: int = 1
+    keys: list[_Kept]
+
+
+class Keys:
+    """The keys of one installation. One owner: the gateway. Raises StorageFault when the file cannot be understood."""
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
+        self._file, self._clock = file, clock
+        self._kept = {kept.name: kept for kept in _read(file)}
+        self._revoked: OrderedDict[str, _Kept] = OrderedDict()
+        self._saved_at = clock()
+
+    def __len__(self) -> int:
+        """Return how many keys open something now."""
+        return sum(not self._has_expired(kept) for kept in self._kept.values())
+
+    def listed(self) -> list[KeyInfo]:
+        """Return every key, expired ones too, oldest first."""
+        return [kept.info for kept in self._kept.values()]
+
+    def make(self, new: NewKey) -> MadeKey:
+        """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
+        if new.name in self._kept:
+            raise Conflict(f"There is a key called {new.name!r}.", hint="Choose another name, or revoke that one.")
+        if len(self._kept) >= MAX_KEYS:
+            raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is not used any more.")
+        now = self._clock()
+        if new.expires_at is not None and new.expires_at <= now:
+            raise BadRequest("The key would have expired already.", code="invalid_value")
+        key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        scopes = sorted(set(new.scopes))
+        kept = _Kept(name=new.name, sha256=_hash(key), scopes=scopes, created_at=now, expires_at=new.expires_at)
+        self._save({**self._kept, new.name: kept})
+        return MadeKey(**msgspec.structs.asdict(kept.info), key=key)
+
+    def revoke(self, name: str) -> None:
+        """End a key: from the next request on it opens nothing. Raises NotFound."""
+        kept = self._kept.get(name)
+        if kept is None:
+            raise NotFound(f"There is no key called {name!r}.", hint="`roundhouse keys` lists them.")
+        self._save({other: value for other, value in self._kept.items() if other != name})
+        self._revoked[name] = kept
+        while len(self._revoked) > _KEPT_REVOKED:
+            self._revoked.popitem(last=False)
+
+    def restore(self, name: str) -> KeyInfo:
+        """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
+        if name in self._kept:
+            raise Conflict(f"There is a key called {name!r}.")
+        kept = self._revoked.get(name)
+        if kept is None:
+            raise NotFound(
+                f"No key called {name!r} was revoked since the service started.", hint="Make a new one instead."
+            )
+        self._save({**self._kept, name: kept})
+        del self._revoked[name]
+        return kept.info
+
+    def find(self, shown: str) -> KeyInfo | None:
+        """Return what the key `shown` is, if it is one and has not expired, and note that it was used.
+
+        Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
+        """
+        digest, found = _hash(shown), None
+        for kept in self._kept.values():
+            if secrets.compare_digest(kept.sha256, digest):
+                found = kept
+        if found is None or self._has_expired(found):
+            return None
+        self._note_use(found)
+        return found.info
+
+    def close(self) -> None:
+        """Write down when keys were last used. What the disk refuses then is lost, and only that."""
+        try:
+            if self._kept != {kept.name: kept for kept in _read(self._file)}:
+                self._save(self._kept)
+        except StorageFault as error:
+            log.warning(str(error), extra={"code": error.code})
+
+    def _note_use(self, kept: _Kept) -> None:
+        now = self._clock()
+        self._kept[kept.name] = msgspec.structs.replace(kept, last_used_at=now)
+        if now - self._saved_at >= _USE_SAVED_S:
+            self._saved_at = now
+            try:
+                self._save(self._kept)
+            except StorageFault as error:  # the request is right all the same
+                log.warning(str(error), extra={"code": error.code})
+
+    def _has_expired(self, kept: _Kept) -> bool:
+        return kept.expires_at is not None and kept.expires_at <= self._clock()
+
+    def _save(self, kept: dict[str, _Kept]) -> None:
+        """Write the file, then take `kept` as what there is: what is not on the disk does not count."""
+        try:
+            write_private(self._file, msgspec.json.format(msgspec.json.encode(_File(keys=list(kept.values())))))
+        except OSError as error:
+            raise StorageFault(
+                f"The keys could not be saved: {error.strerror or error}.",
+                hint=f"Look at the file {self._file} and its disk.",
+            ) from error
+        self._kept = kept
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
+
+
+def _read(file: Path) -> list[_Kept]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_File).keys
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StorageFault(
+            f"The file with the access keys cannot be read: {error}.",
+            hint=f"Mend {file}, or remove it and make new keys. Until then the endpoint stays closed.",
+            code="keys_unreadable",
+        ) from error
