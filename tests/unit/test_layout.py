@@ -14,12 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ("app", "engines")
 
 LOW = {"core"}
-PARTS = {"supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config"}
+PARTS = {"supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"}
 MAY_IMPORT = {
     "core": set(),
     "config": LOW,
     "advisor": LOW,
     "client": LOW | {"config"},
+    "connect": LOW | {"config"},
     "store": LOW,
     "hub": LOW | {"config"},
     "hardware": LOW | {"config"},

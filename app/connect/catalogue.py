@@ -1,0 +1,40 @@
+"""Every tool there is an answer for, in the order they are listed. Adding one is a file in `tools` and a line here."""
+
+from app.connect.tool import Tool
+from app.connect.tools.aider import AIDER
+from app.connect.tools.by_hand import CLINE, JETBRAINS, OPEN_WEBUI, ROO_CODE
+from app.connect.tools.claude_code import CLAUDE_CODE
+from app.connect.tools.codex import CODEX
+from app.connect.tools.continue_dev import CONTINUE
+from app.connect.tools.llm import LLM
+from app.connect.tools.opencode import OPENCODE
+from app.connect.tools.vscode import VSCODE
+from app.connect.tools.zed import ZED
+from app.core.errors import NotFound
+
+TOOLS: tuple[Tool, ...] = (
+    CONTINUE,
+    CLINE,
+    ROO_CODE,
+    VSCODE,
+    ZED,
+    JETBRAINS,
+    CLAUDE_CODE,
+    CODEX,
+    OPENCODE,
+    AIDER,
+    LLM,
+    OPEN_WEBUI,
+)
+
+
+def tool_named(name: str) -> Tool:
+    """Return the tool of an id, whatever its case. Raises NotFound with the ids there are."""
+    for tool in TOOLS:
+        if name.casefold() in (tool.id, tool.name.casefold()):
+            return tool
+    raise NotFound(
+        f"No tool is called {name!r}.",
+        hint="There are " + ", ".join(tool.id for tool in TOOLS) + ".",
+        code="tool_unknown",
+    )

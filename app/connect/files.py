@@ -1,0 +1,132 @@
+"""Other programs' files, read and written with care: whole or not at all, where a link leads, with the rights they had.
+
+Anything that is not a plain file of this person is left alone with a sentence.
+"""
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.connect.places import Unreadable
+from app.core.errors import Conflict, EnvironmentFault
+
+_LARGEST = 4 * 1024 * 1024
+"""Bytes; settings files have kilobytes."""
+_NEW_FILE, _NEW_FOLDER = 0o600, 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A file as it is now: where it really lies, and its bytes; None if there is none."""
+
+    path: Path
+    data: bytes | None
+    mode: int = _NEW_FILE
+
+    @property
+    def text(self) -> str:
+        """What it says; "" if there is none. Raises Unreadable for what is not UTF-8."""
+        try:
+            return "" if self.data is None else self.data.decode()
+        except UnicodeDecodeError:
+            raise Unreadable("it is not UTF-8 text.") from None
+
+
+def look(path: Path) -> Present:
+    """Return what is at `path`. Raises Unreadable for anything but a plain file of one's own, or nothing."""
+    try:
+        real = path.resolve()
+        if path.is_symlink() and not real.exists():
+            raise Unreadable(f"{path} is a link that leads nowhere.")
+        about = real.stat()
+        _check(real, about)
+        return Present(real, real.read_bytes(), stat.S_IMODE(about.st_mode))
+    except FileNotFoundError:
+        return Present(real, None)
+    except (OSError, RuntimeError) as error:  # before Python 3.13, links in a circle are a RuntimeError
+        raise Unreadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _check(real: Path, about: os.stat_result) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise Unreadable(f"{real} is not a plain file.")
+    if about.st_size > _LARGEST:
+        raise Unreadable(f"{real} is too large for a settings file.")
+    if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
+        raise Unreadable(f"{real} belongs to somebody else.")
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make `folder` and those above it, private; return the ones made, the deepest last."""
+    made: list[Path] = []
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        for each in reversed(missing):
+            each.mkdir(mode=_NEW_FOLDER)
+            made.append(each)
+    except OSError as error:
+        remove_folders(made)
+        raise _fault(folder, error) from None
+    return made
+
+
+def remove_folders(made: list[Path]) -> None:
+    """Remove folders that were made, as long as they are empty."""
+    for folder in reversed(made):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def write(before: Present, data: bytes) -> None:
+    """Replace a file by `data`, whole or not at all. Raises Conflict if it is not as `before` any more."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{before.path.name}.", dir=before.path.parent)
+    except OSError as error:
+        raise _fault(before.path, error) from None
+    fresh = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.chmod(before.mode)
+        if _bytes(before.path) != before.data:
+            raise changed(before.path)
+        fresh.replace(before.path)
+    except OSError as error:
+        raise _fault(before.path, error) from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def remove(before: Present) -> None:
+    """Remove a file that is as `before`. Raises Conflict if it is not any more."""
+    if _bytes(before.path) != before.data:
+        raise changed(before.path)
+    try:
+        before.path.unlink()
+    except OSError as error:
+        raise _fault(before.path, error) from None
+
+
+def changed(path: Path) -> Conflict:
+    """Return the error of a file that something else wrote to in between."""
+    return Conflict(f"{path} was changed meanwhile, so it was left alone.", hint="Try again.", code="tool_file_changed")
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _fault(path: Path, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"{path} could not be written: {error.strerror or error}.",
+        hint="Nothing was changed. See that there is room and that the folder is yours.",
+        code="tool_file_unwritable",
+    )

@@ -1,0 +1,186 @@
+"""JSON with comments as text: puts one value in its place and leaves every other byte as it is.
+
+A scanner notes where each value begins and ends; an edit is one or two splices. Comments and trailing commas, which
+editors allow in their settings, are read over and kept.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.connect.places import Item, Plain, Step, Unreadable, expect_list, expect_members, is_item, nested
+
+_SPACE = re.compile(r"(?:[\ufeff \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_WORD = re.compile(r"[-+.\w]+")
+_DEEPEST = 100
+"""Settings are a few levels deep; what is deeper is no settings file."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and where it stands. `keys` are the names of `children` in an object; `last` ends the last child."""
+
+    start: int
+    end: int = 0
+    value: Plain = None
+    children: list["Node"] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    has_comma: bool = False
+    """Whether a comma follows the last child."""
+
+
+def parsed(text: str) -> Plain:
+    """Return what the text says; None for an empty one. Raises Unreadable."""
+    node = _root(text)
+    return None if node is None else node.value
+
+
+def put(text: str, path: Sequence[Step], value: Plain) -> str:
+    """Return `text` with `value` at `path`. Raises Unreadable."""
+    root = _root(text)
+    if root is None:
+        lead = text.rstrip()
+        return (
+            (lead + _newline(text) if lead.strip("\ufeff") else lead)
+            + _rendered(nested(path, value), "", text)
+            + _newline(text)
+        )
+    node = root
+    for depth, step in enumerate(path):
+        if node.value is None:
+            value = nested(path[depth:], value)
+            break
+        child = _child(node, step)
+        if child is None:
+            missing = nested(path[depth + 1 :], value)
+            return _inserted(text, node, step if isinstance(step, str) else "", missing)
+        node = child
+    if node.value == value and type(node.value) is type(value):
+        return text
+    return text[: node.start] + _rendered(value, _indent_at(text, node.start), text) + text[node.end :]
+
+
+def _child(node: Node, step: Step) -> Node | None:
+    if isinstance(step, Item):
+        expect_list(node.value)
+        return next((child for child in node.children if is_item(child.value, step)), None)
+    expect_members(node.value, step)
+    # Of a name that is there twice, programs take the last.
+    return next(
+        (child for key, child in reversed(list(zip(node.keys, node.children, strict=True))) if key == step), None
+    )
+
+
+def _inserted(text: str, node: Node, key: str, value: Plain) -> str:
+    """Return `text` with one more member or item at the end of `node`."""
+    close = node.end - 1
+    is_flat = "\n" not in text[node.start : node.end] and bool(node.children)
+    outer = _indent_at(text, node.start)
+    inner = _indent_at(text, node.children[-1].start) if node.children and not is_flat else outer + _unit(text)
+    written = (json.dumps(key, ensure_ascii=False) + ": " if key else "") + (
+        json.dumps(value, ensure_ascii=False) if is_flat else _rendered(value, inner, text)
+    )
+    last = node.children[-1].end if node.children else node.start + 1
+    kept = _before_close(text, last, close)
+    comma = "," if node.children and not node.has_comma else ""
+    head = text[:last] + comma + text[last:kept]
+    if is_flat:
+        return head + " " + written + text[kept:]
+    line = _newline(text)
+    tail = "," if node.has_comma else ""
+    return head + line + inner + written + tail + line + outer + text[close:]
+
+
+def _before_close(text: str, last: int, close: int) -> int:
+    """Return where the last comma or comment before the closing bracket ends."""
+    return last + len(text[last:close].rstrip())
+
+
+def _rendered(value: Plain, indent: str, text: str) -> str:
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    return (_newline(text) + indent).join(lines)
+
+
+def _unit(text: str) -> str:
+    """Return what one level is indented by: as the first indented line is, else two spaces."""
+    match = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
+    return match[1] if match else "  "
+
+
+def _indent_at(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    match = re.match(r"[ \t]*", line.lstrip("\ufeff"))
+    return match[0] if match else ""
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _root(text: str) -> Node | None:
+    at = _skip(text, 0)
+    if at == len(text):
+        return None
+    node = _value(text, at, 0)
+    if _skip(text, node.end) != len(text):
+        raise Unreadable(f"line {_line(text, node.end)} is not JSON.")
+    return node
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _value(text: str, at: int, depth: int) -> Node:
+    opened = text[at : at + 1]
+    if opened in ("{", "[") and depth < _DEEPEST:
+        return _container(text, at, depth, is_object=opened == "{")
+    match = _STRING.match(text, at) or _WORD.match(text, at)
+    try:
+        return Node(at, match.end(), json.loads(match[0], parse_constant=_refuse)) if match else _wrong(text, at)
+    except ValueError:
+        return _wrong(text, at)
+
+
+def _container(text: str, at: int, depth: int, *, is_object: bool) -> Node:
+    node, close = Node(at), "}" if is_object else "]"
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != close:
+        if node.children and not node.has_comma:
+            _wrong(text, at)
+        if is_object:
+            at = _key(text, at, node)
+        child = _value(text, at, depth + 1)
+        node.children.append(child)
+        at = _skip(text, child.end)
+        node.has_comma = text[at : at + 1] == ","
+        at = _skip(text, at + 1) if node.has_comma else at
+    node.end = at + 1
+    values = [child.value for child in node.children]
+    node.value = dict(zip(node.keys, values, strict=True)) if is_object else values
+    return node
+
+
+def _key(text: str, at: int, node: Node) -> int:
+    name = _STRING.match(text, at)
+    colon = _skip(text, name.end()) if name else at
+    if name is None or text[colon : colon + 1] != ":":
+        _wrong(text, at)
+    else:
+        node.keys.append(json.loads(name[0]))
+    return _skip(text, colon + 1)
+
+
+def _refuse(word: str) -> Plain:
+    raise ValueError(word)
+
+
+def _wrong(text: str, at: int) -> Node:
+    raise Unreadable(f"line {_line(text, at)} is not JSON.")
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

@@ -1,0 +1,105 @@
+"""What is put where in a settings file, apart from the file's syntax: a path of keys, and a value.
+
+`placed` does it to plain data. It is what every text editor here is checked against before a file is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from app.core.errors import Conflict
+
+Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The entry of a list whose `key` has `value`; one that is not there is appended."""
+
+    key: str
+    value: str
+
+
+Step: TypeAlias = "str | Item"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Put `value` at `path`. With `is_default`, only if nothing is there."""
+
+    path: tuple[Step, ...]
+    value: Plain
+    is_default: bool = False
+
+
+class Unreadable(Conflict):
+    """A file that is left alone, and why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The file is left alone: {why}",
+            hint="Put it right in the tool itself, then try again.",
+            code="tool_file_unreadable",
+        )
+
+
+def found(data: Plain, path: Sequence[Step]) -> Plain:
+    """Return what is at `path`, or None."""
+    for step in path:
+        if isinstance(step, Item):
+            entries = data if isinstance(data, list) else []
+            data = next((entry for entry in entries if is_item(entry, step)), None)
+        else:
+            data = data.get(step) if isinstance(data, dict) else None
+    return data
+
+
+def is_item(entry: Plain, item: Item) -> bool:
+    """Return whether a list's entry is the one meant."""
+    return isinstance(entry, dict) and entry.get(item.key) == item.value
+
+
+def nested(path: Sequence[Step], value: Plain) -> Plain:
+    """Return `value` inside the containers that `path` names."""
+    for step in reversed(path):
+        value = [value] if isinstance(step, Item) else {step: value}
+    return value
+
+
+def placed(data: Plain, path: Sequence[Step], value: Plain) -> Plain:
+    """Return a copy of `data` with `value` at `path`. Raises Unreadable where something else is in the way."""
+    if not path:
+        return value
+    if data is None:
+        return nested(path, value)
+    step, rest = path[0], path[1:]
+    if isinstance(step, Item):
+        entries = expect_list(data)
+        at = next((at for at, entry in enumerate(entries) if is_item(entry, step)), len(entries))
+        old = entries[at] if at < len(entries) else None
+        return [*entries[:at], placed(old, rest, value), *entries[at + 1 :]]
+    members = expect_members(data, step)
+    return {**members, step: placed(members.get(step), rest, value)}
+
+
+def expect_list(data: Plain) -> list[Plain]:
+    """Return a list as one. Raises Unreadable."""
+    if not isinstance(data, list):
+        raise Unreadable("a list was expected where something else is.")
+    return data
+
+
+def expect_members(data: Plain, key: str) -> Mapping[str, Plain]:
+    """Return a mapping as one. Raises Unreadable."""
+    if not isinstance(data, dict):
+        raise Unreadable(f"what should hold `{key}` is not a set of named values.")
+    return data
+
+
+def strings(data: Plain) -> list[str]:
+    """Return every text in `data`, keys left out."""
+    if isinstance(data, str):
+        return [data]
+    if isinstance(data, dict):
+        return [text for value in data.values() for text in strings(value)]
+    return [text for value in data for text in strings(value)] if isinstance(data, list) else []

@@ -1,0 +1,91 @@
+"""Tools whose settings no file holds that another program may edit: what a person does, with values to copy.
+
+Cline and Roo Code keep theirs in VS Code's database and its store of secrets; JetBrains AI Assistant in the IDE's;
+Open WebUI in a database of its own, with variables that are read at its first start.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.tool import KEY, Route, Tool, Wiring
+from app.core.tools import ToolValue
+
+
+def _values(wiring: Wiring) -> list[ToolValue]:
+    return [
+        ToolValue(name="Base URL", value=wiring.openai),
+        ToolValue(name="API key", value=KEY),
+        ToolValue(name="Model", value=wiring.model),
+    ]
+
+
+def _extension(home: Home, name: str) -> tuple[Path, ...]:
+    folders = (".vscode", ".vscode-insiders", ".vscode-oss", ".cursor")
+    return tuple(home.folder / folder / "extensions" / f"{name}-*" for folder in folders)
+
+
+CLINE = Tool(
+    id="cline",
+    name="Cline",
+    route=Route.CHAT,
+    traces=lambda home: (*_extension(home, "saoudrizwan.claude-dev"), home.folder / ".cline"),
+    steps=lambda _wiring: [
+        "Open Cline in VS Code and click the gear.",
+        "Choose the API provider OpenAI Compatible.",
+        "Fill in the values below.",
+    ],
+    values=_values,
+    afterwards="The next task uses it.",
+)
+ROO_CODE = Tool(
+    id="roo-code",
+    name="Roo Code",
+    route=Route.CHAT,
+    traces=lambda home: _extension(home, "rooveterinaryinc.roo-cline"),
+    steps=lambda _wiring: [
+        "Open Roo Code in VS Code and click the gear, then Providers.",
+        "Add a profile with the API provider OpenAI Compatible.",
+        "Fill in the values below and save.",
+    ],
+    values=_values,
+    afterwards="Choose the profile below the box you type in.",
+)
+JETBRAINS = Tool(
+    id="jetbrains",
+    name="JetBrains AI Assistant",
+    route=Route.CHAT,
+    traces=lambda home: (home.support / "JetBrains",),
+    steps=lambda _wiring: [
+        "Open Settings, Tools, AI Assistant, Models.",
+        "Choose OpenAI-compatible among the third-party providers.",
+        "Fill in the base URL and test the connection.",
+        "Give the model to the features that shall use it.",
+    ],
+    values=_values,
+    afterwards="The model is in the list of the AI chat.",
+)
+
+
+def _web_values(wiring: Wiring) -> list[ToolValue]:
+    in_container = wiring.openai.replace("127.0.0.1", "host.docker.internal")
+    return [
+        ToolValue(name="URL", value=wiring.openai),
+        ToolValue(name="URL from a container", value=in_container),
+        ToolValue(name="Key", value=KEY),
+        ToolValue(name="Environment", value=f"OPENAI_API_BASE_URL={wiring.openai}\nOPENAI_API_KEY={KEY}"),
+    ]
+
+
+OPEN_WEBUI = Tool(
+    id="open-webui",
+    name="Open WebUI",
+    route=Route.CHAT,
+    programs=("open-webui",),
+    steps=lambda _wiring: [
+        "Open the Admin Panel, Settings, Connections.",
+        "Add an OpenAI API connection with the URL and the key below.",
+        "Or set both variables before its first start; later ones are read from its database.",
+    ],
+    values=_web_values,
+    afterwards="Its list of models has ours. From a container, the endpoint must listen on an address it can reach.",
+)

@@ -1,0 +1,47 @@
+"""Claude Code: environment variables in its own settings.json. It speaks Anthropic's Messages API only.
+
+https://docs.claude.com/en/docs/claude-code/settings. The billing line in its system prompt changes with each request
+and would make the engine read the whole prompt anew, so it is switched off.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import JSON
+from app.connect.places import Change
+from app.connect.tool import KEY, Route, Tool, Wiring
+
+_MODELS = (
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+)
+
+
+def _folder(home: Home) -> Path:
+    return home.named.get("CLAUDE_CONFIG_DIR", home.folder / ".claude")
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    values = {
+        "ANTHROPIC_BASE_URL": wiring.base,
+        "ANTHROPIC_AUTH_TOKEN": KEY,
+        **dict.fromkeys(_MODELS, wiring.model),
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+    }
+    return [Change(("env", name), value) for name, value in values.items()]
+
+
+CLAUDE_CODE = Tool(
+    id="claude-code",
+    name="Claude Code",
+    route=Route.MESSAGES,
+    programs=("claude",),
+    traces=lambda home: (_folder(home),),
+    file=lambda home: _folder(home) / "settings.json",
+    form=JSON,
+    changes=_changes,
+    afterwards="Start Claude Code again. Sessions that run keep what they began with.",
+    headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"},
+)

@@ -1,0 +1,38 @@
+"""Codex CLI: a model provider in config.toml, and the model to start with. It speaks OpenAI's Responses API only.
+
+https://developers.openai.com/codex/config-advanced. A provider without `env_key` is asked without a key.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import TOML
+from app.connect.places import Change
+from app.connect.tool import Route, Tool, Wiring
+
+_ID = "roundhouse"
+
+
+def _folder(home: Home) -> Path:
+    return home.named.get("CODEX_HOME", home.folder / ".codex")
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    return [
+        Change(("model",), wiring.model),
+        Change(("model_provider",), _ID),
+        Change(("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}),
+    ]
+
+
+CODEX = Tool(
+    id="codex",
+    name="Codex CLI",
+    route=Route.RESPONSES,
+    programs=("codex",),
+    traces=lambda home: (_folder(home),),
+    file=lambda home: _folder(home) / "config.toml",
+    form=TOML,
+    changes=_changes,
+    afterwards="Start Codex again. It says once that it has no metadata for the model; it works without.",
+)

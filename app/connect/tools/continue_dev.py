@@ -1,0 +1,57 @@
+"""Continue (VS Code and JetBrains extension): models in ~/.continue/config.yaml, each as provider `openai`.
+
+https://docs.continue.dev/reference. An older config.json is void as soon as there is a config.yaml, so it is not made
+beside one.
+"""
+
+from app.config.home import Home
+from app.connect.documents import YAML
+from app.connect.places import Change, Item
+from app.connect.tool import KEY, Route, Served, Tool, Wiring
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    return [
+        Change(("name",), "Local", is_default=True),
+        Change(("version",), "1.0.0", is_default=True),
+        Change(("schema",), "v1", is_default=True),
+        *(_model(wiring, served) for served in wiring.models),
+    ]
+
+
+def _model(wiring: Wiring, served: Served) -> Change:
+    name = f"{served.name} (Roundhouse)"
+    return Change(
+        ("models", Item("name", name)),
+        {
+            "name": name,
+            "provider": "openai",
+            "model": served.name,
+            "apiBase": wiring.openai,
+            "apiKey": KEY,
+            "roles": ["chat", "edit", "apply"],
+        },
+    )
+
+
+def _refusal(home: Home) -> str:
+    folder = home.folder / ".continue"
+    if (folder / "config.json").exists() and not (folder / "config.yaml").exists():
+        return "Continue still uses its older config.json, which a new config.yaml would put out of use."
+    return ""
+
+
+CONTINUE = Tool(
+    id="continue",
+    name="Continue",
+    route=Route.CHAT,
+    traces=lambda home: (
+        home.folder / ".continue",
+        home.folder / ".vscode" / "extensions" / "continue.continue-*",
+    ),
+    file=lambda home: home.folder / ".continue" / "config.yaml",
+    form=YAML,
+    changes=_changes,
+    refusal=_refusal,
+    afterwards="Choose the model in Continue's model menu; it reads the file again by itself.",
+)

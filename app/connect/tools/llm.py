@@ -1,0 +1,38 @@
+"""The `llm` command (Simon Willison): models in extra-openai-models.yaml of its own folder.
+
+https://llm.datasette.io/en/stable/other-models.html. An entry without `api_key_name` is asked without a real key.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import YAML
+from app.connect.places import Change, Item, Plain
+from app.connect.tool import Route, Served, Tool, Wiring
+
+
+def _folder(home: Home) -> Path:
+    return home.named.get("LLM_USER_PATH", home.support / "io.datasette.llm")
+
+
+def _entry(wiring: Wiring, served: Served) -> Plain:
+    return {"model_id": f"roundhouse/{served.name}", "model_name": served.name, "api_base": wiring.openai}
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    return [
+        Change((Item("model_id", f"roundhouse/{served.name}"),), _entry(wiring, served)) for served in wiring.models
+    ]
+
+
+LLM = Tool(
+    id="llm",
+    name="llm",
+    route=Route.CHAT,
+    programs=("llm",),
+    traces=lambda home: (_folder(home),),
+    file=lambda home: _folder(home) / "extra-openai-models.yaml",
+    form=YAML,
+    changes=_changes,
+    afterwards="Ask with: llm -m roundhouse/NAME; `llm models` lists the names.",
+)

@@ -1,0 +1,52 @@
+"""OpenCode: a provider of the npm package @ai-sdk/openai-compatible in ~/.config/opencode/opencode.json.
+
+https://opencode.ai/docs/config. Of opencode.json and opencode.jsonc the one that is there is edited.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import JSON
+from app.connect.places import Change, Plain
+from app.connect.tool import KEY, Route, Served, Tool, Wiring
+
+_ID = "roundhouse"
+_ANSWER_PART = 4
+"""Of the context, this part is left for the answer: OpenCode asks for up to 32000 tokens where it is not told."""
+
+
+def _file(home: Home) -> Path:
+    folder = home.config / "opencode"
+    with_comments = folder / "opencode.jsonc"
+    return with_comments if with_comments.exists() else folder / "opencode.json"
+
+
+def _model(served: Served) -> Plain:
+    return {"name": served.name, "limit": {"context": served.context, "output": served.context // _ANSWER_PART}}
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    provider: Plain = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Roundhouse",
+        "options": {"baseURL": wiring.openai, "apiKey": KEY},
+        "models": {served.name: _model(served) for served in wiring.models},
+    }
+    return [
+        Change(("$schema",), "https://opencode.ai/config.json", is_default=True),
+        Change(("provider", _ID), provider),
+        Change(("model",), f"{_ID}/{wiring.model}"),
+    ]
+
+
+OPENCODE = Tool(
+    id="opencode",
+    name="OpenCode",
+    route=Route.CHAT,
+    programs=("opencode",),
+    traces=lambda home: (home.config / "opencode",),
+    file=_file,
+    form=JSON,
+    changes=_changes,
+    afterwards="Start OpenCode again.",
+)

@@ -1,0 +1,51 @@
+"""VS Code's own chat (GitHub Copilot): a Custom Endpoint in the user's chatLanguageModels.json, from VS Code 1.122 on.
+
+https://code.visualstudio.com/docs/agent-customization/language-models.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import JSON
+from app.connect.places import Change, Item, Plain
+from app.connect.tool import Route, Served, Tool, Wiring
+
+_NAME = "Roundhouse"
+_ANSWER_PART = 4
+"""Of the context, this part is left for the answer."""
+
+
+def _folder(home: Home) -> Path:
+    return home.support / "Code" / "User"
+
+
+def _model(wiring: Wiring, served: Served) -> Plain:
+    answer = served.context // _ANSWER_PART
+    return {
+        "id": served.name,
+        "name": served.name,
+        "url": f"{wiring.openai}/chat/completions",
+        "toolCalling": True,
+        "vision": False,
+        "maxInputTokens": served.context - answer,
+        "maxOutputTokens": answer,
+    }
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    models = [_model(wiring, served) for served in wiring.models]
+    provider: Plain = {"name": _NAME, "vendor": "customendpoint", "apiType": "chat-completions", "models": models}
+    return [Change((Item("name", _NAME),), provider)]
+
+
+VSCODE = Tool(
+    id="vscode",
+    name="VS Code Chat",
+    route=Route.CHAT,
+    programs=("code",),
+    traces=lambda home: (_folder(home),),
+    file=lambda home: _folder(home) / "chatLanguageModels.json",
+    form=JSON,
+    changes=_changes,
+    afterwards="Reload the window (Ctrl Shift P, Developer: Reload Window), then choose the model in the chat's menu.",
+)

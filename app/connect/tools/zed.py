@@ -1,0 +1,53 @@
+"""Zed: an OpenAI-compatible provider in settings.json, and the agent's default model.
+
+https://zed.dev/docs/ai/llm-providers. The key is not in the file: Zed asks for it, or takes ROUNDHOUSE_API_KEY.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home
+from app.connect.documents import JSON
+from app.connect.places import Change, Plain
+from app.connect.tool import Route, Served, Tool, Wiring
+
+_PROVIDER = "Roundhouse"
+
+
+def _folder(home: Home) -> Path:
+    return home.support / "Zed" if home.system == "windows" else home.config / "zed"
+
+
+def _model(served: Served) -> Plain:
+    return {
+        "name": served.name,
+        "display_name": served.name,
+        "max_tokens": served.context,
+        "capabilities": {
+            "tools": True,
+            "images": False,
+            "parallel_tool_calls": False,
+            "prompt_cache_key": False,
+        },
+    }
+
+
+def _changes(wiring: Wiring) -> list[Change]:
+    provider: Plain = {"api_url": wiring.openai, "available_models": [_model(served) for served in wiring.models]}
+    return [
+        Change(("language_models", "openai_compatible", _PROVIDER), provider),
+        Change(("agent", "default_model", "provider"), _PROVIDER),
+        Change(("agent", "default_model", "model"), wiring.model),
+    ]
+
+
+ZED = Tool(
+    id="zed",
+    name="Zed",
+    route=Route.CHAT,
+    programs=("zed", "zeditor"),
+    traces=lambda home: (_folder(home),),
+    file=lambda home: _folder(home) / "settings.json",
+    form=JSON,
+    changes=_changes,
+    afterwards="Zed reads the file at once. Where its agent panel asks for Roundhouse's API key, any word will do.",
+)

@@ -1,0 +1,65 @@
+"""Programs of other people that can use the endpoint: whether they are here, and what wiring them changes.
+
+A tool is wired by an edit of one file of its own, or, where no file holds its settings, by steps a person takes.
+"""
+
+import msgspec
+
+
+class ToolValue(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to copy into a tool's settings."""
+
+    name: str
+    value: str
+
+
+class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool and how it stands. `file` is what wiring edits; empty where a person has to take steps."""
+
+    id: str
+    name: str
+    found: bool
+    """Whether it, or its settings, were seen on this computer."""
+    wired: bool = False
+    """Whether its file names this endpoint."""
+    model: str = ""
+    """The model it was wired to from here, while the file is as it was left."""
+    file: str = ""
+    can_undo: bool = False
+    problem: str = ""
+    """Why the file is left alone."""
+
+
+class WireTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a tool to be wired, or for what that would change. Without `model` a usual one is taken."""
+
+    model: str = ""
+
+
+class ToolChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What wiring or unwiring changes, or has changed. Keys of other services are masked in `diff`."""
+
+    id: str
+    name: str
+    file: str = ""
+    diff: str = ""
+    """Unified; empty when nothing needs to change."""
+    is_written: bool = False
+    model: str = ""
+    afterwards: str = ""
+    """What to do so that the tool notices."""
+    steps: list[str] = []
+    """For a tool without a file to edit: what to do by hand, with `values` to copy."""
+    values: list[ToolValue] = []
+
+
+class ToolProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """What the endpoint answered when asked the way a tool asks. `status` is HTTP's; 0 when nothing answered."""
+
+    id: str
+    ok: bool
+    route: str
+    model: str
+    status: int
+    sentence: str
+    seconds: float

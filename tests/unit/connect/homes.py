@@ -1,0 +1,123 @@
+"""Homes that are made up, one per system, and settings files as each tool's documentation shows them.
+
+The examples were written for these tests after the documentation; they are not taken from anybody's computer.
+"""
+
+from pathlib import Path
+
+from app.config.home import Home, this_home
+from app.connect.tool import Served, Wiring
+
+BASE = "http://127.0.0.1:11434"
+WIRING = Wiring(BASE, (Served("qwen3-8b-q4_k_m", 40960), Served("guide", 2048)))
+OTHER = Wiring(BASE, (Served("guide", 2048),))
+
+EXAMPLES = {
+    "continue": """name: My Config
+version: 1.0.0
+schema: v1
+
+# Work models
+models:
+  - name: GPT-4o
+    provider: openai
+    model: gpt-4o
+    apiKey: ${{ secrets.OPENAI_API_KEY }} # from the hub
+    roles: [chat, edit]
+  - name: Codestral
+    provider: mistral
+    model: codestral-latest
+    promptTemplates:
+      autocomplete: |
+        <PRE> {{{prefix}}}
+        <SUF>{{{suffix}}}
+
+context:
+- provider: diff   # keep
+- provider: 'code'
+""",
+    "zed": """// Zed settings
+//
+// For information on how to configure Zed, see the Zed
+// documentation: https://zed.dev/docs/configuring-zed
+{
+  "theme": "One Dark",
+  "vim_mode": true, // I like it
+  "agent": {
+    "default_model": {
+      "provider": "zed.dev",
+      "model": "claude-sonnet-4",
+    },
+    "version": "2",
+  },
+  /* languages */
+  "languages": { "Python": { "tab_size": 4 } },
+}
+""",
+    "vscode": """[
+    {
+        "name": "Ollama",
+        "vendor": "ollama",
+        "url": "http://localhost:9999"
+    }
+]
+""",
+    "claude-code": """{
+  "permissions": {
+    "allow": ["Bash(npm run lint)", "Read(~/.zshrc)"],
+    "deny": []
+  },
+  "env": {
+    "CLAUDE_CODE_ENABLE_TELEMETRY": "0"
+  },
+  "model": "opus"
+}
+""",
+    "codex": """# Codex
+model = "gpt-5.4" # the usual one
+approval_policy = "on-request"
+
+[mcp_servers.docs]
+command = "docs-server"
+args = ["--quiet",
+        "--port", "0"]
+
+[projects."/home/ada/work"]
+trust_level = "trusted"
+""",
+    "opencode": """{
+  "$schema": "https://opencode.ai/config.json",
+  // Theme configuration
+  "theme": "opencode",
+  "model": "anthropic/claude-sonnet-4-5",
+  "autoupdate": true,
+}
+""",
+    "aider": """##########################################################
+# Sample .aider.conf.yml
+#######
+# Main model:
+
+model: gpt-4o   # the usual one
+#openai-api-base: xxx
+
+dark-mode: true
+read: [CONVENTIONS.md, "other file.md"]
+""",
+    "llm": """- model_id: orca-openai-compat
+  model_name: orca-mini.ggmlv3
+  api_base: "http://localhost:8080"
+  # keep
+- model_id: other
+  model_name: other
+  api_base: 'https://api.example.com/v1'
+  api_key_name: example
+""",
+}
+"""By tool; those that are not here are wired by hand."""
+
+
+def home_on(system: str, folder: Path) -> Home:
+    """Return the home of somebody on `system` whose files lie below `folder`."""
+    platform = {"linux": "linux", "macos": "darwin", "windows": "win32"}[system]
+    return this_home({"HOME": str(folder), "USERPROFILE": str(folder)}, platform)

@@ -1,0 +1,187 @@
+"""The editors: what is put is there, nothing else is touched, and what they cannot do they refuse."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.connect import json_text, yaml_text
+from app.connect.differences import difference
+from app.connect.documents import JSON, TOML, YAML, Format, edited, same
+from app.connect.places import Change, Item, Plain, Unreadable, found, placed
+
+WORDS = st.text("abcdefgh_-.é\"\\ /#:{}[]'\t", min_size=1, max_size=8)
+LEAVES = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | WORDS
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3), max_leaves=8
+)
+OBJECTS = st.dictionaries(WORDS, VALUES, max_size=4)
+PATHS = st.lists(WORDS, min_size=1, max_size=3).map(tuple)
+GAPS = st.sampled_from(["", " ", "\n", "\r\n\t", " // a, {comment}\n", '/* [ " */', "\n  # "[:2]])
+
+
+@st.composite
+def json_texts(draw: st.DrawFn, value: Plain) -> str:
+    """Write a value as JSON with comments, odd gaps and trailing commas."""
+
+    is_ascii = draw(st.booleans())
+
+    def gap() -> str:
+        return draw(GAPS)
+
+    def inner(parts: list[str], opened: str, closed: str) -> str:
+        has_trailing: bool = draw(st.booleans())
+        trailing = "," + gap() if parts and has_trailing else ""
+        return opened + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing + closed
+
+    def written(value: Plain) -> str:
+        if isinstance(value, dict):
+            pairs = [f"{json.dumps(key)}{gap()}:{gap()}{written(entry)}" for key, entry in value.items()]
+            return inner(pairs, "{", "}")
+        if isinstance(value, list):
+            return inner([written(entry) for entry in value], "[", "]")
+        return json.dumps(value, ensure_ascii=is_ascii)
+
+    return gap() + written(value) + gap()
+
+
+@given(data=st.data(), before=OBJECTS, path=PATHS, value=VALUES.filter(lambda value: value is not None))
+def test_json_keeps_every_byte_but_the_value(
+    data: st.DataObject, before: dict[str, Plain], path: tuple[str, ...], value: Plain
+) -> None:
+    text = data.draw(json_texts(before))
+    assert json_text.parsed(text) == before
+    try:
+        meant = placed(before, path, value)
+    except Unreadable:
+        with pytest.raises(Unreadable):
+            edited(JSON, text, [Change(path, value)])
+        return
+    after = edited(JSON, text, [Change(path, value)])
+    assert same(json_text.parsed(after), meant)
+    assert edited(JSON, after, [Change(path, value)]) == after
+    if found(before, path) is None and not _is_present_null(before, path):
+        assert _is_kept_in_order(text, after)
+
+
+def _is_present_null(before: Plain, path: tuple[str, ...]) -> bool:
+    for step in path:
+        if not isinstance(before, dict) or step not in before:
+            return False
+        before = before[step]
+        if before is None:
+            return True
+    return before is None
+
+
+def _is_kept_in_order(text: str, after: str) -> bool:
+    """Return whether `after` is `text` with things put in; the white space before a closing bracket may be ours."""
+    rest = iter(after)
+    return all(letter in rest for letter in text if not letter.isspace())
+
+
+@given(text=st.text('{}[]:,"\\ \n/*at0.-e', max_size=30))
+def test_any_text_is_json_with_comments_or_is_refused(text: str) -> None:
+    with suppress(Unreadable):
+        json_text.parsed(text)
+
+
+@settings(max_examples=50)
+@given(
+    before=OBJECTS,
+    path=PATHS,
+    value=VALUES.filter(lambda value: value is not None),
+    indent=st.sampled_from([2, 4]),
+    is_flow=st.booleans(),
+)
+def test_yaml_is_edited_or_refused_and_never_changed_otherwise(
+    before: dict[str, Plain], path: tuple[str, ...], value: Plain, indent: int, *, is_flow: bool
+) -> None:
+    text = json.dumps(before, indent=indent if not is_flow else None, ensure_ascii=False)
+    text = text.replace("\t", " ") if is_flow else yaml_text._block(before, 0, "\n") + "\n# tail\n"
+    known = yaml_text.parsed(text)
+    try:
+        after = edited(YAML, text, [Change(path, value)])
+    except Unreadable:
+        return
+    assert same(yaml_text.parsed(after), placed(known, path, value))
+    assert is_flow or after.count("# tail") >= 1
+
+
+TOML_NAMES = st.text("abcdefgh_-", min_size=1, max_size=6)
+TOML_PATHS = st.lists(TOML_NAMES, min_size=1, max_size=2).map(tuple)
+
+
+@given(paths=st.lists(st.tuples(TOML_PATHS, WORDS), max_size=4), path=TOML_PATHS, value=WORDS)
+def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tuple[str, ...], value: str) -> None:
+    text = "# head\n"
+    for place, word in paths:
+        try:
+            text = edited(TOML, text, [Change(place, word)])
+        except Unreadable:
+            continue
+    try:
+        after = edited(TOML, text, [Change(path, value)])
+    except Unreadable:
+        return
+    assert found(TOML.parsed(after), path) == value
+    assert after.startswith("# head\n") or after.index("# head") >= 0
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "path", "value", "meant"),
+    [
+        (JSON, "{}", ("a",), 1, '{\n  "a": 1\n}'),
+        (JSON, '{"a": 1}', ("b",), 2, '{"a": 1, "b": 2}'),
+        (JSON, '{\n\t"a": 1 // one\n}', ("b",), 2, '{\n\t"a": 1, // one\n\t"b": 2\n}'),
+        (JSON, '{\n    "a": 1,\n}\n', ("b",), 2, '{\n    "a": 1,\n    "b": 2,\n}\n'),
+        (JSON, '{"a": 1, "a": 2}', ("a",), 3, '{"a": 1, "a": 3}'),
+        (JSON, "// only this\n", ("a",), 1, '// only this\n{\n  "a": 1\n}\n'),
+        (JSON, "\ufeff{}", ("a",), 1, '\ufeff{\n  "a": 1\n}'),
+        (YAML, "a: 1 # one\n", ("b",), "x", "a: 1 # one\nb: x\n"),
+        (YAML, "a: 'x' # one\nb: 2\n", ("a",), "no", 'a: "no" # one\nb: 2\n'),
+        (YAML, "a:\n  b: 1\n# c\nd: 2\n", ("a", "e"), True, "a:\n  b: 1\n  e: true\n# c\nd: 2\n"),
+        (YAML, "# nothing yet", ("a",), 1, "# nothing yet\na: 1\n"),
+        (YAML, "a: ~\n", ("a",), "x", "a: x\n"),
+        (YAML, "l:\n- k: a\n", ("l", Item("k", "b")), {"k": "b"}, "l:\n- k: a\n- k: b\n"),
+        (TOML, 'a = "x" # one\n\n[t]\nb = 1\n', ("a",), "y", 'a = "y" # one\n\n[t]\nb = 1\n'),
+    ],
+)
+def test_what_is_written(form: Format, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
+    assert edited(form, text, [Change(path, value)]) == meant
+
+
+def test_an_alias_is_not_edited_through() -> None:
+    text = "a: &x\n  k: 1\nb: *x\n"
+    with pytest.raises(Unreadable):
+        edited(YAML, text, [Change(("b", "k"), 2)])
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "a: " + "[" * 3000])
+def test_depth_is_refused(text: str) -> None:
+    for form in (JSON, YAML, TOML):
+        with pytest.raises(Unreadable):
+            form.parsed(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"apiKey": "top-secret-1",',
+        "api_key = 'top-secret-1'",
+        "openai-api-key: top-secret-1",
+        "ANTHROPIC_AUTH_TOKEN=top-secret-1",
+        "x: sk-top-secret-1",
+    ],
+)
+def test_other_services_keys_are_masked_in_a_difference(line: str) -> None:
+    told = difference("f", f"{line}\nb\n", f"{line}\nc\n")
+    assert "top-secret" not in told
+    assert "-b" in told
+    assert "+c" in told
+
+
+def test_our_own_key_is_shown() -> None:
+    assert '+"apiKey": "roundhouse"' in difference("f", "", '"apiKey": "roundhouse"\n')

@@ -1,0 +1,342 @@
+"""Every tool on every system: found, previewed, wired, wired again, and put back byte for byte."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import tomlkit
+from ruamel.yaml import YAML
+
+from app.config.home import Home, this_home
+from app.connect.catalogue import TOOLS, tool_named
+from app.connect.connections import Connections
+from app.connect.places import Unreadable
+from app.core.errors import Conflict, NotFound
+from tests.unit.connect.homes import BASE, EXAMPLES, OTHER, WIRING, home_on
+
+SYSTEMS = ("linux", "macos", "windows")
+WITH_FILE = [tool for tool in TOOLS if tool.file is not None]
+BY_HAND = [tool for tool in TOOLS if tool.file is None]
+PLACES = {
+    ("linux", "zed"): ".config/zed/settings.json",
+    ("macos", "zed"): ".config/zed/settings.json",
+    ("windows", "zed"): "AppData/Roaming/Zed/settings.json",
+    ("linux", "vscode"): ".config/Code/User/chatLanguageModels.json",
+    ("macos", "vscode"): "Library/Application Support/Code/User/chatLanguageModels.json",
+    ("windows", "vscode"): "AppData/Roaming/Code/User/chatLanguageModels.json",
+    ("linux", "llm"): ".config/io.datasette.llm/extra-openai-models.yaml",
+    ("macos", "llm"): "Library/Application Support/io.datasette.llm/extra-openai-models.yaml",
+    ("windows", "llm"): "AppData/Roaming/io.datasette.llm/extra-openai-models.yaml",
+    ("linux", "continue"): ".continue/config.yaml",
+    ("windows", "codex"): ".codex/config.toml",
+    ("macos", "claude-code"): ".claude/settings.json",
+    ("windows", "opencode"): ".config/opencode/opencode.json",
+    ("linux", "aider"): ".aider.conf.yml",
+}
+
+
+@pytest.fixture(params=SYSTEMS)
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return home_on(request.param, folder)
+
+
+@pytest.fixture
+def connections(home: Home, tmp_path: Path) -> Connections:
+    return Connections(home, tmp_path / "kept")
+
+
+def file_of(name: str, home: Home) -> Path:
+    file = tool_named(name).file
+    assert file is not None
+    return file(home)
+
+
+def with_example(name: str, home: Home, text: str | None = None) -> Path:
+    file = file_of(name, home)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes((EXAMPLES[name] if text is None else text).encode())
+    return file
+
+
+def everything_below(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(("where", "place"), PLACES.items(), ids=str)
+def test_each_system_keeps_settings_in_its_own_place(where: tuple[str, str], place: str, tmp_path: Path) -> None:
+    system, name = where
+    assert file_of(name, home_on(system, tmp_path)) == tmp_path / place
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, connections: Connections) -> None:
+    file = with_example(name, home)
+    before = everything_below(home.folder)
+    preview = connections.preview(name, WIRING)
+    assert everything_below(home.folder) == before
+    change = connections.connect(name, WIRING)
+    assert change.is_written
+    assert change.diff == preview.diff
+    wired = file.read_text()
+    # A value may be another one; whatever else was written, comments above all, is still there and in order.
+    replaced = {line[1:] for line in change.diff.splitlines() if line.startswith("-") and not line.startswith("---")}
+    kept = [line for line in EXAMPLES[name].splitlines() if line not in replaced]
+    rest = iter(wired.splitlines())
+    assert all(line in rest for line in kept)
+    assert len(replaced) <= 3
+    for comment in (part for line in EXAMPLES[name].splitlines() for part in line.partition("# ")[1:] if part != "# "):
+        assert comment in wired
+    assert {path for path, data in everything_below(home.folder).items() if before.get(path) != data} == {
+        str(file.relative_to(home.folder))
+    }
+    connections.undo(name)
+    assert everything_below(home.folder) == before
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
+    name: str, home: Home, connections: Connections
+) -> None:
+    file = with_example(name, home)
+    connections.connect(name, WIRING)
+    wired = file.read_bytes()
+    again = connections.connect(name, WIRING)
+    assert (again.is_written, again.diff) == (False, "")
+    assert file.read_bytes() == wired
+    connections.connect(name, OTHER)
+    assert b"qwen3" not in file.read_bytes()
+    assert b"guide" in file.read_bytes()
+    connections.undo(name)
+    assert file.read_text() == EXAMPLES[name]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_tool_that_is_not_there_is_previewed_and_can_be_wired(
+    name: str, home: Home, connections: Connections
+) -> None:
+    assert not any(info.found for info in connections.listed(BASE))
+    preview = connections.preview(name, WIRING)
+    assert preview.diff
+    assert everything_below(home.folder) == {}
+    connections.connect(name, WIRING)
+    assert file_of(name, home).is_file()
+    connections.undo(name)
+    assert everything_below(home.folder) == {}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("ends", ["\r\n", "\n no new line"])
+def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: Connections) -> None:
+    text = EXAMPLES[name].replace("\n", "\r\n") if ends == "\r\n" else EXAMPLES[name].rstrip("\n")
+    file = with_example(name, home, text)
+    connections.connect(name, WIRING)
+    wired = file.read_bytes().decode()
+    assert wired.count("\r\n") == (wired.count("\n") if ends == "\r\n" else 0)
+    connections.undo(name)
+    assert file.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("text", ["{", "[1, 2", "\x00", "a: [b", "= 3", "- - : :\n  x\n y: [", "7", '"text"'])
+def test_what_cannot_be_read_is_left_alone(name: str, text: str, home: Home, connections: Connections) -> None:
+    file = with_example(name, home, text)
+    with pytest.raises(Unreadable, match="left alone"):
+        connections.connect(name, WIRING)
+    assert file.read_text() == text
+    with pytest.raises(Conflict):
+        connections.undo(name)
+
+
+def test_what_is_in_the_way_is_left_alone(home: Home, connections: Connections) -> None:
+    for name, text in (
+        ("claude-code", '{"env": ["A=1"]}'),
+        ("zed", '{"agent": "none"}'),
+        ("continue", "models:\n  a: 1\n"),
+        ("llm", "model_id: a\n"),
+        ("codex", "model_providers = 3\n"),
+        ("vscode", "{}"),
+    ):
+        file = with_example(name, home, text)
+        with pytest.raises(Unreadable):
+            connections.connect(name, WIRING)
+        assert file.read_text() == text
+
+
+@pytest.mark.parametrize("tool", WITH_FILE, ids=lambda tool: tool.id)
+def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, connections: Connections) -> None:
+    name = getattr(tool, "id", "")
+    file = with_example(name, home)
+    connections.connect(name, WIRING)
+    file.write_bytes(file.read_bytes() + b"\n# mine\n")
+    with pytest.raises(Conflict, match="changed since") as refused:
+        connections.undo(name)
+    assert "+# mine" in refused.value.body.detail
+    assert file.read_bytes().endswith(b"# mine\n")
+
+
+def test_undo_after_somebody_put_it_back_forgets(home: Home, connections: Connections) -> None:
+    file = with_example("aider", home)
+    connections.connect("aider", WIRING)
+    file.write_text(EXAMPLES["aider"])
+    assert not connections.undo("aider").is_written
+    with pytest.raises(Conflict, match="not wired"):
+        connections.undo("aider")
+
+
+def test_a_change_of_ones_own_is_where_the_next_undo_leads(home: Home, connections: Connections) -> None:
+    file = with_example("aider", home)
+    connections.connect("aider", WIRING)
+    file.write_text(file.read_text() + "vim: true\n")
+    mine = file.read_text()
+    connections.connect("aider", OTHER)
+    connections.undo("aider")
+    assert file.read_text() == mine
+
+
+def test_the_list_says_what_is_found_and_wired(home: Home, connections: Connections) -> None:
+    with_example("codex", home)
+    with_example("zed", home)
+    connections.connect("codex", WIRING)
+    listed = connections.listed(BASE)
+    infos = {info.id: info for info in listed}
+    assert [info.id for info in listed if info.found] == ["zed", "codex"]
+    assert (infos["codex"].wired, infos["codex"].model, infos["codex"].can_undo) == (True, "qwen3-8b-q4_k_m", True)
+    assert (infos["zed"].wired, infos["zed"].model, infos["zed"].can_undo) == (False, "", False)
+    connections.undo("codex")
+    assert not any(info.wired or info.can_undo for info in connections.listed(BASE))
+
+
+def test_an_unreadable_file_is_a_sentence_in_the_list(home: Home, connections: Connections) -> None:
+    with_example("zed", home, "{ oops")
+    info = next(info for info in connections.listed(BASE) if info.id == "zed")
+    assert info.found
+    assert "line 1 is not JSON" in info.problem
+
+
+@pytest.mark.parametrize("tool", BY_HAND, ids=lambda tool: tool.id)
+def test_what_no_file_holds_is_done_by_hand(tool: object, home: Home, connections: Connections) -> None:
+    name = getattr(tool, "id", "")
+    change = connections.connect(name, WIRING)
+    assert change.steps
+    assert f"{BASE}/v1" in {value.value for value in change.values}
+    assert (change.is_written, change.file) == (False, "")
+    assert everything_below(home.folder) == {}
+
+
+def test_extensions_and_programs_are_found(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    (tmp_path / ".vscode/extensions/rooveterinaryinc.roo-cline-3.30.1").mkdir(parents=True)
+    programs.mkdir()
+    (programs / "aider.exe").touch()
+    (programs / "codex").touch()
+    on_linux = this_home({"HOME": str(tmp_path), "PATH": f"/nowhere:{programs}"}, "linux")
+    on_windows = Home(
+        system="windows", folder=tmp_path, config=tmp_path / "c", support=tmp_path / "s", search=(programs,)
+    )
+    kept = tmp_path / "kept"
+    assert {info.id for info in Connections(on_linux, kept).listed(BASE) if info.found} == {"roo-code", "codex"}
+    assert {info.id for info in Connections(on_windows, kept).listed(BASE) if info.found} >= {"roo-code", "aider"}
+
+
+def test_a_variable_moves_a_tools_folder(tmp_path: Path) -> None:
+    home = this_home({"HOME": "/home/ada", "CODEX_HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, "linux")
+    assert file_of("codex", home) == tmp_path / "config.toml"
+    assert file_of("zed", home) == Path("/home/ada/.config/zed/settings.json")
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are(connections: Connections) -> None:
+    with pytest.raises(NotFound) as refused:
+        connections.preview("emacs", WIRING)
+    assert "opencode" in refused.value.hint
+    assert connections.preview("Claude Code", WIRING).id == "claude-code"
+
+
+def test_continues_older_file_is_not_put_out_of_use(home: Home, connections: Connections) -> None:
+    older = home.folder / ".continue" / "config.json"
+    older.parent.mkdir()
+    older.write_text("{}")
+    with pytest.raises(Unreadable, match="older config"):
+        connections.connect("continue", WIRING)
+    assert [path.name for path in older.parent.iterdir()] == ["config.json"]
+
+
+def test_opencodes_file_with_comments_is_the_one_that_is_edited(home: Home, connections: Connections) -> None:
+    with_comments = home.config / "opencode" / "opencode.jsonc"
+    with_comments.parent.mkdir(parents=True)
+    with_comments.write_text(EXAMPLES["opencode"])
+    assert connections.connect("opencode", WIRING).file == str(with_comments)
+    assert not with_comments.with_suffix(".json").exists()
+
+
+def test_what_is_written_says_what_each_tool_reads(home: Home, connections: Connections) -> None:
+    for name in EXAMPLES:
+        connections.connect(name, WIRING)
+    claude = json.loads(file_of("claude-code", home).read_text())["env"]
+    assert (claude["ANTHROPIC_BASE_URL"], claude["ANTHROPIC_MODEL"]) == (BASE, "qwen3-8b-q4_k_m")
+    codex = tomlkit.parse(file_of("codex", home).read_text())
+    assert codex["model_provider"] == "roundhouse"
+    assert codex["model_providers"]["roundhouse"]["wire_api"] == "responses"
+    opencode = json.loads(file_of("opencode", home).read_text())
+    assert opencode["model"] == "roundhouse/qwen3-8b-q4_k_m"
+    assert opencode["provider"]["roundhouse"]["options"]["baseURL"] == f"{BASE}/v1"
+    assert [model["model"] for model in YAML(typ="safe").load(file_of("continue", home))["models"]] == [
+        "qwen3-8b-q4_k_m",
+        "guide",
+    ]
+    assert YAML(typ="safe").load(file_of("aider", home))["model"] == "openai/qwen3-8b-q4_k_m"
+    provider = json.loads(file_of("vscode", home).read_text())[0]
+    assert provider["models"][0]["maxInputTokens"] + provider["models"][0]["maxOutputTokens"] == 40960
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights and links as POSIX has them")
+class TestOnPosix:
+    def test_rights_and_links_stay_as_they_are(self, tmp_path: Path) -> None:
+        home, dotfiles = home_on("linux", tmp_path / "home"), tmp_path / "dotfiles"
+        dotfiles.mkdir()
+        (home.folder / ".aider").mkdir(parents=True)
+        real = dotfiles / "aider.yml"
+        real.write_text(EXAMPLES["aider"])
+        real.chmod(0o640)
+        link = file_of("aider", home)
+        link.symlink_to(real)
+        connections = Connections(home, tmp_path / "kept")
+        assert connections.connect("aider", WIRING).file == str(real)
+        assert link.is_symlink()
+        assert stat.S_IMODE(real.stat().st_mode) == 0o640
+        connections.undo("aider")
+        assert (real.read_text(), link.is_symlink()) == (EXAMPLES["aider"], True)
+        assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+    def test_new_files_and_kept_copies_are_private(self, tmp_path: Path) -> None:
+        home, kept = home_on("linux", tmp_path / "home"), tmp_path / "kept"
+        home.folder.mkdir()
+        Connections(home, kept).connect("codex", WIRING)
+        files = [file_of("codex", home), *kept.iterdir()]
+        assert len(files) == 3
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+
+    @pytest.mark.parametrize("kind", ["nowhere", "circle", "folder"])
+    def test_what_is_no_plain_file_is_left_alone(self, kind: str, tmp_path: Path) -> None:
+        home = home_on("linux", tmp_path)
+        file = file_of("aider", home)
+        if kind == "folder":
+            file.mkdir()
+        else:
+            file.symlink_to(file if kind == "circle" else tmp_path / "gone")
+        with pytest.raises(Unreadable):
+            Connections(home, tmp_path / "kept").connect("aider", WIRING)
+        assert file.is_dir() if kind == "folder" else file.is_symlink()
+
+    def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_kept(self, tmp_path: Path) -> None:
+        blocked = tmp_path / "home"
+        blocked.write_text("a file where a folder should be")
+        home = home_on("linux", blocked)
+        with pytest.raises((Conflict, OSError, Exception)) as refused:
+            Connections(home, tmp_path / "kept").connect("codex", WIRING)
+        assert refused.value.__class__.__name__ in {"Unreadable", "EnvironmentFault"}
+        assert not list((tmp_path / "kept").glob("*.json"))
