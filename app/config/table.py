@@ -4,7 +4,9 @@ A default is what a person who never opens the settings should have. Names are `
 a renamed setting keeps its old name in `formerly`.
 """
 
+import ipaddress
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -54,13 +56,31 @@ class Setting:
         return "ROUNDHOUSE_" + self.name.replace(".", "_").upper()
 
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def _loopback_only(value: SettingValue) -> str:
+def _address_only(value: SettingValue) -> str:
     if value in LOOPBACK:
         return ""
-    return "The endpoint listens on this computer only (127.0.0.1, ::1 or localhost): it has no access keys yet."
+    try:
+        ipaddress.ip_address(str(value))
+    except ValueError:
+        return f"The address is one of this computer's in figures, or 0.0.0.0 for all of them, not {value!r}."
+    return ""
+
+
+def _origins_only(value: SettingValue) -> str:
+    """Refuse a wildcard: it would let every page a person opens use the endpoint."""
+    origins = value if isinstance(value, list) else []
+    odd = [origin for origin in origins if "*" in origin or "://" not in origin]
+    return f"A web page is named as https://example.org; {odd[0]!r} is not allowed." if odd else ""
+
+
+def _names_only(value: SettingValue) -> str:
+    names = value if isinstance(value, list) else []
+    odd = [name for name in names if not _HOST_NAME.fullmatch(name)]
+    return f"A name is written as models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
 
 
 def _aliases_only(value: SettingValue) -> str:
@@ -80,11 +100,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="gateway.host",
         title="Address",
-        help="Where the endpoint listens. Only this computer can reach it.",
+        help="Where the endpoint listens. At 0.0.0.0 other computers can reach it, with an access key only.",
         kind=Kind.TEXT,
         default="127.0.0.1",
         needs_restart=True,
-        check=_loopback_only,
+        check=_address_only,
     ),
     Setting(
         name="gateway.port",
@@ -115,6 +135,24 @@ SETTINGS: tuple[Setting, ...] = (
         default=[],
         separator=",",
         needs_restart=True,
+        check=_origins_only,
+    ),
+    Setting(
+        name="gateway.allowed_hosts",
+        title="Names the endpoint answers to",
+        help="Names other than localhost, as a reverse proxy or your network has them. Under these it asks for a key.",
+        kind=Kind.LIST,
+        default=[],
+        separator=",",
+        needs_restart=True,
+        check=_names_only,
+    ),
+    Setting(
+        name="gateway.require_key",
+        title="Ask for a key on this computer too",
+        help="Programs on this computer need an access key as well. Other computers always do.",
+        kind=Kind.BOOL,
+        default=False,
     ),
     Setting(
         name="models.default",

@@ -2,10 +2,12 @@
 
 from aiohttp import web
 
-from app.gateway import anthropic, ollama, openai, public
+from app.gateway import anthropic, lmstudio, ollama, openai, public
+from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
-from app.gateway.guard import Guard
-from app.gateway.middleware import GUARD, add_headers, answer
+from app.gateway.guard import Guard, is_wide
+from app.gateway.listen import own_names
+from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
 from app.gateway.services import SERVICES, Services
 
 _MIB = 1024 * 1024
@@ -16,11 +18,29 @@ def build_app(services: Services) -> web.Application:
     settings = services.settings
     app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
-    app[GUARD] = Guard(settings.text("gateway.host"), settings.items("gateway.allowed_origins"))
+    app[GUARD], app[ACCESS] = _guard(services), _access(services)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
-    anthropic.add_routes(app)
     ollama.add_routes(app)
+    lmstudio.add_routes(app)
+    anthropic.add_routes(app)
     add_admin_routes(app)
     return app
+
+
+def _guard(services: Services) -> Guard:
+    settings = services.settings
+    host = settings.text("gateway.host")
+    own = own_names() if is_wide(host) else ()
+    return Guard(host, settings.items("gateway.allowed_origins"), (*own, *settings.items("gateway.allowed_hosts")))
+
+
+def _access(services: Services) -> Access:
+    settings = services.settings
+    return Access(
+        services.keys,
+        services.identity.token,
+        is_wide=is_wide(settings.text("gateway.host")),
+        asks_always=lambda: settings.flag("gateway.require_key"),
+    )

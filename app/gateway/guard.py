@@ -1,7 +1,9 @@
 """Who may call: programs on this computer, pages served from it, and editor or browser extensions.
 
-The Host check stops DNS rebinding: a foreign page that made its name point at 127.0.0.1 still sends its own name. The
-Origin check stops foreign pages that call us outright; programs send no Origin and pass.
+The Host check stops DNS rebinding: a foreign page that made its name point at 127.0.0.1 still sends its own name. An
+address in figures cannot be rebound, so beyond loopback all of those pass, and names only if they are ours. The Origin
+check stops foreign pages that call us outright; programs send no Origin and pass. Which key is needed, if any, is for
+`access` to say.
 """
 
 import ipaddress
@@ -39,18 +41,31 @@ _PREFLIGHT_S = "86400"
 
 
 class Guard:
-    """Decides by the Host and Origin headers. `bound` is the address listened on, `extra` the user's own origins."""
+    """Decides by the Host and Origin headers.
 
-    def __init__(self, bound: str, extra: Collection[str]) -> None:
-        self._names = _LOCAL_NAMES | {bound.lower(), f"[{bound}]"}
+    `bound` is the address listened on, `extra` the user's own origins, `names` what this endpoint is called besides.
+    """
+
+    def __init__(self, bound: str, extra: Collection[str], names: Collection[str] = ()) -> None:
+        self._is_wide = is_wide(bound)
+        self._names = _LOCAL_NAMES | {bound.lower(), f"[{bound.lower()}]"} | {name.lower() for name in names}
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
     def check(self, headers: CIMultiDictProxy[str]) -> None:
         """Return if the request may go on; raise Forbidden with the reason otherwise."""
         host = headers.get("Host", "")
-        if not self.is_our_name(host):
-            raise Forbidden(f"This endpoint is not called {host!r}.", hint="Use localhost.", code="host_not_allowed")
+        if len(headers.getall("Host", ())) > 1 or not self.is_our_name(host):
+            raise Forbidden(
+                f"This endpoint is not called {host!r}.",
+                hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
+                code="host_not_allowed",
+            )
+        self._check_origin(headers)
+
+    def _check_origin(self, headers: CIMultiDictProxy[str]) -> None:
         origin = headers.get("Origin")
+        if origin is None and _is_drive_by(headers):
+            raise Forbidden("Other sites' pages may not use this endpoint.", code="origin_not_allowed")
         if origin is not None and not self.is_allowed(origin):
             raise Forbidden(
                 f"Pages from {origin} may not use this endpoint.",
@@ -59,9 +74,9 @@ class Guard:
             )
 
     def is_our_name(self, host: str) -> bool:
-        """Tell whether a Host header names this computer's loopback. HTTP/1.0 clients may send none."""
+        """Tell whether a Host header names this endpoint. HTTP/1.0 clients may send none."""
         name = _without_port(host.lower())
-        return not name or name in self._names or name.endswith(".localhost") or _is_loopback(name)
+        return names_loopback(host) or name in self._names or (self._is_wide and _address(name) is not None)
 
     def is_allowed(self, origin: str) -> bool:
         """Tell whether pages of that origin may call. The opaque origin "null" may not: any page can have it."""
@@ -69,6 +84,18 @@ class Guard:
         scheme, separator, _ = lowered.partition("://")
         is_app = bool(separator) and scheme in _APP_SCHEMES
         return is_app or lowered.rstrip("/") in self._extra or bool(_LOCAL_PAGE.fullmatch(lowered))
+
+
+def is_wide(bound: str) -> bool:
+    """Tell whether listening at `bound` lets other computers in."""
+    return not names_loopback(f"[{bound}]" if ":" in bound else bound)
+
+
+def names_loopback(host: str) -> bool:
+    """Tell whether a Host header names this computer's loopback; a request without one can only be old, not foreign."""
+    name = _without_port(host.lower())
+    address = _address(name)
+    return not name or name in _LOCAL_NAMES or name.endswith(".localhost") or bool(address and address.is_loopback)
 
 
 def cors_headers(origin: str) -> CIMultiDict[str]:
@@ -104,8 +131,13 @@ def _without_port(authority: str) -> str:
     return authority.partition(":")[0]
 
 
-def _is_loopback(name: str) -> bool:
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
+        return ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return False
+        return None
+
+
+def _is_drive_by(headers: CIMultiDictProxy[str]) -> bool:
+    """Tell whether a page of another site loads us as an image, a script or the like: that sends no Origin."""
+    return headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Mode") == "no-cors"

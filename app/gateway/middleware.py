@@ -1,4 +1,4 @@
-"""What every request passes through: a name for it, the guard, CORS, and an answer in the right shape if it fails.
+"""What every request passes through: a name for it, the guard, its key, CORS, and errors in the right shape.
 
 Nothing raised below gets out as a traceback: errors of ours say their sentence, anything else is a bug, with a request
 id that finds it in the log.
@@ -12,17 +12,20 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from app.core.errors import Bug, EnvironmentFault, RoundhouseError
+from app.gateway.access import Access, TooManyWrongKeys
 from app.gateway.faults import error_response, from_http
 from app.gateway.guard import Guard, cors_headers, preflight_headers
 
 log = logging.getLogger(__name__)
 
 GUARD = web.AppKey("guard", Guard)
+ACCESS = web.AppKey("access", Access)
 REQUEST_ID = web.RequestKey("request_id", str)
 ARRIVED = web.RequestKey("arrived", float)
 """`time.perf_counter()` when the request's head had been read."""
 
 _CLIENT_ERROR = 400
+_CHALLENGE = 'Bearer realm="Roundhouse"'
 _BREAKS_OFF = frozenset({408, 413})
 """Answered before the body was read: the connection cannot be used again."""
 
@@ -36,6 +39,7 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         request.app[GUARD].check(request.headers)
         if _is_preflight(request):
             return web.Response(status=204, headers=preflight_headers(request.headers))
+        request.app[ACCESS].check(request)
         return await handler(request)
     except RoundhouseError as error:
         return _refusal(request, error)
@@ -73,6 +77,10 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
     if isinstance(error, EnvironmentFault):
         log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})
     response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])
+    if response.status == web.HTTPUnauthorized.status_code:
+        response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
+    if isinstance(error, TooManyWrongKeys):
+        response.headers[hdrs.RETRY_AFTER] = str(error.retry_s)
     if response.status in _BREAKS_OFF:
         response.force_close()
     return response
