@@ -1,0 +1,89 @@
+"""LM Studio's `/api/v0`: OpenAI's routes, answered by the engine itself, with statistics added at the end.
+
+`/api/v1` is in `lmstudio_chat`, what is said of models in `lmstudio_models`.
+"""
+
+import platform
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from app.core.engines import EngineStatus
+from app.gateway import lmstudio_chat, lmstudio_models, proxy
+from app.gateway.bodies import decode
+from app.gateway.dialects.lmstudio.cards import Known, format_v0
+from app.gateway.dialects.lmstudio.form import V0
+from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
+from app.gateway.launch import resolve
+from app.gateway.middleware import ARRIVED
+from app.gateway.native import answered, named, path_of
+from app.gateway.services import SERVICES, Services
+from app.supervisor.policy import Terms
+from engines.api import Descriptor, Route
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a request that concerns the gateway. `ttl`: seconds the model is kept while nobody uses it."""
+
+    model: str | None = None
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+def add_routes(app: web.Application) -> None:
+    """Add LM Studio's routes."""
+    for path, route in (
+        ("chat/completions", Route.CHAT),
+        ("completions", Route.COMPLETIONS),
+        ("embeddings", Route.EMBEDDINGS),
+    ):
+        app.router.add_post(f"/api/v0/{path}", _answering(route))
+    lmstudio_models.add_routes(app)
+    lmstudio_chat.add_routes(app)
+
+
+def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    return partial(answered, route=route, understand=_understood)
+
+
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
+    services, asked = request.app[SERVICES], decode(body, Asked)
+    name = named(asked.model)
+    model, load = await resolve(services, name)
+    known = await lmstudio_models.known_of(services, model)
+    descriptor = services.adapters[load.engine].descriptor
+    return proxy.Ask(
+        load=load,
+        path=path_of(services, load.engine, model, route),
+        body=body,
+        model=name,
+        terms=Terms(keep_s=asked.ttl),
+        form=V0(partial(_about, services, known, descriptor), started=request[ARRIVED]),
+    )
+
+
+def _about(services: Services, known: Known, descriptor: Descriptor) -> About:
+    """Return who answers, as it is loaded now."""
+    name = known.model.name
+    status = next((one for one in services.supervisor.statuses() if one.model == name), None)
+    return About(
+        AboutModel(
+            arch=known.architecture,
+            quant=known.quantization,
+            format=format_v0(known.model),
+            context_length=status.context if status else None,
+        ),
+        _runtime(status, descriptor),
+    )
+
+
+def _runtime(status: EngineStatus | None, descriptor: Descriptor) -> Runtime:
+    """Return the engine, named as LM Studio names its own: with the system and the backend it runs on."""
+    where = [platform.system().lower(), platform.machine().lower(), status.backend if status else ""]
+    return Runtime(
+        name="-".join([descriptor.id, *filter(None, where)]),
+        version=status.version if status else "",
+        supported_formats=sorted(descriptor.formats),
+    )
