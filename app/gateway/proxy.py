@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 from app.core.errors import EngineFailed
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
+from app.gateway.remote_media import refuse_remote_media
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, Watch
 from app.supervisor.lease import Lease
@@ -41,7 +42,7 @@ _AT_ONCE_BYTES = 1024 * 1024
 class Ask:
     """What to send to which engine: the route's path there, the client's body, and the name it has for the model.
 
-    `form` is the dialect both of them speak.
+    `form` is the dialect both of them speak. Raises BadRequest for a body that would have the engine fetch something.
     """
 
     load: LoadRequest
@@ -50,6 +51,10 @@ class Ask:
     model: str
     terms: Terms = _NO_TERMS
     form: Form = OPENAI
+
+    def __post_init__(self) -> None:
+        """Look at the body here, which no request to an engine gets around."""
+        refuse_remote_media(self.body)
 
 
 class EngineLost(Exception):

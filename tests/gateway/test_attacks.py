@@ -1,0 +1,250 @@
+"""One test for each class of attack published against programs of this kind, and named after it.
+
+Sources: the advisories and issues about Ollama (DNS rebinding, exposure without authentication, traversal in names),
+llama.cpp's server (cross-origin reflection, image downloads), LM Studio and Open WebUI (requests of foreign pages).
+"""
+
+import asyncio
+import io
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.api import PREFIX
+from app.core.errors import BadRequest
+from app.gateway.remote_media import refuse_remote_media
+from tests.gateway.played import Gateway, until
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def answers(gateway: Gateway) -> None:
+    async def play(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"choices": []})
+
+    gateway.upstream.play = play
+
+
+async def sent_raw(gateway: Gateway, *parts: bytes) -> bytes:
+    """Send bytes as they are and return all that comes until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    try:
+        for part in parts:
+            writer.write(part)
+        await writer.drain()
+        async with asyncio.timeout(PATIENCE_S):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_dns_rebinding(gateway: Gateway) -> None:
+    for host in ("evil.example:11434", "127.0.0.1.evil.example", "localhost.evil.example", "192.168.1.7:11434"):
+        async with gateway.http.post(
+            f"{gateway.url}/v1/chat/completions", json={"model": "guide"}, headers={"Host": host}
+        ) as reply:
+            assert reply.status == 403
+    assert gateway.upstream.bodies == []
+
+
+async def test_dns_rebinding_with_a_second_host_header(gateway: Gateway) -> None:
+    answer = await sent_raw(
+        gateway, b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    )
+    assert answer.split()[1] in {b"400", b"403"}
+
+
+async def test_request_forgery_by_a_simple_request(gateway: Gateway) -> None:
+    """A form or a fetch in no-cors mode needs no preflight when its body is called text."""
+    body = json.dumps({"model": "guide"})
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        for path in ("/v1/chat/completions", "/api/chat", "/v1/messages", f"{PREFIX}/shutdown"):
+            headers = {"Origin": "https://evil.example", "Content-Type": kind}
+            async with gateway.http.post(gateway.url + path, data=body, headers=headers) as reply:
+                assert reply.status == 403, path
+                assert "Access-Control-Allow-Origin" not in reply.headers
+    assert gateway.upstream.bodies == []
+
+
+async def test_drive_by_load_of_an_address_as_an_image_or_script(gateway: Gateway) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    async with gateway.http.get(f"{gateway.url}/v1/models", headers=headers) as reply:
+        assert reply.status == 403
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}  # somebody followed a link
+    async with gateway.http.get(f"{gateway.url}/v1/models", headers=link) as reply:
+        assert reply.status == 200
+
+
+async def test_cross_origin_reflection(gateway: Gateway) -> None:
+    for origin in ("https://evil.example", "null", "http://localhost.evil.example", "https://evil.example:11434"):
+        headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        for method in ("OPTIONS", "GET"):
+            async with gateway.http.request(method, f"{gateway.url}/v1/models", headers=headers) as reply:
+                assert reply.status == 403
+                assert not [name for name in reply.headers if name.lower().startswith("access-control-")]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 17\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 17\r\nContent-Length: 4\r\n",
+        b"Content-Length: +17\r\n",
+        b"Content-Length : 17\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"X-Folded: a\r\n b\r\nContent-Length: x\r\n",
+        b"X-Nul: a\x00b\r\nContent-Length: 17\r\n",
+    ],
+)
+async def test_request_smuggling(gateway: Gateway, headers: bytes) -> None:
+    body = b'{"model":"guide"}'
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
+    answer = await sent_raw(gateway, head + body + b"GET /roundhouse/v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert answer.startswith((b"HTTP/1.0 400", b"HTTP/1.1 400"))
+    assert len(re.findall(rb"HTTP/1\.[01] \d", answer)) == 1
+    assert gateway.upstream.bodies == []
+
+
+async def test_header_injection_into_the_engines_request(gateway: Gateway) -> None:
+    headers = {"Authorization": "Bearer mine", "Cookie": "a=b", "X-Api-Key": "k", "Origin": "http://localhost:3000"}
+    async with gateway.http.post(
+        f"{gateway.url}/v1/chat/completions", json={"model": "guide"}, headers=headers
+    ) as reply:
+        assert reply.status == 200
+    seen = gateway.upstream.headers[-1]
+    assert seen["Authorization"] == f"Bearer {gateway.upstream.key}"
+    assert not {"cookie", "x-api-key", "origin"} & {name.lower() for name in seen}
+
+
+async def test_huge_headers_and_too_many(gateway: Gateway) -> None:
+    start = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+    for headers in (b"X-Long: " + b"a" * 70_000, b"\r\n".join(b"X-%d: a" % n for n in range(5000))):
+        answer = await sent_raw(gateway, start + headers + b"\r\n\r\n")
+        assert answer.startswith((b"HTTP/1.0 4", b"HTTP/1.1 4"))
+
+
+async def test_huge_body(gateway: Gateway) -> None:
+    for data in (io.BytesIO(b" " * (2 << 20)), None):
+
+        async def trickled() -> Any:  # noqa: ANN401 -- aiohttp takes any async generator of bytes
+            for _ in range(64):
+                yield b" " * (1 << 16)
+
+        sent = data if data is not None else trickled()
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=sent) as reply:
+            assert reply.status == 413
+
+
+@pytest.mark.parametrize(
+    "nested", [b"[" * 200_000, b'{"a":' * 100_000, b'{"model":"guide","messages":' + b"[" * 100_000]
+)
+async def test_deeply_nested_json(gateway: Gateway, nested: bytes) -> None:
+    for path in ("/v1/chat/completions", "/v1/messages", "/api/chat", f"{PREFIX}/load"):
+        headers = {"Authorization": "Bearer token"}
+        async with gateway.http.post(gateway.url + path, data=nested, headers=headers) as reply:
+            assert reply.status == 400, path
+    assert gateway.upstream.bodies == []
+
+
+async def test_path_traversal_in_model_names(gateway: Gateway) -> None:
+    for name in ("../../../../etc/passwd", "/etc/passwd", "..\\..\\windows", "guide/../../x", "file:///etc/passwd"):
+        status, _ = await gateway.chat(model=name)
+        assert status == 404, name
+    for path in ("/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/v1/models//etc/passwd"):
+        answer = await sent_raw(
+            gateway, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert answer.split()[1] == b"404", path
+        assert b"root:" not in answer
+
+
+async def test_path_confusion_around_the_check_of_who_manages(gateway: Gateway) -> None:
+    """However the address is written, what answers is what was checked."""
+    for path in (
+        "/roundhouse/v1/status",
+        "/%72oundhouse/v1/status",
+        "//roundhouse/v1/status",
+        "/health/../roundhouse/v1/status",
+        "/roundhouse/v1/./status",
+        "/v1/../roundhouse/v1/status",
+        "/roundhouse%2fv1%2fstatus",
+        "http://localhost/roundhouse/v1/status",
+        "/roundhouse/v1/status/",
+        "/roundhouse/v1/status;/health",
+    ):
+        answer = await sent_raw(
+            gateway, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert answer.split()[1] in {b"401", b"404"}, path
+        assert b"resident_bytes" not in answer
+
+
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+
+
+async def test_server_side_request_forgery_by_image_addresses(gateway: Gateway) -> None:
+    """llama.cpp would fetch them: nothing may reach it."""
+    called = asyncio.Event()
+
+    async def listen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1", 0) as bait:
+        port = bait.sockets[0].getsockname()[1]
+        for part in (
+            {"type": "image_url", "image_url": {"url": f"http://127.0.0.1:{port}/a.png"}},
+            {"type": "image_url", "image_url": f"HTTPS://127.0.0.1:{port}/a.png"},
+            {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+            {"type": "tool_result", "content": [{"type": "image", "source": {"type": "url", "url": "http://a"}}]},
+            {"type": "video_url", "video_url": {"url": " ftp://a"}},
+        ):
+            status, said = await gateway.chat(messages=[{"role": "user", "content": [IMAGE, part]}])
+            assert (status, said["error"]["code"]) == (400, "remote_media"), part
+        assert not called.is_set()
+    assert gateway.upstream.bodies == []
+    assert (await gateway.chat(messages=[{"role": "user", "content": [IMAGE]}]))[0] == 200
+
+
+def test_an_address_cannot_be_hidden_behind_escapes() -> None:
+    body = rb'{"messages":[{"content":[{"image_ur\u006c":{"ur\u006c":"\u0068ttp://a"}}]}]}'
+    with pytest.raises(BadRequest):
+        refuse_remote_media(body)
+
+
+@given(text=st.text(), where=st.sampled_from(["url", "see http://a", "image_url"]))
+def test_words_about_addresses_are_no_addresses(text: str, where: str) -> None:
+    tool = {"type": "function", "function": {"parameters": {"properties": {"url": {"default": "http://a"}}}}}
+    message = {"role": "user", "content": [{"type": "text", "text": f"{where} {text}"}]}
+    call = {"role": "assistant", "tool_calls": [{"function": {"arguments": '{"url": "http://a"}'}}]}
+    refuse_remote_media(json.dumps({"model": "m", "tools": [tool], "messages": [message, call]}).encode())
+
+
+def test_looking_for_media_costs_little_in_a_long_prompt() -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": "Grüße aus Köln, " * 60_000}]}).encode()
+    began = time.perf_counter()
+    refuse_remote_media(body)
+    assert time.perf_counter() - began < 0.1  # about 5 ms for 1.3 MB
+
+
+async def test_slow_headers_hold_nobody_else_up(gateway: Gateway) -> None:
+    """Slowloris: connections that never finish their head."""
+    held = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(200)]
+    for _, writer in held:
+        writer.write(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: ")
+
+    async def answers_all_the_same() -> bool:
+        async with gateway.http.get(f"{gateway.url}/health") as reply:
+            return reply.status == 200
+
+    await until(answers_all_the_same, within_s=PATIENCE_S)
+    for _, writer in held:
+        writer.close()
