@@ -12,9 +12,10 @@ import msgspec
 from aiohttp import web
 
 from app.core.engines import EngineStatus
+from app.core.models import ModelInfo
 from app.gateway import lmstudio_chat, lmstudio_models, proxy
 from app.gateway.bodies import decode
-from app.gateway.dialects.lmstudio.cards import Known, format_v0
+from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
 from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
 from app.gateway.launch import resolve
@@ -52,7 +53,6 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     services, asked = request.app[SERVICES], decode(body, Asked)
     name = named(asked.model)
     model, load = await resolve(services, name)
-    known = await lmstudio_models.known_of(services, model)
     descriptor = services.adapters[load.engine].descriptor
     return proxy.Ask(
         load=load,
@@ -60,19 +60,18 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         body=body,
         model=name,
         terms=Terms(keep_s=asked.ttl),
-        form=V0(partial(_about, services, known, descriptor), started=request[ARRIVED]),
+        form=V0(partial(_about, services, model, descriptor), started=request[ARRIVED]),
     )
 
 
-def _about(services: Services, known: Known, descriptor: Descriptor) -> About:
+def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
     """Return who answers, as it is loaded now."""
-    name = known.model.name
-    status = next((one for one in services.supervisor.statuses() if one.model == name), None)
+    status = next((one for one in services.supervisor.statuses() if one.model == model.name), None)
     return About(
         AboutModel(
-            arch=known.architecture,
-            quant=known.quantization,
-            format=format_v0(known.model),
+            arch=model.architecture,
+            quant=model.quantization,
+            format=format_v0(model),
             context_length=status.context if status else None,
         ),
         _runtime(status, descriptor),

@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from app.client.http import Client
+from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.end_to_end.conftest import wait_until
+from tests.gguf_files import TinyLlama
 
 pytestmark = pytest.mark.real_engine
 
@@ -89,6 +91,7 @@ def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path:
         assert reply["stats"]["generation_time"] > 0
         assert reply["stats"]["stop_reason"] in {"eosFound", "maxPredictedTokensReached"}
         assert reply["model_info"]["context_length"] > 0
+        assert (reply["model_info"]["arch"], reply["model_info"]["quant"]) == ("llama", "Q8_0")
         assert reply["runtime"]["version"]
     assert last["stats"]["stop_reason"] == whole["stats"]["stop_reason"]
 
@@ -115,3 +118,16 @@ def test_a_prompt_that_is_too_long_is_the_callers_mistake(api: httpx.Client) -> 
     events = streamed(api, "/api/v1/chat", input="word " * 9000)
     assert [event["type"] for event in events][-2:] == ["error", "chat.end"]
     assert events[-2]["error"]["code"] == "context_length_exceeded"
+
+
+def test_embeddings_come_with_who_made_them(api: httpx.Client, home: Paths) -> None:
+    TinyLlama(values={"llama.pooling_type": 1}).write(home.models / "embed.gguf")
+    reply = posted(api, "/api/v0/embeddings", model="embed", input=["hello", "world"])
+    assert [len(one["embedding"]) for one in reply["data"]] == [len(reply["data"][0]["embedding"])] * 2
+    assert reply["stats"]["generation_time"] > 0
+    assert reply["model_info"]["arch"] == "llama"
+    assert api.get("/api/v0/models/embed").json()["type"] == "embeddings"
+    chat = api.post("/api/v1/chat", json={"model": "embed", "input": "x"})
+    assert (chat.status_code, chat.json()["error"]["code"]) == (400, "model_cannot")
+    guide = api.post("/api/v0/embeddings", json={"model": "guide", "input": "x"})
+    assert (guide.status_code, guide.json()["error"]["code"]) == (400, "model_cannot")
