@@ -1,0 +1,53 @@
+"""Names that stand for models."""
+
+import pytest
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.models import ModelInfo
+from app.gateway.aliases import AUTO, in_use, stand_in
+
+
+@pytest.mark.parametrize(
+    ("name", "aliases", "model"),
+    [
+        ("claude-opus-4-8", ["claude-*=auto"], AUTO),
+        ("Claude-Opus", ["claude-*=auto"], AUTO),
+        ("gpt-5", ["claude-*=auto"], ""),
+        ("gpt-5", ["gpt-5=a:q4", "gpt-*=b"], "a:q4"),
+        ("gpt-4", ["gpt-5=a:q4", "gpt-*=b"], "b"),
+        ("a=b", ["a=b=c"], "c"),
+        ("x", [], ""),
+    ],
+)
+def test_the_first_pattern_that_fits_counts(name: str, aliases: list[str], model: str) -> None:
+    assert stand_in(name, aliases) == model
+
+
+def model(name: str, *, chats: bool = True, is_builtin: bool = False) -> ModelInfo:
+    return ModelInfo(name=name, title=name, path="", format="gguf", size_bytes=1, chats=chats, is_builtin=is_builtin)
+
+
+def status(name: str, used: float, state: EngineState = EngineState.READY) -> EngineStatus:
+    return EngineStatus(model=name, engine="llama.cpp", state=state, last_used_at=used)
+
+
+GUIDE, ONE, TWO, EMBEDS = model("guide", is_builtin=True), model("one"), model("two"), model("e", chats=False)
+
+
+@pytest.mark.parametrize(
+    ("models", "statuses", "chosen", "found"),
+    [
+        ([GUIDE, ONE, TWO], [status("one", 1.0), status("two", 2.0)], "guide", TWO),
+        ([GUIDE, ONE, EMBEDS], [status("e", 9.0)], "guide", ONE),
+        ([GUIDE, ONE, TWO], [status("one", 9.0, EngineState.FAILED), status("two", 1.0)], "guide", TWO),
+        ([GUIDE, ONE], [], "guide", ONE),
+        ([GUIDE], [], "guide", GUIDE),
+        ([GUIDE, ONE, TWO], [], "two", TWO),
+        ([GUIDE, ONE, TWO], [], "guide", None),
+        ([], [], "guide", None),
+    ],
+)
+def test_the_model_in_use(
+    models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, found: ModelInfo | None
+) -> None:
+    assert in_use(models, statuses, chosen) == found

@@ -1,0 +1,211 @@
+"""Answers of llama.cpp's own Messages route, as recorded from the pinned build (`tests/fixtures/messages`), mended."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import EngineFailed, Unavailable
+from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.errors import document, status_of
+from app.gateway.dialects.anthropic.form import Messages
+from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.anthropic.stream import StreamMender, event
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "messages"
+NAMES = sorted(path.stem for path in RECORDED.glob("*.sse"))
+FORM = Messages(request_id="req_1")
+
+Event = dict[str, Any]
+
+
+def recorded(name: str) -> bytes:
+    return (RECORDED / name).read_bytes()
+
+
+def mended(raw: bytes, wishes: Wishes | None = None, *, sizes: list[int] | None = None) -> bytes:
+    """Return what a client gets for bytes that come in pieces of these sizes, the last of them over and over."""
+    mender, out, at = StreamMender(wishes or Wishes()), b"", 0
+    sizes = list(sizes or [len(raw)])
+    while at < len(raw):
+        size = sizes.pop(0) if len(sizes) > 1 else sizes[0]
+        out, at = out + mender(raw[at : at + size]), at + size
+    return out
+
+
+def events(raw: bytes) -> list[Event]:
+    """Return the events; each one's name is its type, as the SDKs take it."""
+    found = []
+    for one in raw.decode().split("\n\n")[:-1]:
+        name, data = one.split("\n")
+        found.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def folded(stream: list[Event]) -> Event:
+    """Return the whole answer as the SDKs put it together."""
+    message: Event = stream[0]["message"]
+    texts: dict[int, str] = {}
+    for one in stream:
+        if one["type"] == "content_block_start":
+            message["content"].append(one["content_block"])
+        elif one["type"] == "content_block_delta":
+            delta = one["delta"]
+            piece = delta.get("text") or delta.get("thinking") or delta.get("partial_json") or ""
+            texts[one["index"]] = texts.get(one["index"], "") + piece
+        elif one["type"] == "message_delta":
+            message.update(one["delta"])
+            message["usage"].update(one["usage"])
+    for index, block in enumerate(message["content"]):
+        text = texts.get(index, "")
+        is_call = block["type"] == "tool_use"
+        block.update({"input": json.loads(text or "{}")} if is_call else {block["type"]: text})
+    return message
+
+
+def without_names(message: Event) -> Event:
+    """Leave out what is drawn anew every time, and what the cache had."""
+    content = [{key: value for key, value in block.items() if key != "id"} for block in message["content"]]
+    usage = message["usage"]
+    read = usage["input_tokens"] + usage["cache_read_input_tokens"]
+    return {**message, "id": "", "content": content, "usage": {"read": read, "written": usage["output_tokens"]}}
+
+
+def check_order(stream: list[Event]) -> None:
+    """One block at a time, indices one by one, reasoning signed, the end at the end."""
+    kinds = [one["type"] for one in stream]
+    assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+    open_index, last = None, ""
+    begun = 0
+    for one in stream[1:-2]:
+        if one["type"] == "content_block_start":
+            assert (open_index, one["index"]) == (None, begun)
+            open_index, begun = begun, begun + 1
+        elif one["type"] == "content_block_delta":
+            assert one["index"] == open_index
+            last = one["delta"]["type"]
+        else:
+            assert (one["type"], one["index"]) == ("content_block_stop", open_index)
+            assert last != "thinking_delta"
+            open_index = None
+    assert open_index is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_is_in_order_and_folds_to_the_whole(name: str) -> None:
+    wishes = Wishes(max_tokens=2 if name == "cut" else 100)
+    stream = events(mended(recorded(f"{name}.sse"), wishes))
+    check_order(stream)
+    whole = json.loads(reply.whole(recorded(f"{name}.json"), wishes))
+    assert without_names(folded(stream)) == without_names(whole)
+
+
+@given(st.sampled_from(NAMES), st.lists(st.integers(1, 400), min_size=1, max_size=30))
+def test_it_does_not_matter_where_the_networks_chunks_end(name: str, sizes: list[int]) -> None:
+    raw = recorded(f"{name}.sse")
+    cut, whole = events(mended(raw, sizes=sizes)), events(mended(raw))
+    cut[0]["message"]["id"] = whole[0]["message"]["id"] = ""
+    assert cut == whole
+
+
+@given(st.lists(st.sampled_from(["text", "thinking", "tool_use"]), max_size=6), st.booleans())
+def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> None:  # noqa: FBT001 -- hypothesis draws it
+    deltas = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
+    fields = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
+    raw = event("message_start", {"type": "message_start", "message": {"usage": {"input_tokens": 3}}})
+    for index, kind in enumerate(kinds):
+        start = {"type": "content_block_start", "index": index, "content_block": {"type": kind}}
+        delta = {"type": deltas[kind], fields[kind]: "{}"}
+        raw += event("content_block_start", start)
+        raw += event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
+    for index in range(len(kinds)):
+        raw += event("content_block_stop", {"type": "content_block_stop", "index": index})
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
+    raw += event("message_delta", end) + event("message_stop", {"type": "message_stop"})
+    stream = events(mended(raw, Wishes(one_tool=one_tool)))
+    if not one_tool:
+        check_order(stream)
+    begun = [one["content_block"]["type"] for one in stream if one["type"] == "content_block_start"]
+    calls = kinds.count("tool_use")
+    assert begun.count("tool_use") == (min(calls, 1) if one_tool else calls)
+    assert len([one for one in stream if one["type"] == "content_block_stop"]) == len(begun)
+
+
+def test_text_keeps_its_bytes() -> None:
+    raw = b'event: content_block_delta\ndata: {"type":"content_block_delta",  "odd":"\xf0\x9f\x9a\x82"}\n\n'
+    assert mended(raw) == raw
+
+
+def test_every_count_is_there_from_the_start() -> None:
+    start, end = (
+        next(one for one in events(mended(recorded("text.sse"))) if one["type"] == kind)
+        for kind in ("message_start", "message_delta")
+    )
+    counts = {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
+    assert set(start["message"]["usage"]) == set(end["usage"]) == counts
+    assert start["message"]["id"].startswith("msg_")
+
+
+@pytest.mark.parametrize(
+    ("reason", "sequence", "written", "said"),
+    [
+        ("end_turn", None, 5, "end_turn"),
+        ("end_turn", "\n", 5, "stop_sequence"),
+        ("tool_use", None, 5, "tool_use"),
+        ("max_tokens", None, 10, "max_tokens"),
+        ("max_tokens", None, 9, "model_context_window_exceeded"),
+    ],
+)
+def test_an_end_says_why(reason: str, sequence: str | None, written: int, said: str) -> None:
+    assert reply.stop_reason(reason, sequence, written, Wishes(max_tokens=10)) == said
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "becomes", "kind", "message"),
+    [
+        (
+            400,
+            {"type": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 9, "n_ctx": 4},
+            400,
+            "invalid_request_error",
+            "prompt is too long: 9 tokens > 4 maximum",
+        ),
+        (500, {"message": "image input is not supported - hint: x"}, 400, "invalid_request_error", "image input"),
+        (500, {"message": "Failed to parse tools: x"}, 400, "invalid_request_error", "Failed to parse tools"),
+        (500, {"message": "it broke"}, 500, "api_error", "it broke"),
+        (401, {"message": "Invalid API Key"}, 401, "authentication_error", "Invalid API Key"),
+    ],
+)
+def test_an_engines_refusal_is_in_anthropics_words(
+    status: int, said: dict[str, object], becomes: int, kind: str, message: str
+) -> None:
+    refusal = FORM.refusal(json.dumps({"error": said}).encode(), status)
+    told = json.loads(refusal.body)
+    assert (refusal.status, told["type"], told["error"]["type"]) == (becomes, "error", kind)
+    assert told["error"]["message"].startswith(message)
+    assert told["request_id"] == "req_1"
+
+
+@pytest.mark.parametrize(
+    "said", [{"error": {"message": "it broke", "code": 500}}, {"code": 500, "message": "it broke"}]
+)
+def test_an_engines_error_in_a_stream_is_an_error_event(said: dict[str, object]) -> None:
+    raw = mended(b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n")
+    assert json.loads(raw.split(b"data: ")[1])["error"] == {"type": "api_error", "message": "it broke"}
+    assert FORM.is_complete(raw)
+
+
+def test_half_an_event_is_not_sent() -> None:
+    raw = recorded("text.sse")
+    assert mended(raw[:-20]).endswith(b"\n\n")
+    assert not FORM.is_complete(mended(raw[:-20]))
+
+
+def test_not_now_is_overloaded() -> None:
+    assert status_of(Unavailable("Busy.")) == 529
+    assert status_of(EngineFailed("Dead.")) == 502
+    assert document(EngineFailed("Dead.", hint="Try again.")).error.message == "Dead. Try again."
