@@ -67,6 +67,15 @@ def _is_kept(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
+HUB = "https://huggingface.co"
+
+
+def hub_endpoint(environ: Mapping[str, str] | None = None) -> str:
+    """Return where repositories are looked up: HF_ENDPOINT, as Hugging Face's own programs read it, else their hub."""
+    source = os.environ if environ is None else environ
+    return source.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
+
+
 _DEVICE_NAMES = frozenset(
     {
         "CUDA_DEVICE_ORDER",

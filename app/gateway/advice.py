@@ -15,6 +15,7 @@ from app.core.advice import (
     Advice,
     Calibration,
     Estimate,
+    EstimateConfidence,
     EstimateRequest,
     Generation,
     LoadTruth,
@@ -23,7 +24,7 @@ from app.core.advice import (
 )
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, NotFound
-from app.core.machine import Machine
+from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.candidates import candidates
 from app.gateway.measuring import best_for
@@ -90,7 +91,17 @@ async def estimate(services: Services, request: EstimateRequest) -> Estimate:
         shift = runtime_shift(await services.chats.loads(), setting.engine)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = await seen(services, request.model, setting) if is_here else Seen()
-    return memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+    found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+    return _by_name(found, facts) if facts.confidence is Confidence.TABLE else found
+
+
+def _by_name(found: Estimate, facts: ModelFacts) -> Estimate:
+    """Return the estimate of a model known by name only, saying so: its publisher may have mixed types otherwise."""
+    note = (
+        f"Computed from the published shape of {facts.name} as {facts.quantization} ({facts.format}), not from a file."
+    )
+    weights = msgspec.structs.replace(found.weights, confidence=EstimateConfidence.TABLE)
+    return msgspec.structs.replace(found, weights=weights, notes=[*found.notes, note])
 
 
 def runtime_shift(loads: Sequence[LoadTruth], engine: str) -> int | None:

@@ -4,6 +4,7 @@ Publishers make the same handful of quantisations of nearly every model. What th
 model's shape; what a repository really offers is known once it has been looked at.
 """
 
+import asyncio
 from collections.abc import Mapping
 from functools import cache
 
@@ -59,11 +60,12 @@ async def candidates(facts: FactsReader, model: str) -> Found:
     """Return what could be run when `model` is wanted. Raises NotFound or BadRequest."""
     if not model:
         return Found(candidates=list(reference()))
-    found = await facts.find(model)
-    known = None if facts.is_here(model) else well_known(model)
+    known = None if await asyncio.to_thread(facts.is_here, model) else well_known(model)
     if known is None or known.quantization:
+        found = await facts.find(model)
         return Found(candidates=[found], model=found.name, is_fixed=True)
-    return Found(candidates=list(forms_of(known.name, native=known.native)), model=found.name)
+    forms = list(forms_of(known.name, native=known.native))
+    return Found(candidates=forms, model=forms[0].name)
 
 
 @cache

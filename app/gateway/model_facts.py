@@ -1,17 +1,26 @@
 """From what people call a model to its facts: one of the library, a file or folder, a well-known name, a repository."""
 
 import asyncio
+import re
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.errors import BadRequest, NotFound
+from app.config.environment import hub_endpoint
+from app.core.errors import BadRequest, Forbidden, NotFound, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
 from app.hub.library import Library
 
 _KEPT = 64
 USUAL_QUANTIZATION = "Q4_K_M"
 """What a well-known name without a quantisation is taken to mean: the usual balance of size and quality."""
+ASKED_AGAIN_S = 60.0
+"""How long a hub that could not be reached is left alone where its model is known by name."""
+_PAGE = re.compile(r"^(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/(?=[^/]+/[^/]+/?$)", re.IGNORECASE)
+"""A repository as its page's address, or as Ollama writes it."""
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?")
 _Stamp = tuple[str, int, int]
 
 
@@ -21,6 +30,7 @@ class FactsReader:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._known: OrderedDict[_Stamp, ModelFacts] = OrderedDict()
+        self._unreachable_until = 0.0
 
     async def find(self, name: str) -> ModelFacts:
         """Return the facts of what `name` means. Raises NotFound (model_not_found) or BadRequest."""
@@ -36,7 +46,13 @@ class FactsReader:
         path = Path(name).expanduser()
         if path.is_absolute() and path.exists():
             return self._read(path)
-        return self._in_library(name) or _shaped(name) or _in_repository(name)
+        found = self._in_library(name)
+        if found is not None:
+            return found
+        name = _PAGE.sub("", name)
+        if "://" in name or _REPOSITORY.fullmatch(name):
+            return self._in_repository(name.rstrip("/"))
+        return _shaped(name) or _nowhere(name)
 
     def is_here(self, name: str) -> bool:
         """Whether `name` means a file of this machine."""
@@ -52,13 +68,34 @@ class FactsReader:
     def _read(self, path: Path) -> ModelFacts:
         from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
-        stamp = _stamp(path)
-        if stamp not in self._known:
-            self._known[stamp] = read_facts(path)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+        return self._kept(_stamp(path), lambda: read_facts(path))
+
+    def _in_repository(self, name: str) -> ModelFacts:
+        """Return what the hub has; where it does not answer us, what is known of the model by that name."""
+        from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- as above
+
+        known = _shaped(name) if "://" not in name else None
+        if known is not None and time.monotonic() < self._unreachable_until:
+            return known
+        endpoint = hub_endpoint()
+        try:
+            return self._kept((f"{endpoint}/{name}", 0, 0), lambda: read_remote_facts(name, endpoint=endpoint))
+        except (Unavailable, Unauthorized, Forbidden) as error:
+            if isinstance(error, Unavailable):
+                self._unreachable_until = time.monotonic() + ASKED_AGAIN_S
+            if known is None:
+                raise
+            return known
+
+    def _kept(self, stamp: _Stamp, read: Callable[[], ModelFacts]) -> ModelFacts:
+        found = self._known.get(stamp)
+        if found is None:
+            found = read()
+        self._known[stamp] = found
         self._known.move_to_end(stamp)
-        return self._known[stamp]
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return found
 
 
 NATIVE_QUANTIZATION = {"gpt-oss": "MXFP4"}
@@ -86,19 +123,44 @@ def _shaped(text: str) -> ModelFacts | None:
     from app.hub.shapes import shape_facts  # noqa: PLC0415 -- as above
 
     known = well_known(text)
-    return shape_facts(known.name, known.quantization or known.native or USUAL_QUANTIZATION) if known else None
+    if known is None:
+        return None
+    kind, quantization = form(text, known.quantization or known.native or USUAL_QUANTIZATION)
+    return shape_facts(known.name, quantization, format=kind)
 
 
-def _in_repository(name: str) -> ModelFacts:
-    from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- as above
+_FORMS = (
+    ("exl3", r"exl3", "4.0bpw"),
+    ("exl2", r"exl2|bpw", "4.0bpw"),
+    ("awq", r"awq|w4a16", "4bit"),
+    ("gptq", r"gptq", "4bit"),
+    ("nvfp4", r"nvfp4", "NVFP4"),
+    ("fp8", r"fp8|w8a8", "FP8"),
+    ("openvino", r"openvino|(?<=int[48])-ov\b", "int4"),
+    ("mlx", r"mlx|\d-?bit", "4bit"),
+)
+"""Format, what names of its files say, and the usual quantisation."""
 
-    if "/" not in name:
-        raise NotFound(
-            f"No model is known as {name!r}.",
-            hint="`roundhouse list` shows those here; a file, a model folder or a repository can be named too.",
-            code="model_not_found",
-        )
-    return read_remote_facts(name)
+
+def form(text: str, quantization: str) -> tuple[str, str]:
+    """Return the format a name speaks of, and the quantisation as that format writes it."""
+    lowered, said = text.lower(), quantization.lower()
+    for kind, words, usual in _FORMS:
+        if re.search(words, lowered):
+            bits = re.match(r"\d(?:\.\d+)?(?=bpw|-?bit)|(?<=int)[48]", said)
+            ending = usual.lstrip("0123456789.") if usual[0].isdigit() else ""
+            return kind, f"{bits[0]}{ending}" if bits and ending and kind not in {"awq", "gptq"} else usual
+    return "gguf", quantization
+
+
+def _nowhere(name: str) -> ModelFacts:
+    if re.match(r"[./~\\]|[A-Za-z]:\\", name) or name.endswith((".gguf", ".safetensors")):
+        raise NotFound(f"There is no file or folder {name}.", code="model_not_found")
+    raise NotFound(
+        f"No model is known as {name!r}.",
+        hint="`roundhouse list` shows those here; a file, a model folder or a repository can be named too.",
+        code="model_not_found",
+    )
 
 
 def _stamp(path: Path) -> _Stamp:
