@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "estimate": ("advice:estimate", "Say what a model takes, whether it fits, and how fast it will be."),
     "calibrate": ("calibrate:calibrate", "Measure this machine, so that speeds are predicted from what it does."),
     "doctor": ("doctor:doctor", "Write a report about this machine, without names or serial numbers."),
+    "connect": (
+        "connect:connect",
+        "Wire a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.",
+    ),
     "list": ("models:list_models", "List the models on this computer."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "ps": ("engines:ps", "Show the models that are loaded."),

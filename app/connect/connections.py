@@ -19,6 +19,8 @@ from app.connect.tool import Tool, Wiring
 from app.core.errors import Conflict, RoundhouseError
 from app.core.tools import ToolChange, ToolInfo
 
+_ONE_AT_A_TIME = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -38,7 +40,6 @@ class Connections:
 
     def __init__(self, home: Home, folder: Path) -> None:
         self._home, self._records = home, Records(folder)
-        self._lock = threading.Lock()
 
     def listed(self, base: str) -> list[ToolInfo]:
         """Return every tool, those found first, with how it stands towards the endpoint at `base`."""
@@ -57,7 +58,7 @@ class Connections:
         tool = tool_named(name)
         if tool.file is None:
             return _by_hand(tool, wiring)
-        with self._lock:
+        with _ONE_AT_A_TIME:
             plan = self._plan(tool, wiring)
             if plan.is_needed:
                 self._write(tool, plan, wiring.model)
@@ -66,7 +67,7 @@ class Connections:
     def undo(self, name: str) -> ToolChange:
         """Put a tool's file back as it was, byte for byte. Raises Conflict if it is not as it was left."""
         tool = tool_named(name)
-        with self._lock:
+        with _ONE_AT_A_TIME:
             record = self._records.of(tool.id)
             if record is None:
                 raise Conflict(f"{tool.name} was not wired from here.", code="tool_not_wired")

@@ -36,6 +36,11 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /keys                 NewKey        MadeKey, the only time the key is told
     DELETE /keys/{name}                        204, from then on it opens nothing
     POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
+    GET    /tools                              list[ToolInfo], those found here first
+    POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
+    POST   /tools/{id}/connect   WireTool      ToolChange
+    POST   /tools/{id}/undo                    ToolChange
+    POST   /tools/{id}/probe     WireTool      ToolProbe
     GET    /settings                           list[SettingInfo]
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
     GET    /events[?logs=1]                    SSE of Event

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from app.config.home import Home, this_home
 from app.gateway.recent import Recent
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Services:
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)
     recent: Recent = field(default_factory=Recent)
+    home: Home = field(default_factory=this_home)
+    """Where other programs of this person keep their settings."""
 
 
 SERVICES = web.AppKey("services", Services)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import aiohttp
 from aiohttp import web
 
+from app.config.home import this_home
 from app.config.paths import Paths
 from app.config.store import Settings
 from app.core.engines import EngineInfo, EngineState, EngineStatus
@@ -215,4 +216,5 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
         identity=Identity(url="", token="token", started_at=0.0),
         stop=lambda: None,
         limits=limits,
+        home=this_home({"HOME": str(paths.data), "USERPROFILE": str(paths.data)}),
     )

@@ -12,7 +12,8 @@ from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import DoctorReport
 from app.core.settings import SettingInfo
-from app.gateway.admin import advice, chats, gateway, keys, models
+from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
+from app.gateway.admin import advice, chats, gateway, keys, models, tools
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
@@ -22,6 +23,7 @@ from app.gateway.services import SERVICES
 
 _CHAT = "/chats/{id}"
 _ANSWER = "/chats/{id}/answers/{message}"
+_TOOL = "/tools/{id}"
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -242,6 +244,44 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=keys.restore_key,
         summary="Bring back a key revoked since the gateway started",
         reply=KeyInfo,
+    ),
+    Endpoint(
+        method="GET",
+        path="/tools",
+        handler=tools.list_tools,
+        summary="List the tools that can use the endpoint, those found here first",
+        reply=list[ToolInfo],
+    ),
+    Endpoint(
+        method="POST",
+        path=_TOOL + "/preview",
+        handler=tools.preview,
+        summary="Show what wiring a tool would change",
+        body=WireTool,
+        reply=ToolChange,
+    ),
+    Endpoint(
+        method="POST",
+        path=_TOOL + "/connect",
+        handler=tools.connect,
+        summary="Wire a tool to the endpoint",
+        body=WireTool,
+        reply=ToolChange,
+    ),
+    Endpoint(
+        method="POST",
+        path=_TOOL + "/undo",
+        handler=tools.undo,
+        summary="Put a tool's file back as it was",
+        reply=ToolChange,
+    ),
+    Endpoint(
+        method="POST",
+        path=_TOOL + "/probe",
+        handler=tools.try_out,
+        summary="Ask the endpoint for one token as a tool would",
+        body=WireTool,
+        reply=ToolProbe,
     ),
     Endpoint(
         method="GET", path="/settings", handler=gateway.settings, summary="List the settings", reply=list[SettingInfo]

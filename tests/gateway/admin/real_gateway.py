@@ -65,7 +65,15 @@ def running(home: Path, port: int) -> Iterator[RealGateway]:
     process = subprocess.Popen(
         command("tests.gateway.admin.real_gateway"),
         cwd=ROOT,
-        env=child_environment({"ROUNDHOUSE_HOME": str(home), "ROUNDHOUSE_GATEWAY_PORT": str(port)}),
+        env=child_environment(
+            {
+                "ROUNDHOUSE_HOME": str(home),
+                "ROUNDHOUSE_GATEWAY_PORT": str(port),
+                # The settings of tools are looked for here, and written here, not in those of whoever runs the tests.
+                **dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"), str(home / "person")),
+                **dict.fromkeys(("CODEX_HOME", "CLAUDE_CONFIG_DIR", "LLM_USER_PATH"), ""),
+            }
+        ),
     )
     try:
         yield RealGateway(process, paths, _announced(process, paths))

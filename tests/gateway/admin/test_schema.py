@@ -147,6 +147,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
+    tools_answer_as_they_say(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -191,6 +192,15 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("DELETE", "/calibrate")
     assert isinstance(call("GET", "/loads"), list)
     assert call("GET", "/doctor")["machine"]
+
+
+def tools_answer_as_they_say(call: Checked) -> None:
+    assert "codex" in {tool["id"] for tool in call("GET", "/tools")}
+    preview = call("POST", "/tools/{id}/preview", {"model": "quick"}, id="codex")
+    assert "model_provider" in preview["diff"]
+    assert call("POST", "/tools/{id}/connect", {"model": "quick"}, id="codex")["is_written"]
+    assert call("POST", "/tools/{id}/probe", {"model": "quick"}, id="aider")["ok"]
+    assert call("POST", "/tools/{id}/undo", id="codex")["is_written"]
 
 
 def test_the_document_is_a_document(gateway: RealGateway) -> None:

@@ -1,0 +1,82 @@
+"""`roundhouse connect`: the tools on this computer, and wiring one to the endpoint."""
+
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, table
+from app.client.http import Client
+from app.core.errors import BadRequest
+from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_PROBE_TIMEOUT_S = 330.0
+"""A little more than the gateway's own patience."""
+
+
+@click.command("connect")
+@click.argument("name", required=False, default="")
+@click.option("--model", default="", help="The model to use; without it the first of your own.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--undo", is_flag=True, help="Put the tool's file back as it was.")
+@click.option("--probe", is_flag=True, help="Ask the endpoint for one token as the tool would.")
+@json_option
+def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as_json: bool) -> None:  # noqa: PLR0913 -- each is an option
+    """Wire a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.
+
+    Without NAME, list the tools. The change is shown, the file is kept, and --undo puts it back.
+    """
+    if sum((dry_run, undo, probe)) > 1:
+        raise BadRequest("Choose one of --dry-run, --undo and --probe.")
+    if not name:
+        if dry_run or undo or probe or model:
+            raise BadRequest("Say which tool.", hint="`roundhouse connect` lists them.")
+        show("tools", connected().get("/tools", list[ToolInfo]), as_json=as_json, text=_lines)
+    elif probe:
+        asked = connected().post(_path(name, "probe"), WireTool(model=model), ToolProbe, timeout_s=_PROBE_TIMEOUT_S)
+        show("probe", asked, as_json=as_json, text=_probed)
+    else:
+        show(
+            "change", _changed(connected(), name, model, _verb(dry_run=dry_run, undo=undo)), as_json=as_json, text=_told
+        )
+
+
+def _verb(*, dry_run: bool, undo: bool) -> str:
+    return "undo" if undo else "preview" if dry_run else "connect"
+
+
+def _path(name: str, verb: str) -> str:
+    return f"/tools/{name.casefold().replace(' ', '-')}/{verb}"
+
+
+def _changed(client: Client, name: str, model: str, verb: str) -> ToolChange:
+    return client.post(_path(name, verb), None if verb == "undo" else WireTool(model=model), ToolChange)
+
+
+def _lines(tools: list[ToolInfo]) -> Iterator[str]:
+    yield from table(("NAME", "TOOL", "FOUND", "WIRED", "NOTE"), map(_row, tools))
+
+
+def _row(tool: ToolInfo) -> tuple[str, ...]:
+    wired = ("yes, " + tool.model if tool.model else "yes") if tool.wired else "no" if tool.file else "by hand"
+    return tool.id, tool.name, "yes" if tool.found else "no", wired, tool.problem or tool.file
+
+
+def _told(change: ToolChange) -> Iterator[str]:
+    for line in change.diff.splitlines():
+        yield click.style(line, fg=_COLOURS.get(line[:1]))
+    for number, step in enumerate(change.steps, 1):
+        yield f"{number}. {step}"
+    for value in change.values:
+        yield f"   {value.name}: " + value.value.replace("\n", "\n     ")
+    if change.is_written:
+        yield f"{change.file} was written. {change.afterwards}"
+    elif change.diff:
+        yield "Nothing was written yet."
+    elif not change.steps:
+        yield f"{change.name} needs no change."
+
+
+def _probed(probe: ToolProbe) -> Iterator[str]:
+    yield f"{probe.sentence} ({probe.seconds:.1f} s)"

@@ -1,0 +1,47 @@
+"""Other programs on this computer: which are here, and wiring them to the endpoint.
+
+What reads and edits their files is imported when it is first asked for: the gateway must be there at once.
+"""
+
+import asyncio
+
+from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
+from app.gateway.admin.calls import Call, NoQuery
+
+
+async def list_tools(call: Call[None, NoQuery]) -> list[ToolInfo]:
+    """GET /tools."""
+    from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
+
+    return await asyncio.to_thread(connections(call.services).listed, call.services.identity.url)
+
+
+async def preview(call: Call[WireTool, NoQuery]) -> ToolChange:
+    """POST /tools/{id}/preview."""
+    from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
+
+    wished = await wiring(call.services, call.body.model)
+    return await asyncio.to_thread(connections(call.services).preview, call.names["id"], wished)
+
+
+async def connect(call: Call[WireTool, NoQuery]) -> ToolChange:
+    """POST /tools/{id}/connect: once begun, the file is written whether or not the caller stays."""
+    from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
+
+    wished = await wiring(call.services, call.body.model)
+    return await asyncio.to_thread(connections(call.services).connect, call.names["id"], wished)
+
+
+async def undo(call: Call[None, NoQuery]) -> ToolChange:
+    """POST /tools/{id}/undo."""
+    from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
+
+    return await asyncio.to_thread(connections(call.services).undo, call.names["id"])
+
+
+async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
+    """POST /tools/{id}/probe."""
+    from app.gateway.wiring import probe, wiring  # noqa: PLC0415 -- see above
+
+    wished = await wiring(call.services, call.body.model)
+    return await probe(call.services, call.names["id"], wished.model)

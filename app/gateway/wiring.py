@@ -1,0 +1,105 @@
+"""What other programs are wired to: this endpoint and its models; and whether it answers when asked as they ask."""
+
+import asyncio
+import time
+
+import aiohttp
+import msgspec
+
+from app.connect.catalogue import tool_named
+from app.connect.connections import Connections
+from app.connect.tool import KEY, USUAL_CONTEXT, Served, Tool, Wiring
+from app.core.errors import NotFound
+from app.core.models import ModelInfo
+from app.core.tools import ToolProbe
+from app.gateway.launch import find_model
+from app.gateway.services import Services
+
+_PATIENCE_S = 300.0
+"""As long as the most patient tools wait for an answer's head: the model may have to be loaded first."""
+_SAID = 300
+"""Characters of a refusal that are passed on."""
+_OK, _UNAUTHORISED, _NOT_FOUND = 200, 401, 404
+
+
+def connections(services: Services) -> Connections:
+    """Return the tools of the person the gateway runs as."""
+    return Connections(services.home, services.paths.data / "connect")
+
+
+async def wiring(services: Services, model: str = "") -> Wiring:
+    """Return what a tool is wired to: `model`, else the usual one, and after it the others that chat.
+
+    Raises NotFound for a model that is not there, or that cannot chat.
+    """
+    listed = await asyncio.to_thread(services.library.models)
+    usable = [info for info in listed if info.chats and not info.problem]
+    first = (await find_model(services, model)) if model else _usual(usable)
+    if not first.chats:
+        raise NotFound(f"{first.title} does not chat.", hint="Choose another model.", code="model_cannot")
+    others = [info for info in usable if info.name != first.name]
+    most = services.settings.integer("models.context")
+    served = tuple(Served(info.name, _context(info, most)) for info in (first, *others))
+    return Wiring(services.identity.url, served)
+
+
+def _usual(usable: list[ModelInfo]) -> ModelInfo:
+    """Return the first model of the person's own; the built-in one only when there is no other."""
+    if not usable:
+        raise NotFound("There is no model to wire a tool to.", hint="Add one first.", code="model_not_found")
+    return min(usable, key=lambda info: info.is_builtin)
+
+
+def _context(info: ModelInfo, most: int) -> int:
+    return min(info.trained_context or USUAL_CONTEXT, most)
+
+
+async def probe(services: Services, name: str, model: str) -> ToolProbe:
+    """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
+    tool, began = tool_named(name), time.monotonic()
+    status, said = await _asked(services, tool, model)
+    return ToolProbe(
+        id=tool.id,
+        ok=status == _OK,
+        route=tool.route,
+        model=model,
+        status=status,
+        sentence=_sentence(tool, model, status, said),
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+async def _asked(services: Services, tool: Tool, model: str) -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
+    limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
+    url = services.identity.url + tool.route
+    try:
+        async with services.http.post(url, json=tool.body(model), headers=headers, timeout=limit) as reply:
+            return reply.status, (await reply.text(errors="replace"))[:_SAID]
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        return 0, str(error) or type(error).__name__
+
+
+def _sentence(tool: Tool, model: str, status: int, said: str) -> str:
+    if status == _OK:
+        return f"{model} answered on {tool.route}, as {tool.name} asks."
+    if status == _UNAUTHORISED:
+        return f"The endpoint asks for a key: put one of yours where {tool.name} has {KEY!r}."
+    if status == _NOT_FOUND and not _message(said):
+        return f"This endpoint has no {tool.route}, which {tool.name} needs."
+    return f"{tool.route} refused: {_message(said) or said or 'nothing answered'}"
+
+
+class _Inner(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error: _Inner
+
+
+def _message(said: str) -> str:
+    try:
+        return msgspec.json.decode(said, type=_Refusal).error.message
+    except msgspec.MsgspecError:
+        return ""
