@@ -1,0 +1,315 @@
+"""The engine's side: what it is sent, and its streams, as recorded from llama-server, cut anywhere."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadRequest, EngineFailed, Unavailable
+from app.gateway.dialects.canonical import (
+    Choose,
+    Complete,
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    Generate,
+    Image,
+    Level,
+    Limits,
+    Message,
+    Request,
+    ResponseFormat,
+    Role,
+    Sampling,
+    Shape,
+    Text,
+    TextDelta,
+    Thinking,
+    Timings,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Usage,
+)
+from app.gateway.dialects.engine.refusals import refused
+from app.gateway.dialects.engine.request import body_of, route_of
+from app.gateway.dialects.engine.stream import StreamReader
+from app.gateway.dialects.folding import fold
+from engines.api import Feature, Route
+
+EVERYTHING = frozenset(Feature)
+HI = (Message(Role.USER, (Text("Hi"),)),)
+SCHEMA = msgspec.Raw(b'{"type":"object"}')
+
+
+def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(body_of(request, model="guide", features=features))
+    assert (body.pop("model"), body.pop("stream")) == ("guide", True)
+    body.pop("stream_options", None)
+    return body
+
+
+def test_a_plain_question() -> None:
+    assert sent(Generate(messages=HI)) == {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def test_what_is_chosen_is_sent_and_nothing_else() -> None:
+    request = Generate(
+        messages=HI,
+        sampling=Sampling(temperature=0.0, top_k=1, seed=0),
+        limits=Limits(max_tokens=5, stops=("a",), logprobs=2),
+        thinking=Level.MAX,
+        response_format=ResponseFormat(shape=Shape.SCHEMA, schema=SCHEMA),
+    )
+    assert sent(request) == {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "temperature": 0.0,
+        "top_k": 1,
+        "seed": 0,
+        "max_tokens": 5,
+        "stop": ["a"],
+        "logprobs": True,
+        "top_logprobs": 2,
+        "chat_template_kwargs": {"enable_thinking": True, "reasoning_effort": "high"},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
+        },
+    }
+    assert sent(Generate(messages=HI, thinking=Level.OFF))["chat_template_kwargs"] == {"enable_thinking": False}
+    assert sent(Generate(messages=HI, response_format=ResponseFormat(shape=Shape.JSON)))["response_format"] == {
+        "type": "json_object"
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "fields"),
+    [
+        (ToolChoice(), {}),
+        (ToolChoice(choose=Choose.REQUIRED), {"tool_choice": "required"}),
+        (ToolChoice(choose=Choose.NONE, one_at_a_time=True), {"tool_choice": "none", "parallel_tool_calls": False}),
+        (ToolChoice(name="f"), {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
+    ],
+)
+def test_tools(choice: ToolChoice, fields: dict[str, object]) -> None:
+    body = sent(Generate(messages=HI, tools=(Tool(name="f", parameters=SCHEMA, strict=True),), tool_choice=choice))
+    function = {"name": "f", "description": "", "parameters": {"type": "object"}, "strict": True}
+    assert body.pop("tools") == [{"type": "function", "function": function}]
+    assert body == {"messages": [{"role": "user", "content": "Hi"}], **fields}
+
+
+def test_every_kind_of_part() -> None:
+    messages = (
+        Message(Role.USER, (Text("Look:"), Image(media_type="image/png", data="AA=="))),
+        Message(Role.ASSISTANT, (Thinking("Hm."), ToolCall(id="c", name="f", arguments="{}"))),
+        Message(Role.USER, (Text("And?"), ToolResult(call_id="c", text="one", name="f", is_error=True))),
+    )
+    assert sent(Generate(messages=messages))["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "Hm.",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "Error: one", "name": "f"},
+        {"role": "user", "content": "And?"},
+    ]
+
+
+def test_system_messages_stand_where_templates_take_them() -> None:
+    def say(role: Role, text: str) -> Message:
+        return Message(role, (Text(text),))
+
+    told = [
+        say(Role.SYSTEM, "One."),
+        say(Role.SYSTEM, "Two."),
+        say(Role.USER, "Hi"),
+        say(Role.SYSTEM, "Three."),
+        say(Role.USER, "Go"),
+        say(Role.ASSISTANT, "Yes"),
+        say(Role.SYSTEM, "Four."),
+    ]
+    reminder = "<system-reminder>\n{}\n</system-reminder>\n"
+    assert [(one["role"], one["content"]) for one in sent(Generate(messages=tuple(told)))["messages"]] == [
+        ("system", "One.\n\nTwo."),
+        ("user", "Hi"),
+        ("user", reminder.format("Three.") + "Go"),
+        ("assistant", "Yes"),
+        ("user", reminder.format("Four.")),
+    ]
+
+
+def test_bare_prompts_go_to_routes_of_their_own() -> None:
+    limits = Limits(max_tokens=3, stops=("x",))
+    bare = Complete(prompt="a", limits=limits, response_format=ResponseFormat(shape=Shape.JSON))
+    assert route_of(bare) is Route.COMPLETIONS
+    assert sent(bare) == {"prompt": "a", "max_tokens": 3, "stop": ["x"], "json_schema": {"type": "object"}}
+    between = Complete(prompt="a", suffix="b", limits=limits)
+    assert route_of(between) is Route.INFILL
+    assert sent(between) == {"input_prefix": "a", "input_suffix": "b", "n_predict": 3, "stop": ["x"]}
+    assert route_of(Generate(messages=HI)) is Route.CHAT
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Generate(messages=HI, tools=(Tool(name="f"),)), "tools"),
+        (Generate(messages=(Message(Role.USER, (Image(media_type="image/png", data=""),)),)), "images"),
+        (Generate(messages=HI, limits=Limits(logprobs=0)), "log probabilities"),
+        (Generate(messages=HI, response_format=ResponseFormat(shape=Shape.JSON)), "given format"),
+        (Complete(prompt="a", response_format=ResponseFormat(shape=Shape.JSON)), "format"),
+    ],
+)
+def test_what_an_engine_lacks_is_refused_and_not_left_out(request_: Request, said: str) -> None:
+    with pytest.raises(BadRequest, match=said) as refusal:
+        sent(request_, frozenset())
+    assert refusal.value.code == "engine_cannot"
+
+
+def event(**fields: object) -> bytes:
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def delta(**fields: object) -> bytes:
+    return event(choices=[{"index": 0, "delta": fields, "finish_reason": None}])
+
+
+CHAT = b"".join(
+    [
+        b": ping\n\n",
+        delta(role="assistant", content=None),
+        delta(reasoning_content="H\u00e4"),
+        delta(content="Zug \U0001f682"),
+        delta(tool_calls=[{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}]),
+        delta(tool_calls=[{"index": 0, "function": {"arguments": '{"a":'}}]),
+        delta(tool_calls=[{"index": 0, "function": {"arguments": "1}"}}]),
+        event(choices=[{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]),
+        event(
+            choices=[],
+            usage={"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}},
+            timings={"cache_n": 2, "prompt_n": 7, "prompt_ms": 20.0, "predicted_n": 4, "predicted_ms": 40.5},
+        ),
+        b"data: [DONE]\n\n",
+    ]
+)
+
+
+def read(stream: bytes) -> list[Event]:
+    reader = StreamReader()
+    return [*reader.feed(stream), *reader.end()]
+
+
+@given(cuts=st.lists(st.integers(0, len(CHAT)), max_size=30).map(sorted))
+def test_a_chat_stream_cut_anywhere(cuts: list[int]) -> None:
+    reader, events = StreamReader(), list[Event]()
+    for start, stop in zip([0, *cuts], [*cuts, len(CHAT)], strict=True):
+        events += reader.feed(CHAT[start:stop])
+    assert reader.is_over
+    assert reader.end() == []
+    answer = fold(events)
+    assert (answer.thinking, answer.text) == ("H\u00e4", "Zug \U0001f682")
+    assert answer.calls == (ToolCall(id="c1", name="f", arguments='{"a":1}'),)
+    assert answer.end == Finished(
+        reason=Finish.TOOL_CALLS,
+        usage=Usage(prompt=9, cached=2, completion=4),
+        timings=Timings(prefill_s=0.02, decode_s=0.0405),
+    )
+
+
+def test_plain_completions_and_probabilities() -> None:
+    told = {"content": [{"id": 5, "token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}]}
+    events = read(
+        event(choices=[{"text": "a", "logprobs": told, "finish_reason": None}])
+        + event(choices=[{"text": "", "finish_reason": "length"}])
+        + b"data: [DONE]\n\n"
+    )
+    assert isinstance(events[0], TextDelta)
+    assert (events[0].text, events[0].logprobs[0].token) == ("a", "a")
+    assert events[-1] == Finished(reason=Finish.LENGTH)
+
+
+def test_llama_servers_own_stream_ends_without_done() -> None:
+    timings = {"cache_n": 1, "prompt_n": 3, "prompt_ms": 1.0, "predicted_n": 2, "predicted_ms": 2.0}
+    events = read(
+        event(index=0, content="ab", tokens=[1], stop=False)
+        + event(index=0, content="", tokens=[], stop=True, stop_type="limit", timings=timings)
+    )
+    assert events == [
+        TextDelta("ab"),
+        Finished(
+            reason=Finish.LENGTH,
+            usage=Usage(prompt=4, cached=1, completion=2),
+            timings=Timings(prefill_s=0.001, decode_s=0.002),
+        ),
+    ]
+
+
+def test_an_engine_that_hangs_up_after_its_reason_is_done() -> None:
+    assert read(event(choices=[{"delta": {"content": "a"}, "finish_reason": "stop"}])) == [TextDelta("a"), Finished()]
+    assert read(delta(content="a")) == [TextDelta("a")]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (event(error={"code": 500, "message": "boom", "type": "server_error"}), "engine_error"),
+        (event(error="boom"), "engine_error"),
+        (b'error: {"message": "boom"}\n\n', "engine_error"),
+        (b"data: {nonsense\n\n", "engine_nonsense"),
+        (b'data: {"choices": [{"delta": {"content": 3}}]}\n\n', "engine_nonsense"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "engine_nonsense"),
+    ],
+)
+def test_an_error_in_the_stream_ends_it(line: bytes, code: str) -> None:
+    first, last = read(delta(content="a") + line + delta(content="b"))
+    assert first == TextDelta("a")
+    assert isinstance(last, Failed)
+    assert (last.error.code, last.status) == (code, 502)
+
+
+def test_no_error_is_none() -> None:
+    assert read(event(error=None, choices=[{"delta": {"content": "a"}}])) == [TextDelta("a")]
+
+
+@given(stream=st.binary(max_size=200))
+def test_no_bytes_are_too_strange(stream: bytes) -> None:
+    for one in (stream, b"data: " + stream + b"\n", b'data: {"choices":[' + stream + b"]}\n"):
+        read(one)
+
+
+def test_a_prompt_that_is_too_long_is_refused_with_both_counts() -> None:
+    said = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}
+    error = refused(json.dumps({"error": said}).encode(), 400)
+    assert (error.code, error.status) == ("context_length_exceeded", 400)
+    assert "9000" in str(error)
+    assert "4096" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind", "said"),
+    [
+        (b'{"error":{"message":"bad grammar","code":400}}', 400, BadRequest, "bad grammar"),
+        (b'{"error":"mlx says no"}', 404, BadRequest, "mlx says no"),
+        (b'{"detail":[{"loc":["body"]}]}', 422, BadRequest, "loc"),
+        (b'{"error":{"message":"Loading","code":503}}', 503, Unavailable, "Loading"),
+        (b'{"error":{"message":"not supported","code":501}}', 501, BadRequest, "not supported"),
+        (b"<html>Gateway</html>", 500, EngineFailed, "Gateway"),
+        (b"", 500, EngineFailed, "did not say why"),
+    ],
+)
+def test_refusals_of_every_engine(body: bytes, status: int, kind: type[Exception], said: str) -> None:
+    error = refused(body, status)
+    assert isinstance(error, kind)
+    assert said in str(error)

@@ -1,0 +1,338 @@
+"""What Ollama's clients send, as they send it, and what it means."""
+
+import base64
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.canonical import (
+    Complete,
+    Generate,
+    Image,
+    Level,
+    Message,
+    ResponseFormat,
+    Role,
+    Sampling,
+    Shape,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
+from app.gateway.dialects.ollama.options import read_options
+from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
+from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
+WEBP = base64.b64encode(b"RIFF\0\0\0\0WEBPVP8 ").decode()
+HI = [{"role": "user", "content": "Hi"}]
+
+
+def chat(**fields: object) -> Asked:
+    return read_chat(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=ChatRequest))
+
+
+def generate(**fields: object) -> Asked:
+    return read_generate(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=GenerateRequest))
+
+
+def asked(**fields: object) -> Generate:
+    request = chat(messages=HI, **fields).request
+    assert isinstance(request, Generate)
+    return request
+
+
+def test_a_plain_chat() -> None:
+    wanted = chat(messages=[{"role": "System", "content": "Be brief."}, *HI])
+    assert wanted == Asked(
+        model="m",
+        streams=True,
+        request=Generate(
+            messages=(Message(Role.SYSTEM, (Text("Be brief."),)), Message(Role.USER, (Text("Hi"),))),
+        ),
+    )
+
+
+def test_what_langchain_sends_means_nothing_beyond_the_question() -> None:
+    nulls = dict.fromkeys(("mirostat", "num_ctx", "num_gpu", "temperature", "stop", "seed", "top_k"))
+    wanted = chat(messages=HI, tools=[], format="", options=nulls, stream=True, keep_alive=None, think=None)
+    assert wanted == chat(messages=HI)
+
+
+def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
+    assert chat(messages=HI, tool_choice="auto", truncate=True, shift=True, _debug=1) == chat(messages=HI)
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        (None, ResponseFormat()),
+        ("", ResponseFormat()),
+        ("json", ResponseFormat(shape=Shape.JSON)),
+        ({"type": "object"}, ResponseFormat(shape=Shape.SCHEMA, schema=msgspec.Raw(b'{"type": "object"}'))),
+    ],
+)
+def test_formats(sent: object, meant: ResponseFormat) -> None:
+    assert asked(format=sent).response_format == meant
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        (None, Level.DEFAULT),
+        ("", Level.DEFAULT),
+        (True, Level.ON),
+        (False, Level.OFF),
+        ("low", Level.LOW),
+        ("max", Level.MAX),
+    ],
+)
+def test_thinking(sent: object, meant: Level) -> None:
+    assert asked(think=sent).thinking is meant
+
+
+def test_options_have_their_effect() -> None:
+    wanted = chat(
+        messages=HI,
+        options={
+            "num_ctx": 8933,
+            "num_predict": 5.0,
+            "temperature": 1,
+            "top_k": 3,
+            "top_p": 0.5,
+            "min_p": 0.1,
+            "typical_p": 0.9,
+            "seed": 7,
+            "repeat_penalty": 1.1,
+            "repeat_last_n": 64,
+            "presence_penalty": 0.2,
+            "frequency_penalty": 0.3,
+            "stop": ["\n", ""],
+            "num_gpu": 3,
+            "made_up": [],
+        },
+    )
+    assert wanted.num_ctx == 8933
+    assert wanted.unheeded == ("made_up", "num_gpu")
+    assert isinstance(wanted.request, Generate)
+    assert wanted.request.limits.max_tokens == 5
+    assert wanted.request.limits.stops == ("\n",)
+    assert wanted.request.sampling == Sampling(
+        temperature=1.0,
+        top_k=3,
+        top_p=0.5,
+        min_p=0.1,
+        typical_p=0.9,
+        seed=7,
+        repeat_penalty=1.1,
+        repeat_last_n=64,
+        presence_penalty=0.2,
+        frequency_penalty=0.3,
+    )
+
+
+@pytest.mark.parametrize("limit", [-1, -2, 0])
+def test_no_limit_is_none(limit: int) -> None:
+    assert asked(options={"num_predict": limit, "seed": -1}) == asked()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [
+        ("temperature", "hot", "float32"),
+        ("temperature", True, "float32"),
+        ("num_ctx", "8k", "integer"),
+        ("seed", [1], "integer"),
+        ("stop", 3, "array"),
+        ("stop", [3], "array"),
+    ],
+)
+def test_options_of_the_wrong_type_are_refused_in_ollamas_words(option: str, value: object, kind: str) -> None:
+    with pytest.raises(BadRequest, match=f'^option "{option}" must be of type {kind}$'):
+        chat(messages=HI, options={option: value})
+
+
+def test_tools_and_what_came_of_them() -> None:
+    schema = {"type": "object", "properties": {}}
+    request = chat(
+        messages=[
+            *HI,
+            {
+                "role": "assistant",
+                "content": "",
+                "thinking": "Two.",
+                "tool_calls": [
+                    {"function": {"name": "look", "arguments": {"at": 1}}},
+                    {"id": "mine", "function": {"name": "go", "arguments": '{"x":2}'}},
+                    {"function": {"name": "look", "arguments": None}},
+                ],
+            },
+            {"role": "tool", "tool_name": "look", "content": "one"},
+            {"role": "tool", "tool_call_id": "mine", "content": "two"},
+            {"role": "tool", "content": "three"},
+            {"role": "tool", "content": "nobody asked"},
+        ],
+        tools=[{"type": "function", "function": {"name": "look", "description": "d", "parameters": schema}}],
+    ).request
+    assert isinstance(request, Generate)
+    assert request.messages[1] == Message(
+        Role.ASSISTANT,
+        (
+            Thinking("Two."),
+            ToolCall(id="call_1", name="look", arguments='{"at": 1}'),
+            ToolCall(id="mine", name="go", arguments='{"x":2}'),
+            ToolCall(id="call_3", name="look", arguments="{}"),
+        ),
+    )
+    results = [message.parts[0] for message in request.messages[2:]]
+    assert [(one.call_id, one.name, one.text) for one in results if isinstance(one, ToolResult)] == [
+        ("call_1", "look", "one"),
+        ("mine", "go", "two"),
+        ("call_3", "look", "three"),
+        ("call_0", "", "nobody asked"),
+    ]
+    (tool,) = request.tools
+    assert (tool.name, tool.description) == ("look", "d")
+    assert json.loads(bytes(tool.parameters or b"")) == schema
+
+
+def test_pictures_are_told_by_their_first_bytes() -> None:
+    request = chat(
+        messages=[{"role": "user", "content": "?", "images": [PNG, WEBP, f"data:image/x;base64,{PNG}"]}]
+    ).request
+    assert isinstance(request, Generate)
+    pictures = [part for part in request.messages[0].parts if isinstance(part, Image)]
+    assert [one.media_type for one in pictures] == ["image/png", "image/webp", "image/png"]
+    assert pictures[2].data == PNG
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"messages": [{"role": "robot", "content": ""}]}, "invalid role"),
+        ({"messages": [{"role": "user", "content": "", "images": ["http://x/y.png"]}]}, "not base64"),
+        ({"messages": HI, "think": "hard"}, "invalid think value"),
+        ({"messages": HI, "format": "xml"}, "invalid format"),
+        ({"messages": HI, "format": [1]}, "invalid format"),
+        ({"messages": HI, "top_logprobs": 21}, "top_logprobs"),
+        ({"messages": HI, "keep_alive": "1d"}, 'invalid duration "1d"'),
+        ({"messages": HI, "keep_alive": [5]}, "invalid keep_alive"),
+    ],
+)
+def test_refusals(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        chat(**fields)
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "unloads", "keep_s"),
+    [(0, True, 0.0), ("0", True, 0.0), (-1, False, math.inf), ("5m", False, 300.0), (None, False, None)],
+)
+def test_asking_for_nothing_loads_or_unloads(keep_alive: object, unloads: bool, keep_s: float | None) -> None:  # noqa: FBT001 -- one row of the table
+    for wanted in (chat(messages=[], keep_alive=keep_alive), generate(prompt="", keep_alive=keep_alive)):
+        assert wanted.request is None
+        assert (wanted.unloads, wanted.keep_s) == (unloads, keep_s)
+    assert not chat(messages=HI, keep_alive=keep_alive).unloads
+
+
+def test_a_prompt_becomes_a_conversation() -> None:
+    request = generate(prompt="Hi", system="Be brief.", images=[PNG], stream=False)
+    assert request.streams is False
+    assert isinstance(request.request, Generate)
+    assert [message.role for message in request.request.messages] == [Role.SYSTEM, Role.USER]
+    assert request.request.messages[1].parts == (Text("Hi"), Image(media_type="image/png", data=PNG))
+
+
+def test_raw_prompts_and_those_with_a_suffix_stay_bare() -> None:
+    assert generate(prompt="[INST] Hi", raw=True).request == Complete(prompt="[INST] Hi")
+    assert generate(prompt="def f(", suffix="return").request == Complete(prompt="def f(", suffix="return")
+    assert generate(prompt="", suffix="return").request == Complete(prompt="", suffix="return")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"raw": True, "system": "s"}, "raw mode does not support"),
+        ({"raw": True, "template": "t"}, "raw mode does not support"),
+        ({"raw": True, "context": [1]}, "raw mode does not support"),
+        ({"raw": True, "images": [PNG]}, "raw mode does not support"),
+        ({"template": "t"}, "template is not supported"),
+        ({"context": [1, 2]}, "context is not supported"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        generate(prompt="Hi", **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("24h", 86400),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("100ms", 0.1),
+        ("2us", 2e-6),
+        ("2\u00b5s", 2e-6),
+        ("3ns", 3e-9),
+        ("+1m", 60),
+        ("-1s", -1),
+        ("0", 0),
+        ("-0", 0),
+    ],
+)
+def test_durations_as_go_writes_them(text: str, seconds: float) -> None:
+    assert go_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "1d", "m", "5 m", "1h 30m", "-", "+", "1e3s", "5mm", "\u0665m"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="time: invalid duration"):
+        go_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kept_s"),
+    [(b"300", 300.0), (b"0.5", 0.5), (b"-1", math.inf), (b'"-1s"', math.inf), (b"1e300", math.inf), (b"null", None)],
+)
+def test_keep_alive(raw: bytes, kept_s: float | None) -> None:
+    assert keep_alive_s(msgspec.Raw(raw)) == kept_s
+    assert keep_alive_s(ABSENT) is None
+
+
+@given(text=st.text(alphabet="0123456789.hmsuneg+-", max_size=12))
+def test_a_duration_is_read_or_refused(text: str) -> None:
+    try:
+        seconds = go_duration_s(text)
+    except BadRequest:
+        return
+    assert math.isfinite(seconds)
+    assert nanoseconds(seconds) >= 0
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+names = st.sampled_from(["num_ctx", "num_predict", "stop", "seed", "temperature", "top_k", "made_up"])
+
+
+@given(options=st.dictionaries(names, json_values))
+def test_any_options_are_read_or_refused(options: dict[str, object]) -> None:
+    fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in options.items()}
+    try:
+        read = read_options(fields)
+    except BadRequest:
+        return
+    msgspec.json.encode(read)

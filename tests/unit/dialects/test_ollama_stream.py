@@ -1,0 +1,205 @@
+"""Any events make a valid NDJSON stream, and reading that stream back gives the whole answer."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import ErrorBody
+from app.gateway.dialects.canonical import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    Likely,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    Timings,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+)
+from app.gateway.dialects.folding import fold
+from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, whole
+
+WHEN = "2026-01-01T00:00:00.000000+00:00"
+COUNTED = {
+    "total_duration": 4_000_000_000,
+    "load_duration": 1_000_000_000,
+    "prompt_eval_count": 7,
+    "prompt_eval_duration": 500_000_000,
+    "eval_count": 3,
+    "eval_duration": 2_500_000_000,
+}
+END = Finished(
+    usage=Usage(prompt=7, completion=3), timings=Timings(load_s=1.0, prefill_s=0.5, decode_s=2.5, total_s=4.0)
+)
+
+
+def ids() -> Callable[[], str]:
+    numbers = itertools.count(1)
+    return lambda: f"call_{next(numbers)}"
+
+
+def form(kind: str) -> Form:
+    return (ChatForm if kind == "chat" else GenerateForm)("guide", lambda: WHEN)
+
+
+def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
+    lines = Lines(form(kind), ids())
+    sent = lines.feed(events) + lines.end()
+    assert sent.endswith(b"\n")
+    return [json.loads(line) for line in sent.removesuffix(b"\n").split(b"\n")]
+
+
+def at_once(events: Iterable[Event], kind: str = "chat") -> dict[str, Any] | Failed:
+    reply = whole(fold(events), form(kind), ids())
+    return reply if isinstance(reply, Failed) else json.loads(msgspec.json.encode(reply))
+
+
+def test_a_chat_as_clients_know_it() -> None:
+    events: list[Event] = [Started(), ReasoningDelta("Hm."), TextDelta("Hel"), TextDelta("lo"), END]
+    base = {"model": "guide", "created_at": WHEN}
+    assert streamed(events) == [
+        {**base, "message": {"role": "assistant", "content": "", "thinking": "Hm."}, "done": False},
+        {**base, "message": {"role": "assistant", "content": "Hel"}, "done": False},
+        {**base, "message": {"role": "assistant", "content": "lo"}, "done": False},
+        {**base, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop", **COUNTED},
+    ]
+    assert at_once(events) == {
+        **base,
+        "message": {"role": "assistant", "content": "Hello", "thinking": "Hm."},
+        "done": True,
+        "done_reason": "stop",
+        **COUNTED,
+    }
+
+
+def test_a_completion_as_clients_know_it() -> None:
+    events: list[Event] = [TextDelta("a"), Finished(reason=Finish.LENGTH)]
+    base = {"model": "guide", "created_at": WHEN}
+    assert streamed(events, "generate") == [
+        {**base, "response": "a", "done": False},
+        {**base, "response": "", "done": True, "done_reason": "length"},
+    ]
+    assert at_once(events, "generate") == {**base, "response": "a", "done": True, "done_reason": "length"}
+
+
+def test_tool_calls_come_whole_with_objects_and_ids() -> None:
+    events: list[Event] = [
+        ToolCallDelta(index=0, id="abc", name="look", arguments='{"at": '),
+        ToolCallDelta(index=1, name="go"),
+        ToolCallDelta(index=0, arguments='{"x":\n1}}'),
+        Finished(reason=Finish.TOOL_CALLS),
+    ]
+    called, last = streamed(events)
+    assert called["message"] == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": "abc", "function": {"index": 0, "name": "look", "arguments": {"at": {"x": 1}}}},
+            {"id": "call_1", "function": {"index": 1, "name": "go", "arguments": {}}},
+        ],
+    }
+    assert (called["done"], last["done"], last["done_reason"]) == (False, True, "stop")
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "3", "null", "[" * 5000])
+def test_arguments_that_are_no_object_are_shown_as_text(arguments: str) -> None:
+    events: list[Event] = [ToolCallDelta(index=0, name="f", arguments=arguments), END]
+    text, called, _ = streamed(events)
+    assert text["message"]["content"] == arguments
+    assert called["message"]["tool_calls"][0]["function"]["arguments"] == {}
+    whole_answer = at_once(events)
+    assert isinstance(whole_answer, dict)
+    assert whole_answer["message"]["content"] == arguments
+
+
+def test_probabilities_stand_beside_their_text() -> None:
+    told = TokenLogprob(token="a", logprob=-0.5, bytes=(97,), top_logprobs=(Likely(token="b", logprob=-1.0),))
+    (first, _) = streamed([TextDelta("a", (told,)), END])
+    assert first["logprobs"] == [
+        {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
+    ]
+
+
+def test_a_failure_is_the_last_line_or_the_whole_answer() -> None:
+    failed = Failed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
+    assert streamed([TextDelta("a"), failed, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
+    assert at_once([TextDelta("a"), failed]) == failed
+
+
+def test_a_stream_that_just_stops_is_said_to_have_failed() -> None:
+    assert streamed([TextDelta("a")])[-1] == {"error": "The engine broke off its answer."}
+    assert isinstance(at_once([TextDelta("a")]), Failed)
+
+
+texts = st.text(max_size=12)
+tokens = st.builds(TokenLogprob, token=texts, logprob=st.floats(max_value=0, allow_infinity=False))
+deltas = st.one_of(
+    st.builds(Started),
+    st.builds(TextDelta, texts, st.lists(tokens, max_size=2).map(tuple)),
+    st.builds(ReasoningDelta, texts),
+    st.builds(
+        ToolCallDelta,
+        index=st.integers(0, 3),
+        id=texts,
+        name=texts,
+        arguments=st.sampled_from(["", "{", "}", '{"a": 1}', '"', "\n", "[1]", " "]) | texts,
+    ),
+)
+counts = st.none() | st.integers(0, 10**6)
+seconds = st.floats(0, 10**5)
+ends = st.one_of(
+    st.builds(
+        Finished,
+        reason=st.sampled_from(Finish),
+        usage=st.builds(Usage, prompt=counts, completion=counts),
+        timings=st.builds(Timings, load_s=seconds, prefill_s=seconds, decode_s=seconds, total_s=seconds),
+    ),
+    st.builds(Failed, error=st.builds(ErrorBody, code=texts, sentence=texts), status=st.just(502)),
+)
+sequences = st.lists(deltas | ends, max_size=12) | st.tuples(st.lists(deltas, max_size=12), ends).map(
+    lambda parts: [*parts[0], parts[1]]
+)
+
+
+@given(events=sequences, kind=st.sampled_from(["chat", "generate"]))
+def test_any_events_make_a_valid_stream(events: list[Event], kind: str) -> None:
+    *before, last = streamed(events, kind)
+    for line in before:
+        assert line["done"] is False
+        assert "done_reason" not in line
+        assert isinstance(line["message"]["content"] if kind == "chat" else line["response"], str)
+    assert set(last) == {"error"} or (last["done"] is True and last["done_reason"] in {"stop", "length"})
+
+
+@given(events=sequences, kind=st.sampled_from(["chat", "generate"]))
+def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str) -> None:
+    lines, reply = streamed(events, kind), at_once(events, kind)
+    if isinstance(reply, Failed):
+        assert lines[-1] == {"error": f"{reply.error.sentence} {reply.error.hint}".strip()}
+        return
+    said = [line.get("message", line) for line in lines]
+    field = "content" if kind == "chat" else "response"
+    whole_said = reply.get("message", reply)
+    assert "".join(one[field] for one in said) == whole_said[field]
+    assert "".join(one.get("thinking", "") for one in said) == whole_said.get("thinking", "")
+    assert [call for one in said for call in one.get("tool_calls", [])] == whole_said.get("tool_calls", [])
+    assert [token for line in lines for token in line.get("logprobs", [])] == reply.get("logprobs", [])
+    parts = {"message", "response", "thinking", "tool_calls", "logprobs"}
+    assert {k: v for k, v in lines[-1].items() if k not in parts} == {k: v for k, v in reply.items() if k not in parts}
+
+
+@given(events=sequences, cuts=st.lists(st.integers(0, 12), max_size=4))
+def test_it_does_not_matter_how_events_are_batched(events: list[Event], cuts: list[int]) -> None:
+    together, apart = Lines(form("chat"), ids()), Lines(form("chat"), ids())
+    bounds = [0, *sorted(cuts), len(events)]
+    pieces = b"".join(apart.feed(events[start:stop]) for start, stop in itertools.pairwise(bounds))
+    assert pieces + apart.end() == together.feed(events) + together.end()
