@@ -60,11 +60,11 @@ async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[byt
         return body, lease
 
 
-async def beginning(batches: Batches, *, within_s: float = HEAD_WITHIN_S) -> "asyncio.Task[Sequence[Event]]":
-    """Return the task of the first batch, done, or still waiting after so many seconds. End it with `settled`."""
+async def beginning(batches: Batches) -> "asyncio.Task[Sequence[Event]]":
+    """Return the task of the first batch, done, or still waiting when the head is due. End it with `settled`."""
     task = asyncio.create_task(_next(batches))
     try:
-        await asyncio.wait({task}, timeout=within_s)
+        await asyncio.wait({task}, timeout=HEAD_WITHIN_S)
     except asyncio.CancelledError:
         await settled(task)
         raise
