@@ -238,6 +238,22 @@ SETTINGS: tuple[Setting, ...] = (
         unit="seconds",
     ),
     Setting(
+        name="inspector.requests",
+        title="Requests remembered",
+        help="How many of the last requests can be looked at. They are kept in memory only.",
+        kind=Kind.INT,
+        default=200,
+        minimum=10,
+        maximum=10_000,
+    ),
+    Setting(
+        name="inspector.bodies",
+        title="Keep what requests say",
+        help="Keep the first 32 KiB of each request and answer in memory, to be read on the Server page. Never logged.",
+        kind=Kind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="window.theme",
         title="Appearance",
         help="Follow the system, or keep to one.",

@@ -43,6 +43,11 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tools/{id}/probe     WireTool      ToolProbe
     GET    /settings                           list[SettingInfo]
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
+    GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first
+    DELETE /requests                           204, forgets those that are over
+    GET    /requests/{id}                      RequestDetail
+    POST   /requests/{id}/cancel               RequestInfo
+    GET    /usage                              Usage
     GET    /events[?logs=1]                    SSE of Event
 """
 

@@ -6,6 +6,7 @@ from app.gateway import anthropic, lmstudio, ollama, openai, public
 from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.guard import Guard, is_wide
+from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.listen import own_names
 from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
 from app.gateway.services import SERVICES, Services
@@ -19,6 +20,8 @@ def build_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services), _access(services)
+    app[INSPECTOR] = Inspector(services)
+    app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
@@ -44,3 +47,7 @@ def _access(services: Services) -> Access:
         is_wide=is_wide(settings.text("gateway.host")),
         asks_always=lambda: settings.flag("gateway.require_key"),
     )
+
+
+async def _close_inspector(app: web.Application) -> None:
+    await app[INSPECTOR].close()

@@ -13,6 +13,7 @@ from aiohttp import web
 from app.core.errors import BadRequest, TooLarge
 from app.gateway.faults import RequestTimeout
 from app.gateway.services import SERVICES
+from app.gateway.watch import LISTENER
 
 T = TypeVar("T")
 
@@ -21,6 +22,14 @@ _MIB = 1024 * 1024
 
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body. Raises TooLarge, RequestTimeout or BadRequest."""
+    body = await _read(request)
+    listener = LISTENER.get()
+    if listener is not None:
+        listener.asked(body)
+    return body
+
+
+async def _read(request: web.Request) -> bytes:
     if (request.content_length or 0) > request.client_max_size:
         raise _too_large(request)
     try:

@@ -4,14 +4,20 @@ https://prometheus.io/docs/instrumenting/exposition_formats/ -- cumulative bucke
 """
 
 from bisect import bisect_left
+from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.core.engines import EngineState, EngineStatus
+from app.core.requests import RequestInfo, RequestState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+WAIT_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+E2E_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+RATE_BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 5120.0)
+TOKEN_BUCKETS = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10_000.0, 25_000.0, 100_000.0)
 TPOT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0)
 
 Labels = tuple[str, ...]
@@ -66,6 +72,9 @@ class Histogram:
             yield f"{self._name}_count{plain} {total}"
 
 
+Families = tuple[Counter | Histogram, ...]
+
+
 class Metrics:
     """Everything the gateway counts."""
 
@@ -83,19 +92,72 @@ class Metrics:
             "roundhouse_tpot_seconds", "Mean time per token after the first.", of_model, TPOT_BUCKETS_S
         )
 
-    def exposition(self, engines: Iterable[EngineStatus]) -> str:
-        """Return the text for `GET /metrics`: what was counted, and the engines as they are now."""
-        families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *_engine_gauges(engines))
+        self._spans = {field: Histogram(name, said, of_model, bounds) for field, name, said, bounds in _SPANS}
+
+    def finished(self, request: RequestInfo) -> None:
+        """Observe what one request took, if it was answered to its end: how long failures take says little."""
+        if request.state is not RequestState.DONE:
+            return
+        for field, histogram in self._spans.items():
+            value = prefill_rate(request) if field == "prefill_rate" else getattr(request, field)
+            if value is not None:
+                histogram.observe(value, request.route, request.model)
+
+    def exposition(self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = ()) -> str:
+        """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now."""
+        counted: Families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *self._spans.values())
+        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines))
         return "".join(f"{line}\n" for family in families for line in family.lines())
 
 
-def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[Counter, Counter]:
-    up = Counter("roundhouse_engine_up", "1 while the engine can answer.", ("model", "engine"), kind="gauge")
-    restarts = Counter("roundhouse_engine_restarts_total", "Restarts after an engine died.", ("model", "engine"))
+_SPANS: tuple[tuple[str, str, str, Sequence[float]], ...] = (
+    ("queue_s", "roundhouse_queue_seconds", "Waiting for a free place, without loading.", WAIT_BUCKETS_S),
+    ("load_s", "roundhouse_load_wait_seconds", "Waiting for the model to load.", WAIT_BUCKETS_S),
+    ("prefill_s", "roundhouse_prefill_seconds", "From an engine got to the first byte.", TTFT_BUCKETS_S),
+    ("decode_s", "roundhouse_decode_seconds", "From the first byte to the last.", E2E_BUCKETS_S),
+    ("total_s", "roundhouse_e2e_seconds", "From request to the end of the answer.", E2E_BUCKETS_S),
+    ("tokens_per_s", "roundhouse_decode_tokens_per_second", "Tokens written per second.", RATE_BUCKETS),
+    ("prefill_rate", "roundhouse_prefill_tokens_per_second", "Uncached prompt tokens per second.", RATE_BUCKETS),
+    ("prompt_tokens", "roundhouse_prompt_tokens", "Prompt tokens of a request, cached ones too.", TOKEN_BUCKETS),
+    ("completion_tokens", "roundhouse_completion_tokens", "Tokens written for a request.", TOKEN_BUCKETS),
+)
+"""Field of `RequestInfo`, name, what it is, and its bounds."""
+
+
+def prefill_rate(request: RequestInfo) -> float | None:
+    """Return how many tokens of the prompt were read per second, those left out that the engine had cached."""
+    if not request.prefill_s or request.prompt_tokens is None:
+        return None
+    return max(0, request.prompt_tokens - (request.cached_tokens or 0)) / request.prefill_s or None
+
+
+_WAITING = frozenset({RequestState.QUEUED, RequestState.LOADING})
+
+
+def _request_gauges(live: Iterable[RequestInfo]) -> tuple[Counter, Counter]:
+    running = Counter("roundhouse_requests_running", "Requests an engine works on.", ("model",), kind="gauge")
+    waiting = Counter("roundhouse_requests_waiting", "Requests that wait for an engine.", ("model",), kind="gauge")
+    for (model, is_waiting), count in Tally((one.model, one.state in _WAITING) for one in live).items():
+        (waiting if is_waiting else running).add(model, amount=count)
+        (running if is_waiting else waiting).add(model, amount=0)
+    return running, waiting
+
+
+def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[Counter, ...]:
+    of_engine = ("model", "engine")
+    up = Counter("roundhouse_engine_up", "1 while the engine can answer.", of_engine, kind="gauge")
+    restarts = Counter("roundhouse_engine_restarts_total", "Restarts after an engine died.", of_engine)
+    memory = Counter("roundhouse_engine_memory_bytes", "Memory an engine holds.", of_engine, kind="gauge")
+    cache = Counter("roundhouse_engine_kv_cache_bytes", "Size of its KV cache.", of_engine, kind="gauge")
+    slots = Counter("roundhouse_engine_slots", "Requests it answers at once.", of_engine, kind="gauge")
     for status in engines:
-        up.add(status.model, status.engine, amount=float(status.state is EngineState.READY))
-        restarts.add(status.model, status.engine, amount=status.restarts)
-    return up, restarts
+        names = (status.model, status.engine)
+        up.add(*names, amount=float(status.state is EngineState.READY))
+        restarts.add(*names, amount=status.restarts)
+        for family, value in ((memory, status.memory_bytes), (cache, status.buffers.get("kv")), (slots, status.slots)):
+            if value is not None:
+                family.add(*names, amount=value)
+    return up, restarts, memory, cache, slots
 
 
 def _head(name: str, help_text: str, kind: str) -> tuple[str, str]:

@@ -15,6 +15,8 @@ from app.core.errors import Bug, EnvironmentFault, RoundhouseError
 from app.gateway.access import Access, TooManyWrongKeys
 from app.gateway.faults import error_response, from_http
 from app.gateway.guard import Guard, cors_headers, preflight_headers
+from app.gateway.inspector import INSPECTOR
+from app.gateway.watch import Stopped
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +37,27 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let the handler answer, or say what is wrong."""
     request[REQUEST_ID] = f"req_{secrets.token_hex(12)}"
     request[ARRIVED] = time.perf_counter()
+    exchange = request.app[INSPECTOR].arrived(request, request[REQUEST_ID])
+    response = None
+    try:
+        response = await _answered(request, handler)
+        return response
+    finally:
+        if exchange is not None:
+            request.app[INSPECTOR].left(exchange, response)
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         request.app[GUARD].check(request.headers)
         if _is_preflight(request):
             return web.Response(status=204, headers=preflight_headers(request.headers))
         request.app[ACCESS].check(request)
         return await handler(request)
+    except Stopped as error:
+        if request.writer.output_size:  # half an answer has gone out: closing the connection is all there is to say
+            raise ConnectionResetError from error
+        return _refusal(request, error)
     except RoundhouseError as error:
         return _refusal(request, error)
     except web.HTTPException as error:

@@ -15,12 +15,12 @@ import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from app.core.errors import EngineFailed
+from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
 from app.gateway.remote_media import refuse_remote_media
 from app.gateway.services import SERVICES, Services
-from app.gateway.watch import Outcome, Watch
+from app.gateway.watch import LISTENER, Outcome, Stopped, Watch
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms
 
@@ -118,6 +118,16 @@ async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamRe
 
 async def sent(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
     """Send the request and return the engine's answer once its head is there. Raises EngineLost."""
+    listener = LISTENER.get()
+    if listener is not None:
+        listener.leased(lease)
+    upstream = await _posted(services, request, ask, lease)
+    if listener is not None:
+        listener.reached(upstream)
+    return upstream
+
+
+async def _posted(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
     body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
     try:
         data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
@@ -145,8 +155,10 @@ async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, cour
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     else:
         watch.outcome = Outcome.ENGINE_FAILED
-        failed = broke_off(await lease.verdict())
-        log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
+        failed = await why_broken(lease)
+        watch.error = str(failed)
+        if not isinstance(failed, Stopped):
+            log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
         # What was sent may end in the middle of an event; the empty line ends that one first.
         await response.write((b"" if watch.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(failed))
     await response.write_eof()
@@ -186,7 +198,15 @@ async def read_whole(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
     try:
         return await upstream.read()
     except (aiohttp.ClientError, ConnectionError):
-        raise broke_off(await lease.verdict()) from None
+        raise await why_broken(lease) from None
+
+
+async def why_broken(lease: Lease) -> RoundhouseError:
+    """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""
+    listener = LISTENER.get()
+    if listener is not None and listener.is_stopped:
+        return Stopped()
+    return broke_off(await lease.verdict())
 
 
 def with_model(body: bytes, name: str) -> bytes:

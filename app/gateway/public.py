@@ -4,6 +4,7 @@ import msgspec
 from aiohttp import web
 
 from app import __version__
+from app.gateway.inspector import INSPECTOR
 from app.gateway.metrics import CONTENT_TYPE
 from app.gateway.services import SERVICES
 
@@ -29,5 +30,5 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    text = services.metrics.exposition(services.supervisor.statuses())
+    text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live())
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})

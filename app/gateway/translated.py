@@ -19,9 +19,9 @@ from app.gateway.dialects.canonical import Event, Failed, Finished, Started, Tim
 from app.gateway.dialects.engine.refusals import refused
 from app.gateway.dialects.engine.stream import StreamReader, failed
 from app.gateway.middleware import ARRIVED
-from app.gateway.proxy import Ask, EngineLost, broke_off, read_whole, sent
+from app.gateway.proxy import Ask, EngineLost, broke_off, read_whole, sent, why_broken
 from app.gateway.services import SERVICES
-from app.gateway.watch import Outcome, Watch
+from app.gateway.watch import Outcome, Stopped, Watch
 from app.supervisor.lease import Lease
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ async def _heard(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -
             if batch:
                 yield batch
     if not reader.is_over:
-        yield reader.end() or [failed(broke_off(await lease.verdict()))]
+        yield reader.end() or [failed(await why_broken(lease))]
 
 
 def _timed(event: Event, request: web.Request, lease: Lease, watch: Watch) -> Event:
@@ -140,4 +140,6 @@ def _note_end(request: web.Request, batch: Sequence[Event], lease: Lease, watch:
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     elif isinstance(last, Failed):
         watch.outcome = Outcome.ENGINE_FAILED
-        log.error(last.error.sentence, extra={"code": last.error.code, "model": lease.status.model})
+        watch.error = last.error.sentence
+        if last.error.code != Stopped.default_code:
+            log.error(last.error.sentence, extra={"code": last.error.code, "model": lease.status.model})

@@ -4,15 +4,21 @@ What an engine says about its tokens is in the last events of a stream, or in th
 only that is searched, once, at the end.
 """
 
+import asyncio
 import re
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
+from typing import Protocol
+
+import aiohttp
 
 from app.core.errors import RoundhouseError, UserError
 from app.gateway.metrics import Metrics
+from app.supervisor.lease import Lease
 
 _TAIL_CHUNKS = 4
 _USAGE = {
@@ -21,6 +27,7 @@ _USAGE = {
 }
 _PARTS_OF_PROMPT = re.compile(rb'"(input_tokens|cache_read_input_tokens)"\s*:\s*(\d+)')
 """How Anthropic's dialect tells what was read: what the cache had is not part of the first."""
+_CACHED = re.compile(rb'"(?:cached_tokens|cache_read_input_tokens|cache_n)"\s*:\s*(\d+)')
 _TIMING = re.compile(rb'"(cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"\s*:\s*(\d+(?:\.\d+)?)')
 """llama-server's own clock, at the end of an answer: tokens and milliseconds, read and written."""
 _EVENTS_WITHOUT_TOKEN = 3
@@ -35,14 +42,61 @@ class Outcome(StrEnum):
     """The caller's mistake: no such model, malformed, or refused by the engine."""
     ENGINE_FAILED = "engine_failed"
     CLIENT_GONE = "client_gone"
+    STOPPED = "stopped"
+    """Somebody ended it in the inspector."""
     BUG = "bug"
 
 
-class Watch:
-    """One exchange. `started` is a `time.perf_counter()` reading."""
+class Stopped(UserError):
+    """The request was ended by hand. 499 is Ollama's status for it, and no client repeats it."""
 
-    def __init__(self, started: float) -> None:
+    default_code = "request_stopped"
+    status = 499
+
+    def __init__(self) -> None:
+        super().__init__("This request was stopped in Roundhouse.")
+
+
+class Listener(Protocol):
+    """Who follows the exchange that a task answers (the inspector)."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody wants it to end."""
+
+    def asked(self, body: bytes) -> None:
+        """Take the request's body."""
+
+    def opened(self, watch: "Watch", *, route: str, model: str) -> None:
+        """Note that the request was understood."""
+
+    def leased(self, lease: Lease) -> None:
+        """Note that an engine works for it from now on."""
+
+    def reached(self, upstream: aiohttp.ClientResponse) -> None:
+        """Note that the engine answers."""
+
+    def moved(self) -> None:
+        """Note that the first bytes have come."""
+
+
+LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+"""Set for each request, so that no dialect need hand it through."""
+
+
+class Watch:
+    """One exchange. `started` is a `time.perf_counter()` reading, as are the others."""
+
+    def __init__(self, started: float, listener: Listener | None = None) -> None:
         self.started = started
+        self.leased_at: float | None = None
+        self.load_s = 0.0
+        self.ended: float | None = None
+        self.error = ""
+        """Why it failed, in a sentence, where it did so in the middle of its answer."""
+        self._listener = listener
+        self._kept: list[bytes] = []
+        self._room = 0
         self.outcome = Outcome.CLIENT_GONE
         self.first: float | None = None
         self.last = started
@@ -54,12 +108,35 @@ class Watch:
         self.last = time.perf_counter()
         if self.first is None:
             self.first = self.last
+            if self._listener is not None:
+                self._listener.moved()
+        if self._room > 0:
+            self._keep(chunk)
         self._events += chunk.count(b"\n\n")
         self._tail.append(chunk)
 
     def whole(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
         self._tail.append(body)
+        if self._room > 0:
+            self._keep(body)
+
+    def leased(self, load_s: float) -> None:
+        """Note that an engine was got, `load_s` seconds of the waiting having been for its loading."""
+        self.leased_at, self.load_s = time.perf_counter(), load_s
+
+    def keep(self, size: int) -> None:
+        """Keep the first `size` bytes of the answer from now on; 0 lets go of what was kept."""
+        self._kept, self._room = [], size
+
+    @property
+    def kept(self) -> bytes:
+        """What was kept of the answer."""
+        return b"".join(self._kept)
+
+    def _keep(self, chunk: bytes) -> None:
+        self._kept.append(chunk[: self._room])
+        self._room -= len(chunk)
 
     @property
     def tail(self) -> bytes:
@@ -74,6 +151,11 @@ class Watch:
         if "prompt" not in counts and (parts := dict(_PARTS_OF_PROMPT.findall(tail))):
             counts["prompt"] = sum(map(int, parts.values()))
         return counts
+
+    def cached(self) -> int | None:
+        """Return how many tokens of the prompt the engine had in its cache, if it says so."""
+        found = _CACHED.findall(self.tail)
+        return int(found[-1]) if found else None
 
     def timings(self) -> dict[str, float]:
         """Return what the engine says of its own times, by its names; empty if it says nothing."""
@@ -90,10 +172,18 @@ class Watch:
 @contextmanager
 def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iterator[Watch]:
     """Count an exchange with `model` while it goes on and when it is over, however it ends."""
-    watch = Watch(started)
+    listener = LISTENER.get()
+    watch = Watch(started, listener)
+    if listener is not None:
+        listener.opened(watch, route=route, model=model)
     metrics.in_flight.add(route, model)
     try:
         yield watch
+    except asyncio.CancelledError:
+        if listener is None or not listener.is_stopped:
+            raise
+        _uncancel()
+        raise Stopped from None
     except RoundhouseError as error:
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         raise
@@ -103,9 +193,18 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
         watch.outcome = Outcome.BUG
         raise
     finally:
+        watch.ended = time.perf_counter()
+        if listener is not None and listener.is_stopped and watch.outcome is not Outcome.OK:
+            watch.outcome = Outcome.STOPPED
         metrics.in_flight.add(route, model, amount=-1)
         metrics.requests.add(route, model, watch.outcome)
         _record(metrics, watch, route, model)
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
 
 
 def _record(metrics: Metrics, watch: Watch, route: str, model: str) -> None:

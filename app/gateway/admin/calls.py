@@ -17,6 +17,7 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
 from app.gateway.calibrating import Calibrator
+from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.services import SERVICES, Services
 
 ANSWERS = web.AppKey("answers", Answers)
@@ -40,6 +41,7 @@ class Call(Generic[B_co, Q_co]):
     answers: Answers
     background: Background
     calibrator: Calibrator
+    inspector: Inspector
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -89,6 +91,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
         calibrator=request.app[CALIBRATOR],
+        inspector=request.app[INSPECTOR],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

@@ -91,6 +91,7 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
         raise KeyNeeded
     changed = services.settings.change(call.body)
     services.supervisor.policy = policy_from(services.settings)
+    call.inspector.settings_changed()
     for name in changed:
         services.events.publish(SettingChanged(name=name))
     if "models.folders" in changed:

@@ -11,9 +11,10 @@ from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import DoctorReport
+from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import advice, chats, gateway, keys, models, tools
+from app.gateway.admin import advice, chats, gateway, keys, models, requests, tools
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
@@ -293,6 +294,42 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Change settings; null resets one",
         body=gateway.SettingChanges,
         reply=list[SettingInfo],
+    ),
+    Endpoint(
+        method="GET",
+        path="/requests",
+        handler=requests.list_requests,
+        summary="List the last requests at the endpoint, newest first",
+        reply=list[RequestInfo],
+        query=requests.RequestsQuery,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/requests",
+        handler=requests.forget,
+        summary="Forget the requests that are over",
+        status=204,
+    ),
+    Endpoint(
+        method="GET",
+        path="/requests/{id}",
+        handler=requests.show,
+        summary="Show one request, with its words if they were kept",
+        reply=RequestDetail,
+    ),
+    Endpoint(
+        method="POST",
+        path="/requests/{id}/cancel",
+        handler=requests.cancel,
+        summary="Stop a request; its client is told so",
+        reply=RequestInfo,
+    ),
+    Endpoint(
+        method="GET",
+        path="/usage",
+        handler=requests.usage,
+        summary="Sum up what clients used, today and in seven days",
+        reply=Usage,
     ),
     Endpoint(
         method="GET",

@@ -5,7 +5,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -148,6 +148,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
     tools_answer_as_they_say(call)
+    requests_answer_as_they_say(call, gateway)
     call("PATCH", "/settings", {"window.theme": "dark"})
     assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -180,6 +181,19 @@ def keys_answer_as_they_say(call: Checked) -> None:
     call("DELETE", "/keys/{name}", name=made["name"])
     assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
     call("DELETE", "/keys/{name}", name=made["name"])
+
+
+def requests_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
+    connection = http.client.HTTPConnection(urlsplit(gateway.port_file.url).netloc, timeout=20)
+    with closing(connection):
+        connection.request("POST", "/v1/chat/completions", b'{"model": "nobody"}', {"User-Agent": "tester/1"})
+        assert connection.getresponse().status == 404
+    found = call("GET", "/requests", limit="1", outcome="refused")[0]
+    assert found["client"] == "tester"
+    assert call("GET", "/requests/{id}", id=found["id"])["request"] == found
+    assert call("POST", "/requests/{id}/cancel", id=found["id"]) == found
+    assert "tester" in [row["client"] for row in call("GET", "/usage")["today"]]
+    call("DELETE", "/requests")
 
 
 def advice_answers_as_it_says(call: Checked) -> None:

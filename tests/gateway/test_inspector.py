@@ -1,0 +1,345 @@
+"""The inspector: what it keeps of a request on its way, who it tells, and how it ends one."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from app.core.api import PREFIX
+from app.core.events import Event, RequestChanged, RequestsForgotten
+from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState, Usage
+from app.core.settings import SettingInfo
+from app.gateway.exchange import BODY_BYTES, client_name
+from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
+from tests.gateway.played import Gateway, until
+
+S = RequestState
+
+
+@pytest.fixture
+def pen(gateway: Gateway) -> Pen:
+    made = Pen()
+    gateway.upstream.play = made.play
+    return made
+
+
+@pytest.fixture
+def api(gateway: Gateway) -> Api:
+    return Api(gateway)
+
+
+@asynccontextmanager
+async def asking(gateway: Gateway, **fields: object) -> AsyncIterator[aiohttp.ClientResponse]:
+    body = {"model": "guide", "stream": True, **fields}
+    headers = {"User-Agent": "aider/0.86 (linux) httpx/1"}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers) as reply:
+        yield reply
+
+
+async def listed(api: Api, query: str = "") -> list[RequestInfo]:
+    return await api.call("GET", f"/requests{query}", list[RequestInfo])
+
+
+async def only(api: Api) -> RequestInfo:
+    (found,) = await listed(api)
+    return found
+
+
+async def reaches(api: Api, state: RequestState) -> RequestInfo:
+    async def is_so() -> bool:
+        return [one.state for one in await listed(api)] == [state]
+
+    await until(is_so)
+    return await only(api)
+
+
+async def test_a_stream_is_followed_from_the_queue_to_its_end(gateway: Gateway, api: Api, pen: Pen) -> None:
+    gateway.supervisor.may_load.clear()
+    async with asyncio.TaskGroup() as tasks:
+
+        async def ask() -> bytes:
+            async with asking(gateway) as reply:
+                return await reply.read()
+
+        asked = tasks.create_task(ask())
+        assert (await reaches(api, S.QUEUED)).prefill_s is None
+        gateway.supervisor.may_load.set()
+        assert (await reaches(api, S.PREFILL)).ttft_s is None
+        pen.write(chunk("One"))
+        assert (await reaches(api, S.DECODING)).completion_tokens is None
+        pen.write(chunk(" two"), LAST)
+        pen.end()
+    assert asked.result().endswith(b"[DONE]\n\n")
+    done = await reaches(api, S.DONE)
+    assert (done.client, done.peer, done.dialect, done.route) == ("aider", Peer.THIS_COMPUTER, "openai", "chat")
+    assert (done.model, done.engine, done.status, done.outcome, done.error) == ("guide", "llama.cpp", 200, "ok", "")
+    assert (done.prompt_tokens, done.cached_tokens, done.completion_tokens) == (10, 2, 3)
+    spans = (done.queue_s, done.load_s, done.prefill_s, done.decode_s)
+    assert all(span is not None and span >= 0 for span in spans)
+    assert sum(span or 0 for span in spans) == pytest.approx(done.total_s, abs=0.2)
+
+
+async def test_an_answer_in_one_piece_has_its_times_from_the_engine(gateway: Gateway, api: Api) -> None:
+    timings = {"cache_n": 4, "prompt_n": 6, "prompt_ms": 1.0, "predicted_n": 3, "predicted_ms": 0.5}
+
+    async def play(_request: Any) -> aiohttp.web.Response:  # noqa: ANN401 -- the play's signature
+        return aiohttp.web.json_response({"choices": [], "timings": timings})
+
+    gateway.upstream.play = play
+    assert (await gateway.chat())[0] == 200
+    done = await only(api)
+    assert (done.prompt_tokens, done.cached_tokens, done.completion_tokens) == (10, 4, 3)
+    assert done.tokens_per_s == pytest.approx(6000)
+    assert done.decode_s == pytest.approx(0.0005)
+    assert done.ttft_s is None
+
+
+async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines_work(
+    gateway: Gateway, api: Api, pen: Pen
+) -> None:
+    pen.write(chunk("One"))
+    async with asking(gateway) as reply:
+        await reply.content.readany()
+        running = await reaches(api, S.DECODING)
+        await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+        rest = await reply.read()
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+    error = json.loads(rest.strip().split(b"data: ")[-1])["error"]
+    assert error["code"] == "request_stopped"
+    ended = await reaches(api, S.CANCELLED)
+    assert (ended.outcome, ended.error) == ("stopped", "This request was stopped in Roundhouse.")
+    again = await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+    assert again == ended
+
+
+@pytest.mark.parametrize("is_loaded", [True, False], ids=["in the prompt", "in the queue"])
+async def test_stopping_before_the_first_byte_answers_in_the_dialect(
+    gateway: Gateway, api: Api, *, is_loaded: bool
+) -> None:
+    async def play(_request: Any) -> aiohttp.web.Response:  # noqa: ANN401 -- the play's signature
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    gateway.upstream.play = play
+    if not is_loaded:
+        gateway.supervisor.may_load.clear()
+    asked = asyncio.ensure_future(gateway.chat(stream=True))
+    running = await reaches(api, S.PREFILL if is_loaded else S.QUEUED)
+    if is_loaded:
+        await gateway.upstream.arrived.wait()
+    await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+    status, body = await asked
+    assert (status, body["error"]["code"]) == (499, "request_stopped")
+    if is_loaded:
+        await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+    assert (gateway.supervisor.waiting, gateway.supervisor.in_flight) == (0, 0)
+    assert (await reaches(api, S.CANCELLED)).status == 499
+
+
+async def test_a_client_that_goes_away_is_not_somebody_who_stopped_it(gateway: Gateway, api: Api, pen: Pen) -> None:
+    pen.write(chunk("One"))
+    async with asking(gateway) as reply:
+        await reply.content.readany()
+    ended = await reaches(api, S.CANCELLED)
+    assert (ended.outcome, ended.error) == ("client_gone", "")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/nothing"])
+async def test_what_was_refused_before_it_was_understood_is_there_with_its_reason(
+    gateway: Gateway, api: Api, path: str
+) -> None:
+    async with gateway.http.post(gateway.url + path, json={"model": "nobody"}) as reply:
+        assert reply.status == 404
+    found = await only(api)
+    assert (found.state, found.outcome, found.status, found.path) == (S.FAILED, "refused", 404, path)
+    assert "no" in found.error
+    assert found.model == ""
+
+
+async def test_an_engine_that_dies_midway_is_said_to_have_failed(
+    gateway: Gateway, api: Api, pen: Pen, caplog: pytest.LogCaptureFixture
+) -> None:
+    pen.write(chunk("One"))
+    pen.drop()
+    async with asking(gateway) as reply:
+        await reply.read()
+    found = await reaches(api, S.FAILED)
+    assert (found.outcome, found.status) == ("engine_failed", 200)
+    assert found.error == "The engine broke off its answer."
+    caplog.clear()
+
+
+async def test_no_more_are_kept_than_was_set_and_running_ones_always(gateway: Gateway, api: Api, pen: Pen) -> None:
+    gateway.services.settings.change({"inspector.requests": 10})
+    pen.write(chunk("One"))
+    async with asking(gateway) as reply:
+        await reply.content.readany()
+        for _ in range(15):
+            await gateway.chat(model="nobody")
+        found = await listed(api)
+        assert len(found) == 10
+        assert found[-1].state is S.DECODING
+        assert len(await listed(api, "?limit=3")) == 3
+        assert [one.model for one in await listed(api, "?model=guide")] == ["guide"]
+        assert len(await listed(api, "?outcome=refused")) == 9
+        await api.raw("DELETE", "/requests")
+        assert [one.state for one in await listed(api)] == [S.DECODING]
+
+
+@pytest.mark.parametrize("query", ["?limit=0", "?limit=x", "?limit=10001"])
+async def test_a_wrong_limit_is_refused(api: Api, query: str) -> None:
+    assert await api.refused("GET", f"/requests{query}") == (400, "invalid_value")
+
+
+async def test_an_unknown_request_is_not_found(api: Api) -> None:
+    assert await api.refused("GET", "/requests/req_none") == (404, "request_not_found")
+    assert await api.refused("POST", "/requests/req_none/cancel") == (404, "request_not_found")
+
+
+async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway: Gateway, api: Api, pen: Pen) -> None:
+    async def ask() -> RequestDetail:
+        pen.write(chunk("One" * BODY_BYTES), LAST)
+        pen.end()
+        async with asking(gateway, note="secret") as reply:
+            await reply.read()
+        newest = (await listed(api))[0]
+        return await api.call("GET", f"/requests/{newest.id}", RequestDetail)
+
+    async def keep(*, value: bool) -> None:
+        await api.call("PATCH", "/settings", list[SettingInfo], {"inspector.bodies": value})
+
+    without = await ask()
+    assert (without.has_bodies, without.asked, without.answered) == (False, "", "")
+    await keep(value=True)
+    held = await ask()
+    assert held.has_bodies
+    assert "secret" in held.asked
+    assert len(held.answered) == BODY_BYTES == held.cut_at_bytes
+    await keep(value=False)
+    assert (await api.call("GET", f"/requests/{held.request.id}", RequestDetail)).asked == ""
+
+
+async def test_a_refusals_words_are_kept_too(gateway: Gateway, api: Api) -> None:
+    gateway.services.settings.change({"inspector.bodies": True})
+    await gateway.chat(model="nobody")
+    found = await only(api)
+    detail = await api.call("GET", f"/requests/{found.id}", RequestDetail)
+    assert "nobody" in detail.asked
+    assert "model_not_found" in detail.answered
+
+
+async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
+    gateway: Gateway, api: Api, pen: Pen
+) -> None:
+    seen: list[RequestState] = []
+    async with api.events("/events", Event) as events:
+        async with asyncio.TaskGroup() as tasks:
+
+            async def ask() -> None:
+                async with asking(gateway) as reply:
+                    await reply.read()
+
+            tasks.create_task(ask())
+            async for event in events:
+                if isinstance(event, RequestChanged):
+                    seen.append(event.request.state)
+                    if event.request.state is S.PREFILL and len(seen) == 1:
+                        pen.write(chunk("One"))
+                    if event.request.state is S.DECODING:
+                        pen.write(LAST)
+                        pen.end()
+                    if event.request.is_over:
+                        break
+        await api.raw("DELETE", "/requests")
+        async for event in events:
+            if isinstance(event, RequestsForgotten):
+                break
+    assert list(dict.fromkeys(seen)) == [S.PREFILL, S.DECODING, S.DONE]
+
+
+async def test_usage_is_summed_by_client_and_kept(gateway: Gateway, api: Api, pen: Pen) -> None:
+    pen.write(chunk("One"), LAST)
+    pen.end()
+    async with asking(gateway) as reply:
+        await reply.read()
+    await gateway.chat(model="nobody")
+    used = await api.call("GET", "/usage", Usage)
+    assert used.today == used.week
+    rows = {row.client: row for row in used.today}
+    assert (rows["aider"].requests, rows["aider"].prompt_tokens, rows["aider"].completion_tokens) == (1, 10, 3)
+    assert sum(row.failed for row in used.today) == 1
+
+
+async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api: Api, pen: Pen) -> None:
+    pen.write(chunk("One"), LAST)
+    pen.end()
+    async with asking(gateway) as reply:
+        await reply.read()
+    gateway.supervisor.may_load.clear()
+    waiting = asyncio.ensure_future(gateway.chat(stream=True))
+    await until(lambda: gateway.supervisor.waiting == 1)
+    async with gateway.http.get(f"{gateway.url}/metrics") as reply:
+        text = await reply.text()
+    of_model = '{route="chat",model="guide"}'
+    for name in ("queue_seconds", "prefill_seconds", "decode_seconds", "e2e_seconds", "prompt_tokens"):
+        assert f"roundhouse_{name}_count{of_model} 1\n" in text
+    assert f"roundhouse_prompt_tokens_sum{of_model} 10\n" in text
+    assert 'roundhouse_requests_waiting{model="guide"} 1\n' in text
+    assert 'roundhouse_requests_running{model="guide"} 0\n' in text
+    waiting.cancel()
+
+
+async def test_what_asks_no_model_anything_is_not_followed(gateway: Gateway, api: Api) -> None:
+    for path in ("/v1/models", "/health", "/metrics", f"{PREFIX}/status"):
+        async with gateway.http.get(gateway.url + path) as reply:
+            await reply.read()
+    assert await listed(api) == []
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "client"),
+    [
+        ("claude-cli/2.1.329 (external, cli)", "claude-cli"),
+        ("OpenAI/Python 3.52.0", "OpenAI/Python"),
+        ("AsyncOpenAI/JS 5.1", "AsyncOpenAI/JS"),
+        ("ollama-python/0.5.1 (x86_64 linux) Python/3.11", "ollama-python"),
+        (
+            "Mozilla/5.0 (X11) AppleWebKit/537.36 (KHTML, like Gecko) Code/1.99.0 Chrome/132 Electron/34 Safari/537.36",
+            "Code",
+        ),
+        ("Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0", "browser"),
+        ("curl/8.5.0", "curl"),
+        ("", "unknown"),
+        ("(only a comment)", "unknown"),
+        ("x" * 500, "x" * 60),
+    ],
+)
+def test_the_product_is_found_in_a_user_agent(user_agent: str, client: str) -> None:
+    assert client_name(user_agent) == client
+
+
+STREAMS = [
+    ("/api/chat", {"messages": [{"role": "user", "content": "Hm?"}]}, "ollama"),
+    ("/v1/messages", {"max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Hm?"}]}, "anthropic"),
+]
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream[2])
+async def test_every_dialect_is_followed_and_says_in_its_own_words_that_it_was_stopped(
+    gateway: Gateway, api: Api, pen: Pen, stream: tuple[str, dict[str, object], str]
+) -> None:
+    path, body, dialect = stream
+    pen.write(chunk("One"))
+    async with gateway.http.post(gateway.url + path, json={"model": "guide", **body}) as reply:
+        await reply.content.readany()
+        running = await reaches(api, S.DECODING)
+        await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+        rest = await reply.read()
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+    assert b"stopped in Roundhouse" in rest.strip().splitlines()[-1]
+    ended = await reaches(api, S.CANCELLED)
+    assert (ended.dialect, ended.outcome) == (dialect, "stopped")
