@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import math
 from collections.abc import AsyncIterator, Iterator
 
 import ollama
@@ -11,7 +12,7 @@ from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineState, EngineStatus
 from tests.end_to_end.conftest import wait_until
-from tests.gguf_files import TinyLlama
+from tests.gguf_files import TEMPLATE, TinyLlama, Value
 
 pytestmark = pytest.mark.real_engine
 
@@ -211,6 +212,71 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_counts(api: ollam
     assert refused.value.status_code == 400
     with pytest.raises(ollama.ResponseError, match="exceeds the context length"):
         list(api.generate(MODEL, "word " * 9000, stream=True))
+
+
+@pytest.fixture(scope="module")
+def embedder(home: Paths) -> str:
+    """A model of random weights that makes vectors, of the last token's state as most decoders do."""
+    TinyLlama(name="Tiny Embedder", values={"llama.pooling_type": 3}).write(home.models / "embedder.gguf")
+    return "embedder"
+
+
+def test_vectors_have_length_one_and_the_order_of_their_texts(api: ollama.Client, embedder: str) -> None:
+    assert api.show(embedder).capabilities == ["embedding"]
+    together = api.embed(embedder, ["a train", "two engines"], keep_alive="1m")
+    assert together.prompt_eval_count
+    vectors = [list(map(float, vector)) for vector in together.embeddings]
+    assert [math.hypot(*vector) for vector in vectors] == pytest.approx([1.0, 1.0])
+    assert vectors[0] != vectors[1]
+    (alone,) = api.embed(embedder, "two engines").embeddings
+    assert list(alone) == pytest.approx(vectors[1], abs=1e-3)
+    (short,) = api.embed(embedder, "two engines", dimensions=8).embeddings
+    assert len(short) == 8
+    assert math.hypot(*short) == pytest.approx(1.0)
+    assert api.embed(embedder, "").embeddings == []
+    assert list(api.embeddings(embedder, "a train").embedding)
+    with pytest.raises(ollama.ResponseError, match="the input length exceeds the context length") as refused:
+        api.embed(embedder, "word " * 9000)
+    assert refused.value.status_code == 400
+    with pytest.raises(ollama.ResponseError, match="does not support completion"):
+        api.chat(embedder, ASKED)
+
+
+def test_a_model_that_can_fill_in_does(api: ollama.Client, home: Paths) -> None:
+    marks: dict[str, Value] = {
+        f"tokenizer.ggml.fim_{name}_token_id": at for at, name in enumerate(("pre", "suf", "mid"))
+    }
+    TinyLlama(values=marks).write(home.models / "fills.gguf")
+    shown = api.show("fills")
+    assert shown.capabilities == ["completion", "insert"]
+    assert ".Suffix" in (shown.template or ""), "or Continue completes nothing"
+    chunks = list(api.generate("fills", "def f(", suffix="return", options={"num_predict": 6, "seed": 1}, stream=True))
+    assert chunks[-1].done_reason in {"stop", "length"}
+    assert chunks[-1].prompt_eval_count
+    whole = api.generate("fills", "def f(", suffix="return", options={"num_predict": 6, "seed": 1})
+    assert whole.response == "".join(chunk.response or "" for chunk in chunks)
+
+
+def test_tools_their_results_and_thoughts_pass_through_a_template_that_knows_them(
+    api: ollama.Client, home: Paths
+) -> None:
+    template = "{% for t in tools %}{{ t.function.name }}{% endfor %}{% if enable_thinking %}<think>{% endif %}"
+    TinyLlama(values={"tokenizer.chat_template": template + TEMPLATE}).write(home.models / "handy.gguf")
+    assert api.show("handy").capabilities == ["completion", "tools", "thinking"]
+    call = ollama.Message.ToolCall.Function(name="look", arguments={"at": "the clock"})
+    messages = [
+        *ASKED,
+        ollama.Message(role="assistant", tool_calls=[ollama.Message.ToolCall(function=call)]),
+        ollama.Message(role="tool", tool_name="look", content="noon"),
+    ]
+    tool = {"type": "function", "function": {"name": "look", "description": "d", "parameters": {"type": "object"}}}
+    options = {"num_predict": 4, "seed": 1}
+    with_tool = api.chat("handy", messages, tools=[tool], think=False, options=options)
+    without = api.chat("handy", messages, think=False, options=options)
+    assert with_tool.done
+    assert without.done
+    assert (with_tool.prompt_eval_count or 0) > (without.prompt_eval_count or 0), "the template was given the tool"
+    assert api.chat("handy", ASKED, think="low", options=options).done
 
 
 async def test_several_async_streams_at_once(async_api: ollama.AsyncClient) -> None:
