@@ -1,0 +1,79 @@
+"""`docs/metrics.md` lists what `/metrics` really says: every name with its kind and labels, and no other."""
+
+import re
+from pathlib import Path
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.requests import Peer, RequestInfo, RequestState
+from app.gateway.metrics import Metrics, prefill_rate
+from app.gateway.watch import Outcome
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+ENGINE = EngineStatus(
+    model="m", engine="e", state=EngineState.READY, memory_bytes=7, slots=4, buffers={"kv": 3}, restarts=1
+)
+DONE = RequestInfo(
+    id="1",
+    at=0.0,
+    client="c",
+    peer=Peer.NETWORK,
+    dialect="openai",
+    path="/",
+    route="chat",
+    model="m",
+    state=RequestState.DONE,
+    queue_s=0.0,
+    load_s=0.0,
+    prefill_s=2.0,
+    decode_s=1.0,
+    total_s=3.0,
+    tokens_per_s=9.0,
+    prompt_tokens=30,
+    cached_tokens=10,
+    completion_tokens=9,
+)
+
+
+def exposition() -> str:
+    metrics = Metrics()
+    metrics.finished(DONE)
+    metrics.requests.add("chat", "m", Outcome.OK)
+    metrics.in_flight.add("chat", "m")
+    metrics.tokens.add("m", "prompt", amount=1)
+    metrics.ttft.observe(0.1, "chat", "m")
+    metrics.tpot.observe(0.1, "chat", "m")
+    return metrics.exposition([ENGINE], [DONE])
+
+
+def exposed() -> dict[str, tuple[str, str]]:
+    """Return kind and labels by name, as the text has them."""
+    text = exposition()
+    found = {}
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
+        labels = re.search(rf"^{name}(?:_count)?{{([^}}]*)}}", text, re.MULTILINE)
+        assert labels, f"{name} has no sample"
+        found[name] = (kind, ", ".join(re.findall(r'(\w+)="', labels[1])))
+    return found
+
+
+def test_the_document_lists_exactly_what_is_exposed() -> None:
+    rows = re.findall(r"^\| `(roundhouse_\w+)` \| (\w+) \| ([\w, ]+) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    assert {name: (kind, labels) for name, kind, labels in rows} == exposed()
+
+
+def test_every_help_text_is_a_sentence() -> None:
+    helps = re.findall(r"^# HELP \S+ (.*)$", exposition(), re.MULTILINE)
+    assert len(helps) == len(exposed())
+    assert all(said.endswith(".") for said in helps)
+
+
+def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:
+    assert prefill_rate(DONE) == 10.0
+
+
+def test_only_whole_answers_are_observed() -> None:
+    metrics = Metrics()
+    metrics.finished(
+        RequestInfo(**{**{f: getattr(DONE, f) for f in DONE.__struct_fields__}, "state": RequestState.FAILED})
+    )
+    assert "roundhouse_e2e_seconds_count" not in metrics.exposition([])

@@ -1,0 +1,67 @@
+"""`roundhouse requests` and `usage` as a person reads them."""
+
+import click
+import msgspec
+from click.testing import CliRunner
+
+from app.cli import main
+from app.cli.requests import request_lines, usage_lines
+from app.core.requests import Peer, RequestInfo, RequestState, Usage, UsageRow
+
+DONE = RequestInfo(
+    id="req_1",
+    at=0.0,
+    client="aider",
+    peer=Peer.THIS_COMPUTER,
+    dialect="openai",
+    path="/v1/chat/completions",
+    route="chat",
+    model="guide",
+    state=RequestState.DONE,
+    queue_s=0.0,
+    load_s=1.5,
+    prefill_s=0.25,
+    decode_s=2.0,
+    total_s=3.75,
+    tokens_per_s=38.2,
+    prompt_tokens=12,
+    completion_tokens=80,
+)
+
+
+def plain(lines: object) -> list[list[str]]:
+    return [click.unstyle(line).split() for line in lines]  # type: ignore[attr-defined]
+
+
+def test_a_request_is_a_line_with_its_times() -> None:
+    head, line = plain(request_lines([DONE]))
+    assert head[:4] == ["TIME", "CLIENT", "MODEL", "ROUTE"]
+    assert " ".join(line[1:]) == "aider guide chat done 0.00 s 1.50 s 0.25 s 2.00 s 38 tok/s 12 + 80"
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    failed = msgspec.structs.replace(
+        DONE, model="", route="", state=RequestState.FAILED, tokens_per_s=None, prompt_tokens=None, error="No."
+    )
+    said = " ".join(plain(request_lines([failed]))[1])
+    assert "aider - /v1/chat/completions failed" in said
+    assert said.endswith("- ? + 80 No.")
+
+
+def test_usage_is_a_table_for_each_time() -> None:
+    row = UsageRow(
+        client="aider", model="guide", requests=2, failed=1, prompt_tokens=1200, cached_tokens=0, completion_tokens=9
+    )
+    lines = plain(usage_lines(Usage(today=[], week=[row])))
+    assert lines[:2] == [["Today"], ["Nothing", "yet."]]
+    assert lines[-1] == ["aider", "guide", "2", "1", "1,200", "0", "9"]
+
+
+def test_nothing_is_said_in_a_sentence() -> None:
+    assert list(request_lines([])) == ["No request has come to the endpoint."]
+    assert list(usage_lines(Usage(today=[], week=[]))) == ["Nothing was used in the last seven days."]
+
+
+def test_following_is_for_people() -> None:
+    done = CliRunner().invoke(main.roundhouse, ["requests", "--follow", "--json"])
+    assert (done.exit_code, "--follow writes text" in done.stderr) == (2, True)
