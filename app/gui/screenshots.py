@@ -6,6 +6,7 @@ WORD draws only the scenes with it in their names. Pictures need a UI font that 
 import sys
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import msgspec
 from PySide6.QtCore import QEventLoop, Qt, QTimer
@@ -51,7 +52,7 @@ def draw(application: QApplication, scene: Scene, look: Look, file: Path) -> Non
             memory,
             WindowMemory(page=scene.page.value, theme=look.mode, scale=look.percent, reduce_motion=True),
         )
-        api = DemoApi({**scene.replies, "GET /settings": _settings(look)} if scene.replies else {})
+        api = DemoApi({**scene.replies, "GET /settings": _settings(scene, look)} if scene.replies else {})
         window = Window(Theme(), api, memory)
         window.resize(*look.size)
         window.show()
@@ -75,13 +76,14 @@ def _stage(window: Window, api: DemoApi, scene: Scene) -> None:
     _settle()
 
 
-def _settings(look: Look) -> list[SettingInfo]:
+def _settings(scene: Scene, look: Look) -> list[SettingInfo]:
     forced: dict[str, SettingValue] = {
         "window.theme": look.mode,
         "window.scale": look.percent,
         "window.reduce_motion": True,
     }
-    return [msgspec.structs.replace(row, value=forced.get(row.name, row.value)) for row in data.settings()]
+    rows = cast("list[SettingInfo]", scene.replies.get("GET /settings", data.settings()))
+    return [msgspec.structs.replace(row, value=forced.get(row.name, row.value)) for row in rows]
 
 
 def _settle() -> None:

@@ -120,7 +120,7 @@ def test_a_search_that_finds_nothing_says_so(models_page: ModelsScreen, api: Dem
 
 @pytest.fixture
 def server_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ServerScreen:
-    screen = ServerScreen(theme, api, shell)
+    screen = ServerScreen(theme, api, shell, restart=lambda: None)
     qtbot.addWidget(screen)
     screen.resize(900, 900)
     screen.show()

@@ -10,6 +10,7 @@ from app.core.api import Status
 from app.core.engines import EngineInfo, EngineState, EngineStatus, FailureReport
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
+from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.demo import advice, machines
@@ -196,6 +197,30 @@ ENGINES = [
 ]
 
 
+KEYS = [
+    KeyInfo(name="laptop", scopes=[Scope.INFERENCE], created_at=1.79e9, last_used_at=1.7951e9),
+    KeyInfo(
+        name="build server", scopes=[Scope.INFERENCE, Scope.MANAGE], created_at=1.791e9, expires_at=4_102_444_800.0
+    ),
+]
+
+
+MADE_KEY = MadeKey(
+    name="tablet",
+    scopes=[Scope.INFERENCE],
+    created_at=NOON,
+    key="rh-an0n-demo-key-that-opens-nothing-at-all-000000",
+)
+
+
+def opened() -> Mapping[str, object]:
+    """Return the answers of a gateway that other computers can reach."""
+    host = "0.0.0.0"  # noqa: S104 -- nothing listens in a demo
+    rows = [changed(info, host) if info.name == "gateway.host" else info for info in settings()]
+    status = msgspec.structs.replace(STATUS, reachable_at=["http://192.168.1.20:11434"], asks_for_keys=True)
+    return {**replies(), "GET /status": status, "GET /settings": rows, "PATCH /settings": rows}
+
+
 def settings() -> list[SettingInfo]:
     """Return the real table with its defaults: no file, no environment."""
     return Settings(Path(), environ={}).describe()
@@ -215,6 +240,10 @@ def replies(
         "GET /running": [READY, LOADING] if running is None else running,
         "GET /models": MODELS if models is None else models,
         "GET /settings": settings(),
+        "GET /keys": KEYS,
+        "POST /keys": MADE_KEY,
+        "DELETE /keys/laptop": None,
+        "POST /keys/laptop/restore": KEYS[0],
         "GET /machine": machines.LAPTOP,
         "POST /plan": advice.advice,
         "POST /estimate": advice.answered,

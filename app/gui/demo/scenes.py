@@ -23,6 +23,7 @@ from app.gui.screens.machine.truths import Truths
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.machine.wishes import Wishes
 from app.gui.screens.models.view import ModelsScreen
+from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Page
 from app.gui.shell.window import Window
@@ -91,6 +92,9 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-idle", Page.SERVER, nothing)
     yield Scene("server-failing", Page.SERVER, much, unfold)
     yield Scene("server-log", Page.SERVER, much, scroll_down)
+    yield Scene("server-keys", Page.SERVER, data.replies(), make_key, looks=USUAL_LOOKS)
+    yield Scene("server-no-keys", Page.SERVER, {**data.replies(), "GET /keys": []}, show_keys)
+    yield Scene("server-open", Page.SERVER, data.opened(), show_keys)
     yield from machine_scenes(much)
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
@@ -213,6 +217,24 @@ def type_wrong_port(window: Window, _api: DemoApi) -> None:
         field.setFocus(Qt.FocusReason.TabFocusReason)
         field.selectAll()
         QTest.keyClicks(field, "99999")
+
+
+def show_keys(window: Window, _api: DemoApi) -> None:
+    """Scroll to who may use the endpoint."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.keys.switch, 0, 120)
+
+
+def make_key(window: Window, api: DemoApi) -> None:
+    """Make a key, which is shown this once."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        page.keys.name.setText("tablet")
+        page.keys.make_button.click()
+        api.flush()
+        show_keys(window, api)
 
 
 def change_port(window: Window, api: DemoApi) -> None:

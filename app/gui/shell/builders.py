@@ -27,7 +27,7 @@ def builders(
     def server() -> QWidget:
         from app.gui.screens.server.view import ServerScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ServerScreen(theme, api, shell)
+        return ServerScreen(theme, api, shell, restart=restart)
 
     def machine() -> QWidget:
         from app.gui.screens.machine.view import MachineScreen  # noqa: PLC0415 -- imported when first shown

@@ -20,13 +20,15 @@ class Dialect(StrEnum):
     EDITOR = "Editor"
 
 
+_YOURS = "YOUR-KEY"
+"""Stands for a key: the window does not know any."""
 _SNIPPETS = {
-    Dialect.CURL: """curl {base}/chat/completions \\
+    Dialect.CURL: """curl {base}/chat/completions \\{header}
   -H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'""",
     Dialect.PYTHON: """from openai import OpenAI
 
-client = OpenAI(base_url="{base}", api_key="none")
+client = OpenAI(base_url="{base}", api_key="{key}")
 answer = client.chat.completions.create(
     model="{model}", messages=[{{"role": "user", "content": "Hello"}}]
 )
@@ -37,7 +39,7 @@ models:
     provider: openai
     model: {model}
     apiBase: {base}
-    apiKey: none""",
+    apiKey: {key}""",
 }
 
 
@@ -73,6 +75,23 @@ class ServerModel(QObject):
         return self.status.notice if self.status else ""
 
     @property
+    def about(self) -> str:
+        """What it speaks, who can reach it, and whether they need a key."""
+        is_open = self.status is not None and bool(self.status.reachable_at)
+        asks = self.status is not None and self.status.asks_for_keys
+        who = "Other computers can reach it" if is_open else "Only this computer can reach it"
+        need = "every program needs a key" if asks else "no key is needed"
+        return f"Speaks the OpenAI, Anthropic and Ollama APIs. {who}, and {need}."
+
+    @property
+    def serving(self) -> str:
+        """Whether it serves, and whom."""
+        if not self.is_serving:
+            return "Not serving"
+        is_open = self.status is not None and bool(self.status.reachable_at)
+        return "Serving your network" if is_open else "Serving on this computer"
+
+    @property
     def is_serving(self) -> bool:
         """Whether the gateway answers."""
         return self._shell.is_connected
@@ -80,7 +99,13 @@ class ServerModel(QObject):
     def snippet(self, dialect: Dialect) -> str:
         """Return a ready-made use of the endpoint, with a model that is loaded if there is one."""
         ready = [status.model for status in self.running.items if status.state is EngineState.READY]
-        return _SNIPPETS[dialect].format(base=self.base_url, model=next(iter(ready), GUIDE))
+        asks = self.status is not None and self.status.asks_for_keys
+        return _SNIPPETS[dialect].format(
+            base=self.base_url,
+            model=next(iter(ready), GUIDE),
+            key=_YOURS if asks else "none",
+            header=f"\n  -H 'Authorization: Bearer {_YOURS}' \\" if asks else "",
+        )
 
     def engines(self) -> list[EngineStatus]:
         """Return the processes to list."""

@@ -1,5 +1,6 @@
-"""The server page: the address in large letters, how to use it, what runs, and the live log."""
+"""The server page: the address in large letters, how to use it, what runs, who may use it, and the live log."""
 
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import Qt
@@ -9,6 +10,8 @@ from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.gui.net.api import GatewayApi
+from app.gui.screens.server.keys_model import KeysModel
+from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
 from app.gui.screens.server.rows import EngineRow
@@ -32,22 +35,25 @@ _WARNING_WORDS = ("error", "failed", "fatal")
 class ServerScreen(Page):
     """Shows a `ServerModel` and a `LogModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]) -> None:
         super().__init__(theme, "Server")
         self._shell = shell
         self.model = ServerModel(api, shell)
         self.log = LogModel(api, shell)
+        self.keys = KeysSection(theme, KeysModel(api, shell), shell, restart=restart)
         self._dialect = Dialect.CURL
         self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
         self.head.addWidget(self._dot)
         self.head.addWidget(self._serving)
         self._trouble = ErrorPanel(theme)
-        for part in (self._trouble, self._endpoint_card(), self._running_section(), self._log_section()):
+        for part in (self._trouble, self._endpoint_card(), self._running_section(), self.keys, self._log_section()):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
         self.model.said.connect(shell.toast)
         self.model.failed.connect(self._say)
+        self.keys.model.said.connect(shell.toast)
+        self.keys.model.failed.connect(self._say)
         self.model.log_asked.connect(self._show_log_of)
         self.log.appended.connect(self._add_lines)
         self.log.replaced.connect(self._show_log)
@@ -137,11 +143,10 @@ class ServerScreen(Page):
         model = self.model
         is_serving = model.is_serving
         self._dot.say("ok" if is_serving else "edge", "Serving" if is_serving else "Off")
-        self._serving.setText("Serving on this computer" if is_serving else "Not serving")
+        self._serving.setText(model.serving)
         self._url.setEnabled(bool(model.base_url))
         self._url.set_value(model.base_url or "No address yet")
-        about = "Speaks the OpenAI API. Only this computer can reach it, and no key is needed."
-        self._about.setText(model.notice or about)
+        self._about.setText(model.notice or model.about)
         self._about.set_color("warn" if model.notice else "ink-2")
         self._snippet.set_text(model.snippet(self._dialect))
         engines = model.engines()

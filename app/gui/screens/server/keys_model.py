@@ -1,0 +1,158 @@
+"""State of who may use the endpoint: the keys, the one just made, and whether other computers are let in."""
+
+import time
+
+from PySide6.QtCore import QObject, Signal
+
+from app.client.http import segment
+from app.config.table import LOOPBACK
+from app.core.api import Status
+from app.core.errors import ErrorBody
+from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
+from app.core.settings import SettingInfo
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import Mirror, Preferences
+from app.gui.shell.contract import Shell
+
+HOST = "gateway.host"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what the switch is for; the gateway refuses it while there is no key
+
+
+class KeysModel(QObject):
+    """Keys and the switch for other computers."""
+
+    changed = Signal()
+    said = Signal(str, object)
+    failed = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api, self._shell = api, shell
+        self._keys = Mirror(api, shell, "/keys", list[KeyInfo])
+        self._preferences = Preferences(api, shell)
+        self._status: Status | None = None
+        self.made: MadeKey | None = None
+        """The key that was just made, until the person has put it away: nobody can show it again."""
+        self._keys.changed.connect(self.changed)
+        self._preferences.changed.connect(self.changed)
+        shell.connected.connect(self._read_status)
+        if shell.is_connected:
+            self._read_status()
+
+    @property
+    def items(self) -> list[KeyInfo]:
+        """Every key, oldest first."""
+        return self._keys.items
+
+    @property
+    def is_known(self) -> bool:
+        """Whether keys and settings have been read."""
+        return self._keys.is_known and self._preferences.is_known
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the settings let other computers in."""
+        return self._preferences.value(HOST, LOOPBACK[0]) not in LOOPBACK
+
+    @property
+    def why_fixed(self) -> str:
+        """Why the switch cannot be moved; empty when it can."""
+        if not self.is_known:
+            return "Roundhouse's service has not said yet how it is set."
+        host = self._host()
+        if host is not None and host.source == "environment":
+            return "The address is set by an environment variable, so it cannot be changed here."
+        if not self.is_open and not any(not has_expired(key) for key in self.items):
+            return "Make a key first: without one, anybody in your network could use your models."
+        return ""
+
+    @property
+    def waits_for_restart(self) -> bool:
+        """Whether the service still listens as it did before the switch was moved."""
+        return self.is_known and self._status is not None and self.is_open != bool(self._status.reachable_at)
+
+    @property
+    def consequence(self) -> str:
+        """What the switch does, or has done: what becomes reachable, by whom, and where."""
+        where = " or ".join(f"{url}/v1" for url in self._status.reachable_at) if self._status else ""
+        if self.is_open and where:
+            return (
+                f"Other computers in your network reach it at {where}. Whoever has a key can use your models; with a "
+                "key that may manage, also read conversations and change settings. Programs on this computer need a "
+                "key too. What is sent is not encrypted: use it in networks you trust."
+            )
+        if self.is_open:
+            return "Other computers can reach it once the service has started again. Each program then needs a key."
+        return (
+            "Only programs on this computer can reach the endpoint. Switched on, every computer in your network can, "
+            "at this computer's address, and each program needs a key, here too."
+        )
+
+    def make(self, name: str, *, may_manage: bool) -> None:
+        """Make a key; `made` holds it then."""
+        scopes = [Scope.INFERENCE, Scope.MANAGE] if may_manage else [Scope.INFERENCE]
+        self._api.post(
+            "/keys", NewKey(name=name.strip(), scopes=scopes), kind=MadeKey, then=self._made, failed=self._no
+        )
+
+    def put_away(self) -> None:
+        """Forget the key that was just made."""
+        self.made = None
+        self.changed.emit()
+
+    def revoke(self, name: str) -> None:
+        """Revoke a key at once; Undo brings it back."""
+
+        def revoked() -> None:
+            if self.made is not None and self.made.name == name:
+                self.made = None
+            self._keys.read()
+            self.said.emit(f"The key {name} opens nothing any more.", lambda: self.restore(name))
+
+        self._api.delete(f"/keys/{segment(name)}", revoked, self._no)
+
+    def restore(self, name: str) -> None:
+        """Bring a revoked key back."""
+        path = f"/keys/{segment(name)}/restore"
+        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._keys.read(), failed=self._no)
+
+    def open_to_others(self, is_open: bool) -> None:  # noqa: FBT001 -- the state of a switch
+        """Let other computers in from the next start on, or keep them out."""
+        if is_open != self.is_open:
+            self._preferences.change(HOST, EVERYWHERE if is_open else None, self._no)
+
+    def _host(self) -> SettingInfo | None:
+        return next((info for info in self._preferences.items if info.name == HOST), None)
+
+    def _made(self, made: MadeKey) -> None:
+        self.made = made
+        self._keys.read()
+        self.changed.emit()
+
+    def _read_status(self) -> None:
+        self._api.get("/status", Status, self._told, self._no)
+
+    def _told(self, status: Status) -> None:
+        self._status = status
+        self.changed.emit()
+
+    def _no(self, error: ErrorBody) -> None:
+        self.failed.emit(error)
+        self.changed.emit()
+
+
+def has_expired(key: KeyInfo) -> bool:
+    """Tell whether a key's time is over."""
+    return key.expires_at is not None and key.expires_at <= time.time()
+
+
+def facts(key: KeyInfo) -> str:
+    """Return what is told of a key in one quiet line."""
+    may = "may manage Roundhouse" if Scope.MANAGE in key.scopes else "may ask models"
+    used = f"last used {_day(key.last_used_at)}" if key.last_used_at else "never used"
+    end = "" if key.expires_at is None else "expired" if has_expired(key) else f"until {_day(key.expires_at)}"
+    return " · ".join(part for part in (may, used, end) if part)
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

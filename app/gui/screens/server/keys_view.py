@@ -1,0 +1,133 @@
+"""Who may use the endpoint: the switch for other computers with its consequence, and the keys."""
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.keys import MAX_NAME, KeyInfo
+from app.gui.screens.server.keys_model import KeysModel, facts
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import CopyField, Field
+from app.gui.widgets.flow import Beside
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.panels import Section
+from app.gui.widgets.press import Button, Chip, Look, Toggle
+from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.text import Label, Paragraph
+
+_NAME_WIDTH = 200
+
+
+class KeysSection(Section):
+    """Shows a `KeysModel`. `restart` starts the service anew: only then does the switch count."""
+
+    def __init__(self, theme: Theme, model: KeysModel, shell: Shell, *, restart: Callable[[], object]) -> None:
+        super().__init__(theme, "Keys")
+        self._theme, self.model, self._shell = theme, model, shell
+        self._make_head()
+        self.body.addWidget(self._made_card())
+        self._list = RowList(theme, "Keys")
+        self._none = Surface(theme)
+        self._none.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        none = Row(theme, "No keys", "Programs on this computer need none.")
+        Column(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
+        self.body.addWidget(self._list)
+        self.body.addWidget(self._none)
+        self.body.addWidget(self._switch_card(restart))
+        model.changed.connect(self._show)
+        self._show()
+
+    def _make_head(self) -> None:
+        theme = self._theme
+        self.name = Field(theme, "Name of the new key", placeholder="Name")
+        self.name.setMaxLength(MAX_NAME)
+        self.name.setMaximumWidth(theme.px(_NAME_WIDTH))
+        self.may_manage = Chip(theme, "May manage")
+        self.may_manage.setCheckable(True)
+        self.make_button = Button(theme, "Make a key", action=self._make)
+        self.name.returnPressed.connect(self._make)
+        self.name.textChanged.connect(lambda _text: self._show())
+        for widget in (self.name, self.may_manage, self.make_button):
+            self.head.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def _made_card(self) -> QWidget:
+        theme = self._theme
+        self.made_card = card = Surface(theme, fill="accent-soft", outline="")
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, card, margins=(16, 12, 16, 12), gap=4)
+        self._made_words = Paragraph(theme, weight=500)
+        box.addWidget(self._made_words)
+        line = Line(theme, gap=8)
+        self.made_key = CopyField(theme, "The new key", partial(self._shell.copy, said="The key was copied"))
+        line.addWidget(self.made_key)
+        line.addStretch(1)
+        line.addWidget(Button(theme, "Done", name="Put the new key away", action=self.model.put_away))
+        box.addLayout(line)
+        return card
+
+    def _switch_card(self, restart: Callable[[], object]) -> QWidget:
+        theme = self._theme
+        card = Surface(theme)
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        outer = Column(theme, card, margins=(16, 12, 16, 12), gap=8)
+        pair = Beside(theme, gap=24)
+        outer.addLayout(pair)
+        words = Column(theme, gap=2)
+        words.addWidget(Label(theme, "Let other computers in", weight=500))
+        self._consequence = Paragraph(theme, role="meta", color="ink-2")
+        self._why_fixed = Paragraph(theme, role="meta", color="warn")
+        words.addWidget(self._consequence)
+        words.addWidget(self._why_fixed)
+        pair.addLayout(words)
+        tools = Line(theme, gap=8)
+        self.restart_button = Button(theme, "Start the service again", action=restart)
+        self.switch = Toggle(theme, "Let other computers in")
+        self.switch.clicked.connect(lambda: self.model.open_to_others(self.switch.isChecked()))
+        tools.addWidget(self.restart_button)
+        tools.addWidget(self.switch)
+        pair.addLayout(tools)
+        return card
+
+    def _make(self) -> None:
+        if self.name.text().strip():
+            self.model.make(self.name.text(), may_manage=self.may_manage.isChecked())
+            self.name.clear()
+            self.may_manage.setChecked(False)
+
+    def _show(self) -> None:
+        model = self.model
+        self.make_button.setEnabled(bool(self.name.text().strip()) and model.is_known)
+        self.made_card.setVisible(model.made is not None)
+        if model.made is not None:
+            self._made_words.setText(f"The key {model.made.name}. Copy it now: it is not shown again.")
+            self.made_key.set_value(model.made.key)
+        else:
+            self.made_key.set_value("")
+        self._list.sync(
+            {key.name: key for key in model.items}, self._row, lambda row, key: row.say(key.name, facts(key))
+        )
+        self._list.setVisible(bool(model.items))
+        self._none.setVisible(not model.items)
+        self._show_switch()
+
+    def _show_switch(self) -> None:
+        model = self.model
+        self.switch.setChecked(model.is_open)
+        self.switch.setEnabled(not model.why_fixed)
+        self.switch.setToolTip(model.why_fixed)
+        self.switch.setAccessibleDescription(model.why_fixed or model.consequence)
+        self._consequence.setText(model.consequence)
+        self._why_fixed.setText(model.why_fixed)
+        self._why_fixed.setVisible(bool(model.why_fixed))
+        self.restart_button.setVisible(model.waits_for_restart)
+
+    def _row(self, key: KeyInfo) -> Row:
+        row = Row(self._theme)
+        revoke = partial(self.model.revoke, key.name)
+        row.tail.addWidget(
+            Button(self._theme, "Revoke", look=Look.QUIET, name=f"Revoke the key {key.name}", action=revoke)
+        )
+        return row

@@ -1,0 +1,142 @@
+"""The server page's keys: shown once, revoked with a way back; other computers only once there is a key."""
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.core.keys import NewKey, Scope
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.server.keys_model import KeysModel, facts
+from app.gui.screens.server.keys_view import KeysSection
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+
+REFUSED = ErrorBody(code="key_required", sentence="There is no key.")
+
+
+@pytest.fixture
+def model(api: DemoApi, shell: Shell) -> KeysModel:
+    model = KeysModel(api, shell)
+    api.flush()
+    return model
+
+
+@pytest.fixture
+def restarts() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def section(theme: Theme, model: KeysModel, shell: Shell, qtbot: QtBot, restarts: list[str]) -> KeysSection:
+    section = KeysSection(theme, model, shell, restart=lambda: restarts.append("again"))
+    qtbot.addWidget(section)
+    section.show()
+    return section
+
+
+def test_a_new_key_is_there_until_it_is_put_away(model: KeysModel, api: DemoApi) -> None:
+    model.make("  tablet ", may_manage=True)
+    api.flush()
+    assert api.asked("POST", "/keys") == [NewKey(name="tablet", scopes=[Scope.INFERENCE, Scope.MANAGE])]
+    assert model.made == data.MADE_KEY
+    model.put_away()
+    assert model.made is None
+
+
+def test_revoking_happens_at_once_and_can_be_undone(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(model.said) as said:
+        model.revoke("laptop")
+        api.flush()
+    sentence, undo = said.args
+    assert "laptop" in sentence
+    undo()
+    api.flush()
+    assert api.asked("POST", "/keys/laptop/restore") == [None]
+
+
+def test_a_refusal_is_said(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
+    api.replies["POST /keys"] = REFUSED
+    with qtbot.waitSignal(model.failed) as failed:
+        model.make("x", may_manage=False)
+        api.flush()
+    assert failed.args == [REFUSED]
+    assert model.made is None
+
+
+def test_others_are_not_let_in_before_there_is_a_key_that_opens(api: DemoApi, shell: Shell) -> None:
+    for keys in ([], [msgspec.structs.replace(data.KEYS[0], expires_at=1.0)]):
+        api.replies["GET /keys"] = keys
+        model = KeysModel(api, shell)
+        api.flush()
+        assert "Make a key first" in model.why_fixed
+    api.replies["GET /keys"] = data.KEYS
+    model = KeysModel(api, shell)
+    assert model.why_fixed  # nothing is known yet
+    api.flush()
+    assert model.why_fixed == ""
+
+
+def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: Shell) -> None:
+    rows = data.settings()
+    host = next(row for row in rows if row.name == "gateway.host")
+    api.replies["GET /settings"] = [data.changed(host, "127.0.0.1", "environment")]
+    model = KeysModel(api, shell)
+    api.flush()
+    assert "environment" in model.why_fixed
+
+
+def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, model: KeysModel) -> None:
+    assert "Only programs on this computer" in model.consequence
+    api.replies.update(data.opened())
+    opened = KeysModel(api, shell)
+    api.flush()
+    assert "http://192.168.1.20:11434/v1" in opened.consequence
+    assert "not encrypted" in opened.consequence
+    assert (opened.is_open, opened.waits_for_restart, opened.why_fixed) == (True, False, "")
+
+
+def test_switching_waits_for_the_service_to_start_again(
+    section: KeysSection, model: KeysModel, api: DemoApi, restarts: list[str]
+) -> None:
+    assert section.restart_button.isHidden()
+    api.replies["PATCH /settings"] = data.opened()["GET /settings"]
+    section.switch.click()
+    assert api.asked("PATCH", "/settings") == [{"gateway.host": "0.0.0.0"}]  # noqa: S104 -- what the switch means
+    api.flush()
+    assert (model.is_open, model.waits_for_restart, section.switch.isChecked()) == (True, True, True)
+    section.restart_button.click()
+    assert restarts == ["again"]
+    api.replies["PATCH /settings"] = data.settings()
+    section.switch.click()
+    api.flush()
+    assert api.asked("PATCH", "/settings")[-1] == {"gateway.host": None}
+    assert section.restart_button.isHidden()
+
+
+def test_a_refused_switch_goes_back(section: KeysSection, api: DemoApi) -> None:
+    api.replies["PATCH /settings"] = REFUSED
+    section.switch.click()
+    api.flush()
+    assert not section.switch.isChecked()
+
+
+def test_the_key_is_shown_and_copied_once(section: KeysSection, api: DemoApi) -> None:
+    assert section.made_card.isHidden()
+    assert not section.make_button.isEnabled()
+    section.name.setText("tablet")
+    section.make_button.click()
+    api.flush()
+    assert not section.made_card.isHidden()
+    assert data.MADE_KEY.key in section.made_key.accessibleName()
+    section.model.put_away()
+    assert section.made_card.isHidden()
+    assert data.MADE_KEY.key not in section.made_key.accessibleName()
+
+
+def test_a_key_is_told_in_one_line() -> None:
+    laptop, server = data.KEYS
+    assert facts(laptop).startswith("may ask models · last used 20")
+    assert facts(server).startswith("may manage Roundhouse · never used · until 2")
+    assert facts(msgspec.structs.replace(server, expires_at=1.0)).endswith("expired")
