@@ -9,6 +9,7 @@ import logging
 
 import msgspec
 
+from app.config.table import BY_NAME
 from app.core.engines import EngineState
 from app.gateway.fitting import fitted
 from app.gateway.recent import Found
@@ -17,12 +18,15 @@ from app.supervisor.policy import LoadRequest
 
 log = logging.getLogger(__name__)
 
+_MOST = int(BY_NAME["models.context"].maximum or 1 << 22)
+"""What a person may set is the most a client may ask for."""
+
 
 async def with_context(services: Services, found: Found, wanted: int) -> LoadRequest:
     """Return what loads the model with `wanted` tokens of context, or as many as it can have. Says so if fewer."""
     load = found.load
     usual = load.options.context
-    most = found.model.trained_context or wanted
+    most = min(found.model.trained_context or wanted, _MOST)
     target = min(rounded_up(wanted), most)
     if usual is None or target <= usual:
         return load

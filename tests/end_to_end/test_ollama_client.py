@@ -20,6 +20,21 @@ MODEL = "guide"
 ASKED = [ollama.Message(role="user", content="What is Roundhouse?")]
 SAME = {"temperature": 0, "num_predict": 16, "seed": 1}
 
+THINKING = """{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% else %}<think>
+{% endif %}{% endif %}"""
+"""A template that thinks as Qwen3's does, and opens the thought itself."""
+
 
 @pytest.fixture(scope="module")
 def noise(home: Paths) -> str:
@@ -277,6 +292,21 @@ def test_tools_their_results_and_thoughts_pass_through_a_template_that_knows_the
     assert without.done
     assert (with_tool.prompt_eval_count or 0) > (without.prompt_eval_count or 0), "the template was given the tool"
     assert api.chat("handy", ASKED, think="low", options=options).done
+
+
+def test_thoughts_are_told_apart_from_what_is_said(api: ollama.Client, home: Paths) -> None:
+    TinyLlama(values={"tokenizer.chat_template": THINKING}).write(home.models / "thinker.gguf")
+    options = {"num_predict": 12, "seed": 1}
+    thought = api.chat("thinker", ASKED, think=True, options=options)
+    assert thought.message.thinking
+    assert not thought.message.content
+    chunks = list(api.chat("thinker", ASKED, think=True, options=options, stream=True))
+    assert "".join(chunk.message.thinking or "" for chunk in chunks) == thought.message.thinking
+    by_itself = api.generate("thinker", "What is Roundhouse?", options=options)
+    assert by_itself.thinking, "a model that thinks does, unless it is told not to"
+    plain = api.chat("thinker", ASKED, think=False, options=options)
+    assert plain.message.content
+    assert not plain.message.thinking
 
 
 async def test_several_async_streams_at_once(async_api: ollama.AsyncClient) -> None:

@@ -1,6 +1,7 @@
 """What Ollama's clients send, as they send it, and what it means."""
 
 import base64
+import contextlib
 import json
 import math
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
+from app.gateway.bodies import decode
 from app.gateway.dialects.canonical import (
     Complete,
     Generate,
@@ -29,7 +31,7 @@ from app.gateway.dialects.canonical import (
 from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
 from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
-from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest
+from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
 WEBP = base64.b64encode(b"RIFF\0\0\0\0WEBPVP8 ").decode()
@@ -326,6 +328,33 @@ json_values = st.recursive(
     max_leaves=5,
 )
 names = st.sampled_from(["num_ctx", "num_predict", "stop", "seed", "temperature", "top_k", "made_up"])
+
+
+fields = st.sampled_from(
+    [name for kind in (ChatRequest, GenerateRequest, SentMessage) for name in kind.__struct_fields__]
+)
+messages = st.lists(st.dictionaries(fields, json_values, max_size=4) | st.just(HI[0]), max_size=3)
+strange = st.sampled_from(['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000, '{"a":"\\ud800"}'])
+
+
+@given(body=st.dictionaries(fields, json_values, max_size=6), sent=messages, odd=st.none() | st.tuples(fields, strange))
+def test_any_body_is_understood_or_refused(
+    body: dict[str, object], sent: list[dict[str, object]], odd: tuple[str, str] | None
+) -> None:
+    text = msgspec.json.encode({**body, "messages": sent}).decode()
+    if odd is not None:
+        text = f'{text[:-1]},"{odd[0]}":{odd[1]}}}'
+    with contextlib.suppress(BadRequest):
+        read_chat(decode(text.encode(), ChatRequest))
+    with contextlib.suppress(BadRequest):
+        read_generate(decode(text.encode(), GenerateRequest))
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000])
+def test_values_passed_over_at_first_are_looked_at_in_the_end(text: str) -> None:
+    for field in ("format", "keep_alive"):
+        with pytest.raises(BadRequest):
+            read_chat(decode(f'{{"model":"m","{field}":{text},"messages":[{{"role":"user"}}]}}'.encode(), ChatRequest))
 
 
 @given(options=st.dictionaries(names, json_values))

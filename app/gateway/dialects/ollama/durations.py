@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.ollama.wire import ABSENT
+from app.gateway.dialects.ollama.wire import value_of
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
@@ -17,7 +17,7 @@ _LONGEST_S = float(2**63) / 1e9
 
 def keep_alive_s(raw: msgspec.Raw) -> float | None:
     """Return the seconds a model is kept: `inf` for ever, 0 not at all, None if nothing was said. Raises BadRequest."""
-    value = msgspec.json.decode(raw) if raw != ABSENT else None
+    value = value_of(raw)
     if value is None:
         return None
     if isinstance(value, str):

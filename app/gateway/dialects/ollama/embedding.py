@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import BadRequest, EngineFailed
-from app.gateway.dialects.ollama.wire import ABSENT
+from app.gateway.dialects.ollama.wire import value_of
 
 
 class _Vector(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Vectors(msgspec.Struct, frozen=True):
 
 def read_input(raw: msgspec.Raw) -> list[str]:
     """Return the texts to embed; an empty one alone is none. Raises BadRequest, as Ollama words it."""
-    value = msgspec.json.decode(raw) if raw != ABSENT else None
+    value = value_of(raw)
     if value is None or value == "":
         return []
     texts = [value] if isinstance(value, str) else value

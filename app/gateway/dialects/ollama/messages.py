@@ -12,7 +12,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.canonical import Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
-from app.gateway.dialects.ollama.wire import SentCall, SentMessage
+from app.gateway.dialects.ollama.wire import SentCall, SentMessage, value_of
 
 _ROLES = {"developer": Role.SYSTEM} | {role.value: role for role in Role}
 _KINDS = ((b"\x89PNG", "image/png"), (b"GIF8", "image/gif"), (b"\xff\xd8", "image/jpeg"), (b"BM", "image/bmp"))
@@ -79,10 +79,10 @@ def _call(sent: SentCall, numbers: Iterator[int]) -> ToolCall:
 
 
 def _arguments(raw: msgspec.Raw) -> str:
-    text = bytes(raw)
-    if not text or text == b"null":
+    value = value_of(raw)
+    if value is None:
         return "{}"
-    return msgspec.json.decode(text, type=str) if text.startswith(b'"') else text.decode()
+    return value if isinstance(value, str) else bytes(raw).decode()
 
 
 def _kind(data: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.canonical import Sampling
+from app.gateway.dialects.ollama.wire import value_of
 
 _Reader = Callable[[object], Any]
 
@@ -28,7 +29,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_options(fields: Mapping[str, msgspec.Raw] | None) -> Options:
     """Return the options. Raises BadRequest for a value of the wrong type."""
-    given = {name: msgspec.json.decode(raw) for name, raw in (fields or {}).items()}
+    given = {name: value_of(raw) for name, raw in (fields or {}).items()}
     values = {name: value for name, value in given.items() if value is not None}
     read = {name: _read(name, values[name]) for name in values if name in _READERS}
     sampling = {name: value for name, value in read.items() if name in _SAMPLING}

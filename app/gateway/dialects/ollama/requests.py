@@ -24,7 +24,7 @@ from app.gateway.dialects.canonical import (
 from app.gateway.dialects.ollama.durations import keep_alive_s
 from app.gateway.dialects.ollama.messages import image_parts, read_messages
 from app.gateway.dialects.ollama.options import Options, read_options
-from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, Common, GenerateRequest, SentTool
+from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, Common, GenerateRequest, SentTool, value_of
 
 _THINK = {
     "low": Level.LOW,
@@ -152,7 +152,7 @@ def _thinking(think: bool | str | None) -> Level:  # noqa: FBT001 -- the wire's 
 
 
 def _format(raw: msgspec.Raw) -> ResponseFormat:
-    value = msgspec.json.decode(raw) if raw != ABSENT else None
+    value = value_of(raw)
     if value is None or value == "":
         return ResponseFormat()
     if value == "json":

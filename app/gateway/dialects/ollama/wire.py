@@ -6,10 +6,21 @@ Durations are nanoseconds. Unknown fields of requests are passed over, as Ollama
 
 import msgspec
 
+from app.core.errors import BadRequest
 from app.gateway.dialects.canonical import TokenLogprob
 
 Fields = dict[str, msgspec.Raw]
 ABSENT = msgspec.Raw()
+
+
+def value_of(raw: msgspec.Raw) -> object:
+    """Return the value of a field that was passed over at first, None if it is absent. Raises BadRequest."""
+    if raw == ABSENT:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadRequest(f"The request is not valid JSON: {error}.", code="invalid_json") from None
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
