@@ -60,11 +60,11 @@ async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[byt
         return body, lease
 
 
-async def beginning(batches: Batches) -> "asyncio.Task[Sequence[Event]]":
+async def beginning(batches: Batches, *, within_s: float | None = None) -> "asyncio.Task[Sequence[Event]]":
     """Return the task of the first batch, done, or still waiting when the head is due. End it with `settled`."""
     task = asyncio.create_task(_next(batches))
     try:
-        await asyncio.wait({task}, timeout=HEAD_WITHIN_S)
+        await asyncio.wait({task}, timeout=HEAD_WITHIN_S if within_s is None else within_s)
     except asyncio.CancelledError:
         await settled(task)
         raise
