@@ -136,6 +136,18 @@ def test_an_embedding_model_embeds(tmp_path: Path) -> None:
         assert [len(row["embedding"]) for row in reply["data"]] == [64, 64]
 
 
+def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(tmp_path: Path) -> None:
+    model = TinyLlama(values={"llama.pooling_type": 1}).write(tmp_path / "embed.gguf")
+    texts = [f"{number} " + "ab " * (17 * number % 100) for number in range(1, 12)]
+    with closing(Worker(model, LaunchOptions(context=512, slots=4, task="embed"))) as worker:
+        assert worker.is_ready()
+        assert ContextSet(tokens=512, slots=4) in worker.events()
+        together = [row["embedding"] for row in worker.ask("/v1/embeddings", {"input": texts})["data"]]
+        for text, vector in zip(texts, together, strict=True):
+            alone = worker.ask("/v1/embeddings", {"input": text})["data"][0]["embedding"]
+            assert vector == pytest.approx(alone, abs=1e-3)
+
+
 def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, running: Worker) -> None:
     model = TinyLlama(heads=2, head_width=32).write(tmp_path / "tiny.gguf")
     with closing(Worker(model, LaunchOptions(context=512, slots=2, kv_type="q8_0"))) as worker:
