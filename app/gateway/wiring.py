@@ -85,7 +85,7 @@ def _sentence(tool: Tool, model: str, status: int, said: str) -> str:
         return f"{model} answered on {tool.route}, as {tool.name} asks."
     if status == _UNAUTHORISED:
         return f"The endpoint asks for a key: put one of yours where {tool.name} has {KEY!r}."
-    if status == _NOT_FOUND and not _message(said):
+    if status == _NOT_FOUND and "model_not_found" not in said:
         return f"This endpoint has no {tool.route}, which {tool.name} needs."
     return f"{tool.route} refused: {_message(said) or said or 'nothing answered'}"
 

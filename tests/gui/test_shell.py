@@ -82,7 +82,7 @@ def test_the_dot_says_how_the_engines_are(states: list[EngineState], color: str)
 
 def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(Page.SERVER)
-    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_4, Page.MACHINE), (Qt.Key.Key_5, Page.SETTINGS)):
+    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_5, Page.MACHINE), (Qt.Key.Key_6, Page.SETTINGS)):
         QTest.keyClick(window, key, CTRL)
         assert window.pages.page is page
         assert window.rail.buttons[page].isChecked()
@@ -116,9 +116,9 @@ def test_arrows_move_along_the_rail(make_window: Make, qtbot: QtBot) -> None:
     buttons = window.rail.buttons
     buttons[Page.SERVER].setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(buttons[Page.SERVER], Qt.Key.Key_Down)
-    assert buttons[Page.MACHINE].hasFocus()
-    QTest.keyClick(buttons[Page.MACHINE], Qt.Key.Key_Return)
-    assert window.pages.page is Page.MACHINE
+    assert buttons[Page.CONNECT].hasFocus()
+    QTest.keyClick(buttons[Page.CONNECT], Qt.Key.Key_Return)
+    assert window.pages.page is Page.CONNECT
 
 
 def test_the_palette_finds_and_runs(make_window: Make, qtbot: QtBot) -> None:

@@ -13,7 +13,7 @@ from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, machines
+from app.gui.demo import advice, machines, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -253,6 +253,7 @@ def replies(
         "GET /loads": advice.LOADS,
         "GET /doctor": msgspec.Raw(msgspec.json.encode(advice.REPORT)),
         "GET /engines": ENGINES,
+        **tools.replies(),
         "GET /logs": LOG,
         "POST /load": LOADING,
         "POST /unload": READY,

@@ -16,6 +16,7 @@ from app.gui.demo import advice, data, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
+from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.learning import Learning
 from app.gui.screens.machine.sums import Sums
@@ -95,6 +96,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-keys", Page.SERVER, data.replies(), make_key, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", Page.SERVER, {**data.replies(), "GET /keys": []}, show_keys)
     yield Scene("server-open", Page.SERVER, data.opened(), show_keys)
+    yield from connect_scenes()
     yield from machine_scenes(much)
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
@@ -105,6 +107,15 @@ def scenes() -> Iterator[Scene]:
     )
     yield Scene("focus", Page.SERVER, data.replies(), press_tab)
     yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
+
+
+def connect_scenes() -> Iterator[Scene]:
+    """Yield what the connect page shows beside its usual state."""
+    usual, page = data.replies(), Page.CONNECT
+    yield Scene("connect-change", page, usual, open_tool("zed"), looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("connect-steps", page, usual, open_tool("cline"), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("connect-tried", page, usual, lambda window, api: on_connect(window, api, "try"))
+    yield Scene("connect-refused", page, usual, lambda window, api: on_connect(window, api, "undo"))
 
 
 def machine_scenes(much: Replies) -> Iterator[Scene]:
@@ -192,6 +203,26 @@ def unfold_last(window: Window, api: DemoApi) -> None:
     folds[-1].toggle()
     QApplication.sendPostedEvents()
     scroll_down(window, api)
+
+
+def open_tool(tool: str) -> Act:
+    """Return what opens the wiring of a tool."""
+
+    def act(window: Window, api: DemoApi) -> None:
+        page = window.pages.currentWidget()
+        if isinstance(page, ConnectScreen):
+            page.model.look(tool)
+            api.flush()
+
+    return act
+
+
+def on_connect(window: Window, api: DemoApi, verb: str) -> None:
+    """Try the wired tool, or be refused its undoing."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ConnectScreen):
+        (page.model.undo if verb == "undo" else page.model.try_out)("codex")
+        api.flush()
 
 
 def calibrate(window: Window, api: DemoApi) -> None:

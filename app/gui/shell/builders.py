@@ -29,6 +29,11 @@ def builders(
 
         return ServerScreen(theme, api, shell, restart=restart)
 
+    def connect() -> QWidget:
+        from app.gui.screens.connect.view import ConnectScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ConnectScreen(theme, api, shell)
+
     def machine() -> QWidget:
         from app.gui.screens.machine.view import MachineScreen  # noqa: PLC0415 -- imported when first shown
 
@@ -43,6 +48,7 @@ def builders(
         Page.CHAT: chat,
         Page.MODELS: models,
         Page.SERVER: server,
+        Page.CONNECT: connect,
         Page.MACHINE: machine,
         Page.SETTINGS: settings,
     }

@@ -10,11 +10,12 @@ from app.core.events import Event
 
 
 class Page(StrEnum):
-    """The screens there are, in the order of the rail; Ctrl 1 to 5."""
+    """The screens there are, in the order of the rail; Ctrl 1 to 6."""
 
     CHAT = "chat"
     MODELS = "models"
     SERVER = "server"
+    CONNECT = "connect"
     MACHINE = "machine"
     SETTINGS = "settings"
 

@@ -16,6 +16,7 @@ TITLES = {
     Page.CHAT: ("Chat", "message-square"),
     Page.MODELS: ("Models", "boxes"),
     Page.SERVER: ("Server", "server"),
+    Page.CONNECT: ("Connect", "plug"),
     Page.MACHINE: ("Machine", "cpu"),
     Page.SETTINGS: ("Settings", "settings"),
 }

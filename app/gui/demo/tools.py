@@ -1,0 +1,99 @@
+"""Tools at the demo machine, and what wiring them would change. Invented, and only shown in screenshots."""
+
+from app.core.errors import ErrorBody
+from app.core.tools import ToolChange, ToolInfo, ToolProbe, ToolValue
+
+_BASE = "http://127.0.0.1:11434/v1"
+_MODEL = "qwen3-8b-q4_k_m"
+TOOLS = [
+    ToolInfo(id="continue", name="Continue", found=True, file="/home/ada/.continue/config.yaml"),
+    ToolInfo(id="cline", name="Cline", found=True),
+    ToolInfo(id="zed", name="Zed", found=True, file="/home/ada/.config/zed/settings.json"),
+    ToolInfo(
+        id="claude-code",
+        name="Claude Code",
+        found=True,
+        file="/home/ada/.claude/settings.json",
+        problem="The file is left alone: line 7 is not JSON.",
+    ),
+    ToolInfo(
+        id="codex",
+        name="Codex CLI",
+        found=True,
+        wired=True,
+        can_undo=True,
+        model=_MODEL,
+        file="/home/ada/.codex/config.toml",
+    ),
+    ToolInfo(id="opencode", name="OpenCode", found=False, file="/home/ada/.config/opencode/opencode.json"),
+    ToolInfo(id="aider", name="aider", found=False, file="/home/ada/.aider.conf.yml"),
+    ToolInfo(id="open-webui", name="Open WebUI", found=False),
+]
+ZED = ToolChange(
+    id="zed",
+    name="Zed",
+    file="/home/ada/.config/zed/settings.json",
+    model=_MODEL,
+    afterwards="Zed reads the file at once.",
+    diff=f"""--- /home/ada/.config/zed/settings.json
++++ /home/ada/.config/zed/settings.json
+@@ -4,9 +4,23 @@
+   "vim_mode": true, // I like it
+   "agent": {{
+     "default_model": {{
+-      "provider": "zed.dev",
+-      "model": "claude-sonnet-4",
++      "provider": "Roundhouse",
++      "model": "{_MODEL}",
+     }},
+   }},
++  "language_models": {{
++    "openai_compatible": {{
++      "Roundhouse": {{
++        "api_url": "{_BASE}"
++      }}
++    }}
++  }},
+ }}""",
+)
+CLINE = ToolChange(
+    id="cline",
+    name="Cline",
+    model=_MODEL,
+    steps=[
+        "Open Cline in VS Code and click the gear.",
+        "Choose the API provider OpenAI Compatible.",
+        "Fill in the values below.",
+    ],
+    values=[
+        ToolValue(name="Base URL", value=_BASE),
+        ToolValue(name="API key", value="roundhouse"),
+        ToolValue(name="Model", value=_MODEL),
+    ],
+)
+TRIED = ToolProbe(
+    id="codex",
+    ok=True,
+    route="/v1/responses",
+    model=_MODEL,
+    status=200,
+    sentence=f"{_MODEL} answered on /v1/responses, as Codex CLI asks.",
+    seconds=0.4,
+)
+REFUSED = ErrorBody(
+    code="tool_file_changed",
+    sentence="Codex CLI's settings were changed since, so they are left alone.",
+    hint="Take out by hand what you no longer want; below is what was changed since.",
+    detail='@@ -9,1 +9,2 @@\n base_url = "http://127.0.0.1:11434/v1"\n+approval_policy = "never"',
+)
+
+
+def replies() -> dict[str, object]:
+    """Return what the demo gateway answers about tools."""
+    return {
+        "GET /tools": TOOLS,
+        "POST /tools/zed/preview": ZED,
+        "POST /tools/cline/preview": CLINE,
+        "POST /tools/codex/probe": TRIED,
+        "POST /tools/codex/undo": REFUSED,
+    }

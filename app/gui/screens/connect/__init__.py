@@ -1,0 +1,1 @@
+"""Tools on this computer, and wiring them to the endpoint."""

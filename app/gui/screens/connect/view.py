@@ -1,0 +1,75 @@
+"""The connect page: the tools found on this computer, each with its wiring in place; the others folded."""
+
+from functools import partial
+
+from PySide6.QtWidgets import QWidget
+
+from app.core.tools import ToolInfo
+from app.gui.net.api import GatewayApi
+from app.gui.screens.connect.model import ConnectModel
+from app.gui.screens.connect.row import ToolRow
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.layout import Column
+from app.gui.widgets.menus import Choice
+from app.gui.widgets.panels import Empty, ErrorPanel, Fold, Page
+from app.gui.widgets.rows import RowList
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import Paragraph
+
+_ABOUT = (
+    "Point the tools you use at this computer's models. You see the change before it is written, the file is kept, "
+    "and Undo puts it back byte for byte."
+)
+_WIDEST = 280
+
+
+class ConnectScreen(Page):
+    """Shows a `ConnectModel`."""
+
+    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(theme, "Connect")
+        self._shell = shell
+        self.model = ConnectModel(api, shell)
+        self._choice = Choice(theme, "Model for the tools", self.model.models(), widest=_WIDEST)
+        self._choice.chosen.connect(self.model.choose)
+        self.head.addWidget(self._choice)
+        self._trouble = ErrorPanel(theme)
+        self._skeleton = Skeleton(theme, 4, is_card=True)
+        self._nothing = Empty(
+            theme, "plug", "No tool was found", "Those below can be looked at all the same, and wired before they come."
+        )
+        self._here, self._others = RowList(theme, "Tools here"), RowList(theme, "Other tools")
+        place = QWidget()
+        Column(theme, place, gap=0).addWidget(self._others)
+        self._fold = Fold(theme, "Other tools", place)
+        self.body.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        for part in (self._trouble, self._skeleton, self._nothing, self._here, self._fold):
+            self.body.addWidget(part)
+        self.body.addStretch(1)
+        self.model.changed.connect(self._show)
+        self.model.said.connect(shell.toast)
+        self._show()
+
+    def _show(self) -> None:
+        model = self.model
+        here, others, is_known = model.here, model.others, model.tools.is_known
+        self._choice.set_options(model.models())
+        self._sync(self._here, here)
+        self._sync(self._others, others)
+        self._skeleton.setVisible(not is_known and model.tools.error is None)
+        self._nothing.setVisible(is_known and not here)
+        self._here.setVisible(bool(here))
+        self._fold.setVisible(bool(others))
+        self._fold.set_title(f"Other tools ({len(others)})")
+        self._trouble.setVisible(model.tools.error is not None)
+        if model.tools.error is not None:
+            self._trouble.say(model.tools.error, "Try again", model.tools.read)
+
+    def _sync(self, rows: RowList, tools: list[ToolInfo]) -> None:
+        copy = partial(self._shell.copy, said="Copied")
+        rows.sync(
+            {tool.id: tool for tool in tools},
+            lambda tool: ToolRow(self.theme, self.model, tool, copy),
+            ToolRow.show_tool,
+        )

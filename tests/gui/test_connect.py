@@ -1,0 +1,136 @@
+"""The connect page: its state without a window, and what its rows show."""
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.core.tools import ToolChange, WireTool
+from app.gui.demo import tools
+from app.gui.demo.api import DemoApi
+from app.gui.screens.connect.model import ConnectModel
+from app.gui.screens.connect.row import DiffView, ToolRow
+from app.gui.screens.connect.view import ConnectScreen
+from app.gui.shell.contract import Page
+from app.gui.theme.theme import Theme
+from app.gui.widgets.press import Button
+from tests.gui.conftest import QuietShell
+
+WRITTEN = msgspec.structs.replace(tools.ZED, is_written=True)
+
+
+@pytest.fixture
+def model(api: DemoApi, shell: QuietShell) -> ConnectModel:
+    model = ConnectModel(api, shell)
+    api.flush()
+    return model
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> ConnectScreen:
+    screen = ConnectScreen(theme, api, shell)
+    screen.resize(1000, 700)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def buttons(screen: ConnectScreen, tool: str) -> dict[str, Button]:
+    rows = {**screen._here.rows, **screen._others.rows}
+    return {button.text(): button for button in rows[tool].findChildren(Button) if not button.isHidden()}
+
+
+def test_tools_that_are_here_come_first_and_the_others_are_folded(model: ConnectModel) -> None:
+    assert [tool.id for tool in model.here] == ["continue", "cline", "zed", "claude-code", "codex"]
+    assert [tool.id for tool in model.others] == ["opencode", "aider", "open-webui"]
+
+
+def test_only_models_that_chat_and_can_be_used_are_offered(model: ConnectModel) -> None:
+    assert [name for name, _ in model.models()] == [
+        "",
+        "guide",
+        "qwen3-8b-q4_k_m",
+        "gemma-3-12b-it-q4_0",
+        "gpt-oss-20b-mxfp4",
+    ]
+
+
+def test_a_change_is_looked_at_before_it_is_written(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
+    said: list[str] = []
+    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.choose("guide")
+    model.look("zed")
+    assert model.opened("zed").is_busy
+    api.flush()
+    assert model.opened("zed").change == tools.ZED
+    assert api.asked("POST", "/tools/zed/preview") == [WireTool(model="guide")]
+    assert not api.asked("POST", "/tools/zed/connect")
+    api.replies["POST /tools/zed/connect"] = WRITTEN
+    model.connect_tool("zed")
+    api.flush()
+    assert model.opened("zed").change == WRITTEN
+    assert said == ["Zed was wired to qwen3-8b-q4_k_m."]
+    assert len([call for call in api.calls if call[1] == "/tools"]) == 2, "the list is read again"
+
+
+def test_another_model_asks_anew_for_the_change_that_is_open(model: ConnectModel, api: DemoApi) -> None:
+    model.look("zed")
+    api.flush()
+    model.choose("guide")
+    api.flush()
+    assert api.asked("POST", "/tools/zed/preview") == [WireTool(model=""), WireTool(model="guide")]
+
+
+def test_a_refusal_stands_below_the_row(model: ConnectModel, api: DemoApi) -> None:
+    model.undo("codex")
+    api.flush()
+    assert model.opened("codex").error == tools.REFUSED
+    api.replies["POST /tools/codex/undo"] = ToolChange(id="codex", name="Codex CLI", is_written=True)
+    model.undo("codex")
+    api.flush()
+    assert model.opened("codex").error is None
+
+
+def test_a_try_asks_for_the_model_the_tool_is_wired_to(model: ConnectModel, api: DemoApi) -> None:
+    model.try_out("codex")
+    api.flush()
+    assert api.asked("POST", "/tools/codex/probe") == [WireTool(model="qwen3-8b-q4_k_m")]
+    assert model.opened("codex").probe == tools.TRIED
+
+
+def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
+    commands = {command.title: command for command in shell.commands()}
+    assert "Undo the wiring of Codex CLI" in commands
+    assert "Undo the wiring of Zed" not in commands
+    commands["Wire Zed"].run()
+    assert shell.pages == [Page.CONNECT]
+    assert api.calls[-1][:2] == ("POST", "/tools/zed/preview")
+
+
+def test_a_row_offers_what_can_be_done(screen: ConnectScreen, api: DemoApi) -> None:
+    assert set(buttons(screen, "zed")) >= {"Wire it"}
+    assert {"Try it", "Undo"} <= set(buttons(screen, "codex"))
+    buttons(screen, "zed")["Wire it"].click()
+    api.flush()
+    row = screen._here.rows["zed"]
+    diff = next(view for view in row.findChildren(DiffView))
+    assert isinstance(row, ToolRow)
+    assert not diff.isHidden()
+    assert "Wire it" not in buttons(screen, "zed")
+    api.replies["POST /tools/zed/connect"] = WRITTEN
+    api.replies["GET /tools"] = [
+        msgspec.structs.replace(tool, wired=True, can_undo=True) if tool.id == "zed" else tool for tool in tools.TOOLS
+    ]
+    buttons(screen, "zed")["Write it"].click()
+    api.flush()
+    assert {"Undo", "Try it"} <= set(buttons(screen, "zed"))
+    assert "Write it" not in buttons(screen, "zed")
+
+
+def test_values_of_a_tool_wired_by_hand_are_copied(screen: ConnectScreen, api: DemoApi, shell: QuietShell) -> None:
+    buttons(screen, "cline")["Show how"].click()
+    api.flush()
+    QApplication.processEvents()  # a layout shows what it is given once it gets to it
+    buttons(screen, "cline")["Base URL"].click()
+    assert shell.copied == ["http://127.0.0.1:11434/v1"]
+    buttons(screen, "cline")["Close"].click()
+    assert "Base URL" not in buttons(screen, "cline")
