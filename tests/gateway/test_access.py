@@ -127,6 +127,9 @@ async def test_a_refusal_says_how_to_ask_in_the_shape_of_its_dialect(gateway: Ga
     async with gateway.http.get(f"{gateway.url}/api/nothing") as reply:
         assert reply.status == 401
         assert isinstance((await reply.json())["error"], str)
+    async with gateway.http.post(f"{gateway.url}/v1/messages", json={}) as reply:
+        said = await reply.json()
+        assert (reply.status, said["type"], said["error"]["type"]) == (401, "error", "authentication_error")
     async with gateway.http.get(f"{gateway.url}{PREFIX}/status") as reply:
         assert (await reply.json())["code"] == "unauthorized"
 

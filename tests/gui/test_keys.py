@@ -10,6 +10,7 @@ from app.gui.demo import data
 from app.gui.demo.api import DemoApi
 from app.gui.screens.server.keys_model import KeysModel, facts
 from app.gui.screens.server.keys_view import KeysSection
+from app.gui.screens.server.model import Dialect, ServerModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 
@@ -95,6 +96,18 @@ def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, mo
     assert "http://192.168.1.20:11434/v1" in opened.consequence
     assert "not encrypted" in opened.consequence
     assert (opened.is_open, opened.waits_for_restart, opened.why_fixed) == (True, False, "")
+
+
+def test_the_page_says_who_can_reach_it_and_its_snippets_ask_for_a_key(api: DemoApi, shell: Shell) -> None:
+    server = ServerModel(api, shell)
+    api.flush()
+    assert "Only this computer" in server.about
+    assert "Authorization" not in server.snippet(Dialect.CURL)
+    api.replies.update(data.opened())
+    shell.connected.emit()
+    api.flush()
+    assert "every program needs a key" in server.about
+    assert all("YOUR-KEY" in server.snippet(dialect) for dialect in Dialect)
 
 
 def test_switching_waits_for_the_service_to_start_again(

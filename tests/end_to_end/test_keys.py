@@ -1,0 +1,71 @@
+"""Real clients with keys, against a gateway that other computers can reach and the real engine."""
+
+from collections.abc import Iterator
+
+import anthropic
+import openai
+import pytest
+
+from app.client.discovery import ensure_gateway
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.api import Status
+from app.core.keys import NewKey
+from app.gateway.keys import Keys
+from tests.end_to_end.conftest import Roundhouse, stop
+
+pytestmark = pytest.mark.real_engine
+
+ASKED: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "What is Roundhouse?"}]
+
+
+@pytest.fixture(scope="module")
+def key(home: Paths) -> str:
+    """The first key, made before anything listens."""
+    home.create()
+    return Keys(home.keys_file).make(NewKey(name="editor")).key
+
+
+@pytest.fixture(scope="module")
+def url(home: Paths, key: str) -> Iterator[str]:
+    """Where others reach it, or this computer where there is no network."""
+    assert key
+    home.settings_file.write_text('[gateway]\nhost = "0.0.0.0"\nport = 18741\n')
+    status = Client(ensure_gateway(home), timeout_s=60).get("/status", Status)
+    yield next(iter(status.reachable_at), status.url)
+    stop(home)
+
+
+def test_openais_client_with_a_key_and_without(url: str, key: str) -> None:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60) as api:
+        reply = api.chat.completions.create(model="guide", messages=ASKED, max_tokens=8)
+        assert reply.choices[0].message.content
+    with (
+        openai.OpenAI(base_url=f"{url}/v1", api_key="rh-wrong", max_retries=0, timeout=60) as api,
+        pytest.raises(openai.AuthenticationError, match="not one of this endpoint"),
+    ):
+        api.models.list()
+
+
+def test_anthropics_client_with_a_key_and_without(url: str, key: str) -> None:
+    with anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, timeout=60) as api:
+        said = api.messages.create(model="guide", max_tokens=8, messages=[{"role": "user", "content": "Hello"}])
+        assert said.content
+    with (
+        anthropic.Anthropic(base_url=url, api_key="rh-wrong", max_retries=0, timeout=60) as api,
+        pytest.raises(anthropic.AuthenticationError),
+    ):
+        api.messages.create(model="guide", max_tokens=8, messages=[{"role": "user", "content": "Hello"}])
+
+
+def test_the_command_line_needs_no_key(url: str, roundhouse: Roundhouse) -> None:
+    done = roundhouse("run", "guide", "hello", "--max-tokens", "8")
+    assert url
+    assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
+
+
+def test_no_file_holds_the_key(url: str, key: str, home: Paths) -> None:
+    assert url
+    files = [file for file in home.data.parent.rglob("*") if file.is_file()]
+    assert home.keys_file in files
+    assert [file for file in files if key.encode() in file.read_bytes()] == []
