@@ -76,7 +76,10 @@ For each function call, return a json object with function name and arguments wi
 
 @dataclass(frozen=True)
 class ScriptedLlama:
-    """A model that says `script`, piece by piece, to whatever it is asked."""
+    """A model that says `script`, piece by piece, to whatever it is asked.
+
+    No piece may be a token of the usual vocabulary (a single character, "th", "he"): llama.cpp aborts on two alike.
+    """
 
     script: Sequence[str]
     template: str = TOOL_TEMPLATE

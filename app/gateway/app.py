@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from app.gateway import anthropic, lmstudio, ollama, openai, public
+from app.gateway import anthropic, llama_server, lmstudio, ollama, openai, public
 from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.guard import Guard, is_wide
@@ -28,6 +28,7 @@ def build_app(services: Services) -> web.Application:
     ollama.add_routes(app)
     lmstudio.add_routes(app)
     anthropic.add_routes(app)
+    llama_server.add_routes(app)
     add_admin_routes(app)
     return app
 

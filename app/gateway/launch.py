@@ -78,7 +78,8 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
     try:
         return library.find(model_name)
     except NotFound as missing:
-        stands_for = aliases.stand_in(model_name, settings.items("models.aliases"))
+        is_auto = model_name == aliases.AUTO
+        stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
         if stands_for and stands_for != aliases.AUTO:
             return library.find(stands_for)
         if stands_for:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -13,6 +14,8 @@ from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
+from app.gateway.dialects.openai import fim, ranking, vectors
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
 from app.gateway.native import answered, named, path_of
@@ -25,6 +28,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     stream: bool | None = None
+    suffix: str | None = None
+    """Of a completion: what comes after the text to be written."""
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/completions", completions)
     app.router.add_post("/v1/embeddings", embeddings)
+    for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking"):
+        app.router.add_post(path, rerank)
 
 
 async def list_models(request: web.Request) -> web.Response:
@@ -92,11 +99,47 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
     return await answered(request, Route.EMBEDDINGS, _understood)
 
 
+async def rerank(request: web.Request) -> web.StreamResponse:
+    """POST /v1/rerank, and the other names llama-server has for it."""
+    return await answered(request, Route.RERANK, _understood)
+
+
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services = request.app[SERVICES]
-    name = named(decode(body, Asked).model)
+    services, asked = request.app[SERVICES], decode(body, Asked)
+    name = named(asked.model)
+    prepared = _prepared(body, asked, route)
     model, load = await resolve(services, name)
-    return proxy.Ask(load=load, path=path_of(services, load.engine, model, route), body=body, model=name)
+    path = path_of(services, load.engine, model, prepared.route)
+    return proxy.Ask(load=load, path=path, body=prepared.body, model=name, form=prepared.form)
+
+
+class _Prepared(NamedTuple):
+    """What the engine is sent, where, and what becomes of its answer."""
+
+    route: Route
+    body: bytes
+    form: OpenAI = OPENAI
+
+
+def _prepared(body: bytes, asked: Asked, route: Route) -> _Prepared:
+    if route is Route.COMPLETIONS:
+        return _completion(body, asked)
+    if route is Route.EMBEDDINGS:
+        dimensions = vectors.checked(decode(body, vectors.Asked))
+        return _Prepared(route, body, OPENAI if dimensions is None else vectors.Vectors(dimensions=dimensions))
+    if route is Route.RERANK:
+        ranked = decode(body, ranking.Asked)
+        return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
+    return _Prepared(route, body)
+
+
+def _completion(body: bytes, asked: Asked) -> _Prepared:
+    if asked.suffix:
+        between = decode(body, fim.Asked)
+        form = fim.Fim(model=asked.model or "", includes_usage=between.includes_usage)
+        return _Prepared(Route.INFILL, fim.for_infill(body, between), form)
+    fim.check_plain(decode(body, fim.Plain))
+    return _Prepared(Route.COMPLETIONS, body)
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

@@ -8,8 +8,11 @@ from app.gateway.faults import in_band
 from app.gateway.form import Editor, Refusal, as_it_is
 
 
-class OpenAI(msgspec.Struct, frozen=True):
-    """`app.gateway.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending."""
+class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
+    """`app.gateway.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
+
+    Routes where something does inherit what is the same for all.
+    """
 
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return OpenAI's error document."""

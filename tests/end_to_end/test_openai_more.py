@@ -1,0 +1,165 @@
+"""What OpenAI's client asks for beside chat, with the real engine: the middle of code, embeddings, ranking, tokens."""
+
+import base64
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from openai import OpenAI
+
+from app.client.http import Client
+from app.config.paths import Paths
+from tests.gguf_files import TinyLlama, vocabulary
+from tests.scripted_gguf import ScriptedLlama
+
+pytestmark = pytest.mark.real_engine
+
+PREFIX, SUFFIX, MIDDLE = range(len(vocabulary()), len(vocabulary()) + 3)
+CODER = ScriptedLlama(
+    ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "return ", "one"],
+    values={
+        "tokenizer.ggml.fim_pre_token_id": PREFIX,
+        "tokenizer.ggml.fim_suf_token_id": SUFFIX,
+        "tokenizer.ggml.fim_mid_token_id": MIDDLE,
+    },
+)
+"""Its script begins with the marks, so that what follows the last of them is what it writes in the middle."""
+MEAN, RANK = 1, 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(client: Client, home: Paths) -> None:
+    CODER.write(home.models / "coder.gguf")
+    TinyLlama(values={"llama.pooling_type": MEAN}).write(home.models / "vectors.gguf")
+    TinyLlama(values={"llama.pooling_type": RANK}).write(home.models / "ranker.gguf")
+
+
+@pytest.fixture
+def api(client: Client) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
+        yield made
+
+
+def post(api: OpenAI, path: str, **body: object) -> Any:  # noqa: ANN401 -- any JSON
+    """Ask a route the client has no method for."""
+    return api.post(path, body=body, cast_to=object)
+
+
+def test_a_suffix_has_the_middle_written(api: OpenAI) -> None:
+    reply = api.completions.create(model="coder", prompt="def one():\n    ", suffix="\n", max_tokens=9)
+    assert (reply.object, reply.choices[0].text, reply.choices[0].finish_reason) == (
+        "text_completion",
+        "return one",
+        "stop",
+    )
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens == 3
+    cut = api.completions.create(model="coder", prompt="a", suffix="b", max_tokens=1)
+    assert (cut.choices[0].text, cut.choices[0].finish_reason) == ("return ", "length")
+
+
+def test_the_middle_streams(api: OpenAI) -> None:
+    stream = api.completions.create(
+        model="coder", prompt="a", suffix="b", max_tokens=9, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices) == "return one"
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert len({chunk.id for chunk in chunks}) == 1
+    assert chunks[-1].usage is not None
+
+
+def test_a_model_without_marks_cannot_write_the_middle(api: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        api.completions.create(model="guide", prompt="a", suffix="b", max_tokens=9)
+    assert refused.value.code == "model_cannot"
+
+
+def test_what_completions_cannot_do_is_refused(api: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="echo"):
+        api.completions.create(model="guide", prompt="a", echo=True, max_tokens=1)
+
+
+def test_embeddings_in_both_encodings_and_fewer_dimensions(api: OpenAI) -> None:
+    whole = api.embeddings.create(model="vectors", input="hello", encoding_format="float").data[0].embedding
+    by_default = api.embeddings.create(model="vectors", input="hello").data[0].embedding
+    assert by_default == pytest.approx(whole, abs=1e-6)
+    short = api.embeddings.create(model="vectors", input=["hello", "you"], dimensions=8)
+    assert [len(row.embedding) for row in short.data] == [8, 8]
+    scale = math.sqrt(sum(number * number for number in whole[:8]))
+    assert short.data[0].embedding == pytest.approx([number / scale for number in whole[:8]], abs=1e-5)
+    raw = post(api, "/embeddings", model="vectors", input="hello", dimensions=8, encoding_format="base64")
+    assert struct.unpack("<8f", base64.b64decode(raw["data"][0]["embedding"])) == pytest.approx(
+        short.data[0].embedding, abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("wishes", [{"dimensions": 0}, {"dimensions": 4096}, {"input": []}])
+def test_impossible_embeddings_are_refused(api: OpenAI, wishes: dict[str, Any]) -> None:
+    with pytest.raises(openai.BadRequestError):
+        api.embeddings.create(**{"model": "vectors", "input": "hello", **wishes})
+
+
+def test_what_is_too_long_to_embed_is_said_with_its_counts(api: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"context length is \d+ tokens") as refused:
+        api.embeddings.create(model="vectors", input="a " * 9000)
+    assert refused.value.code == "context_length_exceeded"
+
+
+def test_documents_are_ranked(api: OpenAI) -> None:
+    documents = ["a", {"text": "b c"}, "d e f"]
+    reply = post(api, "/rerank", model="ranker", query="a", documents=documents, top_n=2, return_documents=True)
+    assert len(reply["results"]) == 2
+    scores = [row["relevance_score"] for row in reply["results"]]
+    assert scores == sorted(scores, reverse=True)
+    texts = ["a", "b c", "d e f"]
+    assert [row["document"]["text"] for row in reply["results"]] == [texts[row["index"]] for row in reply["results"]]
+
+
+def test_models_do_only_what_they_can(api: OpenAI) -> None:
+    for path, body in (
+        ("/rerank", {"model": "guide", "query": "a", "documents": ["b"]}),
+        ("/rerank", {"model": "ranker", "query": "a", "documents": []}),
+        ("/embeddings", {"model": "ranker", "input": "a"}),
+        ("/chat/completions", {"model": "ranker", "messages": []}),
+    ):
+        with pytest.raises(openai.BadRequestError):
+            post(api, path, **body)
+
+
+def test_tokens_and_templates_and_the_middle_as_llama_server_has_them(client: Client, api: OpenAI) -> None:
+    root = api.with_options(base_url=client.gateway.url)
+    tokens = post(root, "/tokenize", model="coder", content="hello")["tokens"]
+    assert post(root, "/detokenize", model="coder", tokens=tokens)["content"] == "hello"
+    prompt = post(root, "/apply-template", model="coder", messages=[{"role": "user", "content": "hello"}])["prompt"]
+    assert "<|im_start|>user\nhello" in prompt
+    api.completions.create(model="coder", prompt="a", max_tokens=1)  # from now on, the one in use
+    assert post(root, "/infill", input_prefix="a", input_suffix="b", n_predict=9)["content"] == "return one"
+    with pytest.raises(openai.BadRequestError, match="content"):
+        post(root, "/tokenize", model="coder")
+
+
+def test_the_callers_mistakes_are_not_the_servers(api: OpenAI) -> None:
+    asked: Any = [{"role": "user", "content": "Hi"}]
+    picture: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    with pytest.raises(openai.BadRequestError) as tools:
+        post(api, "/chat/completions", model="guide", messages=asked, tools=[{"x": 1}])
+    assert (tools.value.code, tools.value.param) == ("invalid_tools", "tools")
+    with pytest.raises(openai.BadRequestError) as image:
+        api.chat.completions.create(model="guide", messages=[{"role": "user", "content": [picture]}])
+    assert image.value.code == "unsupported_content"
+    with pytest.raises(openai.BadRequestError, match=r"maximum context length is \d+ tokens") as too_long:
+        api.chat.completions.create(model="guide", messages=[{"role": "user", "content": "word " * 9000}])
+    assert too_long.value.code == "context_length_exceeded"
+
+
+def test_a_model_tells_its_contexts(api: OpenAI) -> None:
+    api.completions.create(model="coder", prompt="a", max_tokens=1)
+    model = api.models.retrieve("coder")
+    assert (model.id, model.object, model.owned_by) == ("coder", "model", "roundhouse")
+    assert model.model_extra is not None
+    assert model.model_extra["max_context_length"] == 2048
+    assert model.model_extra["loaded_context_length"] == 2048

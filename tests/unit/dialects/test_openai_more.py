@@ -1,0 +1,159 @@
+"""Pure parts of OpenAI's dialect: engines' refusals, the middle of code, shorter vectors, ranked documents."""
+
+import base64
+import json
+import math
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.openai import fim, ranking, vectors
+from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.dialects.openai.vectors import Vectors
+from app.gateway.engine_errors import understood
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "becomes", "code", "param"),
+    [
+        (500, "image input is not supported - hint: mmproj", 400, "unsupported_content", "messages"),
+        (500, "audio input is not supported - hint: mmproj", 400, "unsupported_content", "messages"),
+        (500, 'Failed to parse tools: Missing tool type: {"x":1}', 400, "invalid_tools", "tools"),
+        (500, "Failed to parse messages: key 'text' not found", 400, "invalid_messages", "messages"),
+        (500, "'messages' is required", 400, "invalid_messages", "messages"),
+        (501, "Infill is not supported by this model: prefix token is missing.", 400, "model_cannot", "model"),
+        (501, "This server does not support reranking. Start it with `--reranking`", 400, "model_cannot", "model"),
+        (500, "something else", 500, 500, None),
+        (400, "image input is not supported", 400, 400, None),
+    ],
+)
+def test_the_callers_mistakes_are_told_from_the_engines(
+    status: int, message: str, becomes: int, code: object, param: str | None
+) -> None:
+    said = {"error": {"code": status, "message": message, "type": "server_error"}}
+    refusal = OPENAI.refusal(json.dumps(said).encode(), status)
+    error = json.loads(refusal.body)["error"]
+    assert (refusal.status, error["code"], error["param"], error["message"]) == (becomes, code, param, message)
+    assert error["type"] == ("server_error" if becomes == 500 or status == 400 else "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("error", "tokens", "context"),
+    [
+        ({"type": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 9, "n_ctx": 4}, 9, 4),
+        (
+            {
+                "message": "input (4000 tokens) is too large to process. increase the physical batch size "
+                "(current batch size: 600)"
+            },
+            4000,
+            600,
+        ),
+    ],
+)
+def test_what_is_too_long_is_told_with_its_counts(error: dict[str, object], tokens: int, context: int) -> None:
+    refused = understood(json.dumps({"error": error}).encode(), 500)
+    assert (refused.status, refused.code) == (400, "context_length_exceeded")
+    assert (refused.prompt_tokens, refused.context) == (tokens, context)
+    assert refused.message == (
+        f"This model's maximum context length is {context} tokens. However, your prompt has {tokens} tokens."
+    )
+
+
+@given(st.binary(max_size=200), st.sampled_from([400, 404, 500, 501, 503]))
+def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
+    error = json.loads(OPENAI.refusal(body, status).body)["error"]
+    assert {"message", "type", "param", "code"} <= set(error)
+    assert error["message"]
+
+
+def infill(**fields: object) -> dict[str, Any]:
+    body = json.dumps({"model": "m", "prompt": "a", "suffix": "b", **fields}).encode()
+    said: dict[str, Any] = json.loads(fim.for_infill(body, fim_asked(body)))
+    return said
+
+
+def fim_asked(body: bytes) -> fim.Asked:
+    return msgspec.json.decode(body, type=fim.Asked)
+
+
+def test_a_suffix_is_asked_of_infill() -> None:
+    said = infill(max_tokens=3, temperature=0.5, n=1, echo=False)
+    assert said == {"model": "m", "input_prefix": "a", "input_suffix": "b", "n_predict": 3, "temperature": 0.5}
+    assert infill(prompt=["a"])["input_prefix"] == "a"
+
+
+@pytest.mark.parametrize("fields", [{"echo": True}, {"n": 2}, {"best_of": 2}, {"logprobs": 1}, {"prompt": ["a", "b"]}])
+def test_what_infill_cannot_do_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(BadRequest) as refused:
+        infill(**fields)
+    assert refused.value.code == "unsupported_parameter"
+
+
+def piece(content: str, **fields: object) -> bytes:
+    return b"data: " + json.dumps({"content": content, "stop": False, **fields}).encode() + b"\n\n"
+
+
+LAST = piece("", stop=True, stop_type="limit", tokens_predicted=2, tokens_evaluated=5, timings={"cache_n": 1})
+
+
+@given(st.lists(st.text(min_size=1), max_size=5), st.integers(1, 99), st.booleans())
+def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: bool) -> None:  # noqa: FBT001 -- drawn
+    raw = b"".join(map(piece, texts)) + LAST
+    edit = fim.Fim(model="m", includes_usage=counts).editor()
+    out = b"".join(edit(raw[at : at + size]) for at in range(0, len(raw), size))
+    *events, done = out.decode().removesuffix("\n\n").split("\n\n")
+    assert done == "data: [DONE]"
+    chunks = [json.loads(one.removeprefix("data: ")) for one in events]
+    choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
+    assert "".join(choice["text"] for choice in choices) == "".join(texts)
+    assert [choice["finish_reason"] for choice in choices] == [None] * len(texts) + ["length"]
+    assert (chunks[-1].get("usage", {}).get("total_tokens") == 7) is counts
+    assert len({(chunk["id"], chunk["created"], chunk["object"]) for chunk in chunks}) == 1
+
+
+def test_an_error_in_the_middle_is_passed_on() -> None:
+    said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
+    assert fim.Fim(model="m").editor()(said) == said
+
+
+VECTOR = [3.0, 4.0, 12.0]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_vector_is_cut_and_scaled(*, is_packed: bool) -> None:
+    vector: Any = base64.b64encode(struct.pack("<3f", *VECTOR)).decode() if is_packed else VECTOR
+    reply = {"object": "list", "model": "m", "usage": {"prompt_tokens": 1}, "data": [{"embedding": vector, "index": 0}]}
+    (row,) = json.loads(Vectors(dimensions=2).whole(json.dumps(reply).encode()))["data"]
+    cut = struct.unpack("<2f", base64.b64decode(row["embedding"])) if is_packed else row["embedding"]
+    assert cut == pytest.approx((0.6, 0.8))
+    assert math.hypot(*cut) == pytest.approx(1.0)
+    with pytest.raises(BadRequest, match="3 dimensions"):
+        Vectors(dimensions=4).whole(json.dumps(reply).encode())
+
+
+def test_no_dimensions_is_no_number() -> None:
+    assert vectors.checked(vectors.Asked()) is None
+    with pytest.raises(BadRequest):
+        vectors.checked(vectors.Asked(dimensions=0))
+
+
+def test_documents_go_as_text_and_come_back_where_they_belong() -> None:
+    asked = ranking.Asked(query="q", documents=["a", "b"], return_documents=True)
+    assert json.loads(ranking.for_engine(b'{"query":"q","top_n":1}', asked)) == {
+        "query": "q",
+        "top_n": 1,
+        "documents": ["a", "b"],
+    }
+    reply = {"results": [{"index": 1, "relevance_score": 0.5}], "usage": {}}
+    (row,) = json.loads(ranking.form_of(asked).whole(json.dumps(reply).encode()))["results"]
+    assert row == {"index": 1, "relevance_score": 0.5, "document": {"text": "b"}}
+    texts = ranking.Asked(query="q", texts=["a", "b"], return_text=True)
+    (bare,) = json.loads(ranking.form_of(texts).whole(b'[{"index":1,"score":0.5}]'))
+    assert bare == {"index": 1, "score": 0.5, "text": "b"}
+    assert ranking.form_of(ranking.Asked(query="q", documents=["a"])).whole(b"as it is") == b"as it is"
