@@ -1,0 +1,106 @@
+"""How much context a request that names a number gets: enough, no more than fits, and the same again the next time."""
+
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.engines import EngineState, EngineStatus
+from app.gateway import asked_context, fitting
+from app.gateway.asked_context import rounded_down, rounded_up, with_context
+from app.gateway.launch import resolve
+from app.gateway.recent import Found
+from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
+from tests.gateway.played import Gateway
+
+
+class Case(NamedTuple):
+    """Room for so many tokens, what the model was trained for, and what a request wants and gets."""
+
+    room: int
+    trained: int | None
+    wanted: int
+    context: int
+    slots: int
+
+
+class Room:
+    """Stands in for `fitted`: there is room for so many tokens, and the last to ask is remembered."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.reclaimed: int | None = None
+
+    async def __call__(self, _services: Services, load: LoadRequest, *, reclaimed_bytes: int = 0) -> LoadRequest:
+        self.reclaimed = reclaimed_bytes
+        context = min(self.tokens, load.options.context or 0)
+        slots = load.options.slots if context == load.options.context else 1
+        options = msgspec.structs.replace(load.options, context=context, slots=slots)
+        return msgspec.structs.replace(load, options=options)
+
+
+async def found(gateway: Gateway, trained: int | None) -> Found:
+    """Return the Guide as if it had been trained for another context; the settings give it 4096 tokens."""
+    known = await resolve(gateway.services, "guide")
+    model = msgspec.structs.replace(known.model, trained_context=trained)
+    options = msgspec.structs.replace(known.load.options, context=4096)
+    return Found(model, msgspec.structs.replace(known.load, options=options))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(100_000, 131_072, 4000, 4096, 4),  # what there is suffices
+        Case(100_000, 131_072, 8933, 16_384, 4),  # rounded up, so that it suffices for many turns
+        Case(100_000, 131_072, 131_072, 65_536, 1),  # as much as fits, rounded down
+        Case(100_000, 10_000, 131_072, 10_000, 4),  # as much as it was trained for
+        Case(3_000, 131_072, 8192, 4096, 4),  # never less than without the wish
+        Case(1 << 40, None, 1 << 60, 1 << 22, 4),  # nobody gets more than the settings allow
+    ],
+)
+async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    monkeypatch.setattr(asked_context, "fitted", Room(case.room))
+    load = await with_context(gateway.services, await found(gateway, case.trained), case.wanted)
+    assert (load.options.context, load.options.slots) == (case.context, case.slots)
+
+
+async def test_fewer_than_asked_for_is_said(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(asked_context, "fitted", Room(9_000))
+    await with_context(gateway.services, await found(gateway, 131_072), 30_000)
+    assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
+
+
+async def test_what_the_running_engine_holds_counts_as_free_and_what_it_has_as_fitting(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room(1_000)
+    monkeypatch.setattr(asked_context, "fitted", room)
+    running = EngineStatus(
+        model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
+    )
+    monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [running])
+    load = await with_context(gateway.services, await found(gateway, 131_072), 9_000)
+    assert (load.options.context, room.reclaimed) == (16_384, None), "it runs with as much: it need not be asked"
+    await with_context(gateway.services, await found(gateway, 131_072), 20_000)
+    assert room.reclaimed == 5_000
+
+
+async def test_reclaimed_memory_makes_room(gateway: Gateway) -> None:
+    machine = await gateway.services.machine.read()
+    (pool, *_) = machine.pools
+    more = fitting._with_more_free(machine, "cpu", 1_000)
+    assert (more.pools[0].free.value or 0) == (pool.free.value or 0) + 1_000
+    assert fitting._with_more_free(machine, "cpu", 0) is machine
+
+
+@given(tokens=st.integers(1, 1 << 40))
+def test_powers_of_two(tokens: int) -> None:
+    up, down = rounded_up(tokens), rounded_down(tokens)
+    assert down <= tokens <= up
+    assert up < 2 * tokens or tokens == up == 1
+    assert up.bit_count() == down.bit_count() == 1
