@@ -164,7 +164,7 @@ def _any_processor(ask: Ask) -> str:
     if hardware.main_gpus(ask.machine):
         return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
     if ask.engine.id == EVERYWHERE:
-        return "it runs on any processor, and no GPU here could do the work"
+        return "it runs on any processor (no GPU here could do the work)"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
 
 

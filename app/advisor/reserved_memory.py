@@ -5,6 +5,7 @@ conversations of the wanted length at once.
 """
 
 from collections.abc import Iterator
+from itertools import groupby
 
 import msgspec
 
@@ -63,24 +64,25 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 def parts(facts: ModelFacts, setting: Setting) -> list[Part]:
     """Return what a launch takes: weights, activations, and a cache that fills the rest of the share."""
-    reserve = RESERVES[setting.engine]
+    reserve, sizes = RESERVES[setting.engine], _memories(setting)
     found = [_part(HOST, Component.RUNTIME, reserve.process, "the engine's processes")]
-    for place in range(max(1, setting.gpus)):
-        cache = _cache_bytes(facts, setting, place=place)
+    caches = _caches(facts, setting)
+    weights, state, compute = weight_share(facts, setting), _state(facts, setting), activations(facts, setting)
+    for place, memory in enumerate(sizes):
         found += [
-            _part(place, Component.WEIGHTS, weight_share(facts, setting), f"weights / {setting.gpus}"),
-            _part(place, Component.KV, max(0, cache), f"the rest of {_fraction(setting):g} of the GPU"),
-            _part(place, Component.STATE, _state(facts, setting), "recurrent state"),
-            _part(place, Component.COMPUTE, activations(facts, setting), "activations and graphs"),
-            _part(place, Component.RUNTIME, cuda_context(_memory(setting, place)), "CUDA's context"),
+            _part(place, Component.WEIGHTS, weights, f"weights / {len(sizes)}"),
+            _part(place, Component.KV, max(0, caches[memory]), f"the rest of {_fraction(setting):g} of the GPU"),
+            _part(place, Component.STATE, state, "recurrent state"),
+            _part(place, Component.COMPUTE, compute, "activations and graphs"),
+            _part(place, Component.RUNTIME, cuda_context(memory), "CUDA's context"),
         ]
     return found
 
 
 def capacity(facts: ModelFacts, setting: Setting) -> Capacity:
     """Return how much of the past can be kept."""
-    room = min((_cache_bytes(facts, setting, place=place) for place in range(max(1, setting.gpus))), default=0)
-    row = sum(_row(layer, setting) for layer in kv.cached_layers(facts))
+    room = min(_caches(facts, setting).values())
+    row = sum(count * _row(layer, setting) for layer, count in _alike(facts))
     wanted = wanted_cache(facts, msgspec.structs.replace(setting, slots=1))
     conversations = room / wanted if wanted and room > 0 else 0.0
     return Capacity(bytes=max(0, room), tokens=max(0, room) // row if row else 0, conversations=conversations)
@@ -89,7 +91,7 @@ def capacity(facts: ModelFacts, setting: Setting) -> Capacity:
 def wanted_cache(facts: ModelFacts, setting: Setting) -> int:
     """Return the bytes per GPU that `slots` conversations of `context` tokens need."""
     tokens = -(-setting.context // BLOCK) * BLOCK
-    held = sum(_row(layer, setting) * _kept(layer, setting, tokens) for layer in kv.cached_layers(facts))
+    held = sum(count * _row(layer, setting) * _kept(layer, setting, tokens) for layer, count in _alike(facts))
     return held * setting.slots
 
 
@@ -108,10 +110,17 @@ def activations(facts: ModelFacts, setting: Setting) -> int:
     return step + logits + reserve.graphs
 
 
-def _cache_bytes(facts: ModelFacts, setting: Setting, *, place: int) -> int:
-    reserve, memory = RESERVES[setting.engine], _memory(setting, place)
-    taken = weight_share(facts, setting) + _state(facts, setting)
-    beside = activations(facts, setting) + cuda_context(memory)
+def _caches(facts: ModelFacts, setting: Setting) -> dict[int, int]:
+    """Return the bytes left for the cache by the size of the GPU: cards are mostly alike, and there may be many."""
+    taken, beside = weight_share(facts, setting) + _state(facts, setting), activations(facts, setting)
+    return {
+        memory: _cache_bytes(setting, memory, taken=taken, beside=beside + cuda_context(memory))
+        for memory in set(_memories(setting))
+    }
+
+
+def _cache_bytes(setting: Setting, memory: int, *, taken: int, beside: int) -> int:
+    reserve = RESERVES[setting.engine]
     if reserve.is_of_rest:
         return int((memory - taken - beside) * _fraction(setting))
     share = int(memory * _fraction(setting))
@@ -122,8 +131,10 @@ def _fraction(setting: Setting) -> float:
     return RESERVES[setting.engine].fraction if setting.memory_fraction is None else setting.memory_fraction
 
 
-def _memory(setting: Setting, place: int) -> int:
-    return setting.gpu_memory[place] if place < len(setting.gpu_memory) else DEFAULT_GPU
+def _memories(setting: Setting) -> list[int]:
+    """Return the size of each GPU in use; at least one."""
+    told = setting.gpu_memory
+    return [told[place] if place < len(told) else DEFAULT_GPU for place in range(max(1, setting.gpus))]
 
 
 def _state(facts: ModelFacts, setting: Setting) -> int:
@@ -137,6 +148,11 @@ def _row(layer: Layer, setting: Setting) -> int:
     if layer.attention is AttentionKind.LATENT or not layer.kv_heads:
         return row
     return row // min(max(1, setting.gpus), layer.kv_heads)
+
+
+def _alike(facts: ModelFacts) -> Iterator[tuple[Layer, int]]:
+    """Yield each layer with how many equal ones follow: models have hundreds, of a few kinds."""
+    return ((layer, sum(1 for _ in run)) for layer, run in groupby(kv.cached_layers(facts)))
 
 
 def _kept(layer: Layer, setting: Setting, tokens: int) -> int:

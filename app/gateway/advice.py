@@ -92,7 +92,16 @@ async def estimate(services: Services, request: EstimateRequest) -> Estimate:
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = await seen(services, request.model, setting) if is_here else Seen()
     found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+    if not any(engine.id == setting.engine and engine.installed for engine in engines):
+        found = where_it_runs(found, targets.lack(machine, ENGINES[setting.engine]))
     return _by_name(found, facts) if facts.confidence is Confidence.TABLE else found
+
+
+def where_it_runs(found: Estimate, why_not: str) -> Estimate:
+    """Return the estimate as it is for a machine the engine runs on; elsewhere nothing fits, and `why_not` says why."""
+    if not why_not:
+        return found
+    return msgspec.structs.replace(found, fits=False, largest_context=0, notes=[why_not, *found.notes])
 
 
 def _by_name(found: Estimate, facts: ModelFacts) -> Estimate:

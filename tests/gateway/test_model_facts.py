@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from app.advisor import memory
+from app.advisor.engine_table import ENGINES
+from app.advisor.memory_setting import Setting
+from app.advisor.targets import lack
 from app.config.environment import HUB, hub_endpoint
 from app.core.errors import NotFound, RoundhouseError, Unavailable
+from app.gateway.advice import where_it_runs
 from app.gateway.model_facts import FactsReader, form
+from app.hardware.description import machine_from
 from app.hub.library import Library
+from app.hub.shapes import shape_facts
 from tests.gguf_files import TinyLlama
 from tests.range_server import Hub, serving
 
@@ -95,6 +102,17 @@ async def test_what_nobody_knows_is_refused(facts: FactsReader) -> None:
     with pytest.raises(RoundhouseError) as refused:
         await facts.find("no such model")
     assert refused.value.code == "model_not_found"
+
+
+def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
+    machine = machine_from(b'{"os": "linux", "cpu": "AMD EPYC 9654", "ram_gb": 384}')
+    why_not = lack(machine, ENGINES["vllm"])
+    found = memory.estimate(shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, Setting(engine="vllm"))
+    assert "vLLM needs Linux and an NVIDIA GPU" in why_not
+    assert where_it_runs(found, "") == found
+    elsewhere = where_it_runs(found, why_not)
+    assert (elsewhere.fits, elsewhere.largest_context, elsewhere.notes[0]) == (False, 0, why_not)
+    assert found.weights.arithmetic == "weights / 1"
 
 
 @pytest.mark.parametrize(

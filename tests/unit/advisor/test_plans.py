@@ -1,6 +1,7 @@
 """What a plan says: file, context, KV type, spread; that it holds for any machine and wish; and how quickly."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -72,7 +73,7 @@ SENTENCES = {
     "two cards": "ExLlamaV3 with EXL3, because 2 x RTX 3090 are NVIDIA, Ampere or newer, and it splits tensors and "
     "experts across consumer cards.",
     "server": "vLLM with FP8, because 8 x H100 are made for servers, and it is made to answer 30 people at once.",
-    "laptop": "llama.cpp with GGUF, because it runs on any processor, and no GPU here could do the work.",
+    "laptop": "llama.cpp with GGUF, because it runs on any processor (no GPU here could do the work).",
 }
 
 
@@ -319,10 +320,11 @@ def test_unknown_memory_promises_nothing() -> None:
         (RTX_4090, SEVENTY, {}),
         (RTX_4090, MIXTURE, {"intent": Intent.CODING}),
         (H100, GIANT, {"intent": Intent.TEAM, "users": 200}),
+        (H100, replace(GIANT, layers=94), {"intent": Intent.API, "users": 500}),
         (MAC, SEVENTY, {"intent": Intent.CODING}),
         (TWO_3090, SLIDING, {"intent": Intent.AGENT}),
     ],
-    ids=["spilled", "moe", "server", "mac", "two cards"],
+    ids=["spilled", "moe", "server", "deep", "mac", "two cards"],
 )
 def test_advice_comes_at_once(where: Machine, model: Made, asked: Json) -> None:
     candidates = model.every()
