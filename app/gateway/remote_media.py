@@ -12,41 +12,48 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest
+from app.gateway.bodies import decode
 
 _KEYS = frozenset({"url", "uri", "image_url", "audio_url", "video_url", "file_url", "input_audio", "image", "file"})
 """What dialects call the place of an image or a recording, inside a part of a message."""
 _HOLDERS = frozenset(
     {"content", "source", "parts", "image_url", "audio_url", "video_url", "input_audio", "image", "file"}
 )
-_PLACES = ("messages", "input", "prompt", "system", "content", "images")
 _HINTS = tuple(f'{key}"'.encode() for key in sorted(_KEYS))
-_HIDDEN = re.compile(rb"\\u00[4-7]")
-"""A letter written as an escape, which no JSON writer does: it could hide a key from the search."""
+_HIDDEN = (rb"\u004", rb"\u005", rb"\u006", rb"\u007")
+"""Letters written as escapes, which no JSON writer does: they could hide a key from the search."""
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _MAX_DEPTH = 16
 """Parts of messages nest four deep in every dialect."""
 
 
-def refuse_remote_media(body: bytes) -> None:
-    """Return if no part of the request has to be fetched. Raises BadRequest that names the address.
+class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """Where dialects keep what was said; the rest, such as long lists of tools, is passed over."""
 
-    A body that is no JSON object is left to whoever reads it.
+    messages: Any = None
+    input: Any = None
+    prompt: Any = None
+    system: Any = None
+    content: Any = None
+
+
+def refuse_remote_media(body: bytes) -> None:
+    """Return if no part of the request has to be fetched. Raises BadRequest that names the kind of address.
+
+    What cannot be read here is refused too: the engine's reader might understand it.
     """
-    if not any(hint in body for hint in _HINTS) and not (b"\\u00" in body and _HIDDEN.search(body)):
+    if not any(hint in body for hint in (*_HINTS, *_HIDDEN)):
         return
-    try:
-        fields = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):
-        return
-    for place in _PLACES:
-        for address in _addresses(fields.get(place), 0):
-            scheme = _SCHEME.match(address)
-            if scheme and scheme[1].lower() != "data":
-                raise BadRequest(
-                    f"Media at another address ({scheme[1].lower()}:) is not fetched.",
-                    hint="Send it along as a data: URL or in base64.",
-                    code="remote_media",
-                )
+    fields = decode(body, _Fields)
+    said = [fields.messages, fields.input, fields.prompt, fields.system, fields.content]
+    for address in _addresses(said, 0):
+        scheme = _SCHEME.match(address)
+        if scheme and scheme[1].lower() != "data":
+            raise BadRequest(
+                f"Media at another address ({scheme[1].lower()}:) is not fetched.",
+                hint="Send it along as a data: URL or in base64.",
+                code="remote_media",
+            )
 
 
 def _addresses(value: object, depth: int) -> Iterator[str]:

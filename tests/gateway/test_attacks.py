@@ -8,7 +8,6 @@ import asyncio
 import io
 import json
 import re
-import time
 from typing import Any
 
 import pytest
@@ -220,6 +219,13 @@ def test_an_address_cannot_be_hidden_behind_escapes() -> None:
         refuse_remote_media(body)
 
 
+@pytest.mark.parametrize("odd", [b"1e999", b'"\\ud800"', b"[" * 5000, b"/* */ 1"])
+def test_an_address_cannot_be_hidden_behind_what_only_the_engine_might_read(odd: bytes) -> None:
+    part = b'[{"content":[{"type":"image_url","image_url":{"url":"http://a"}}]}]'
+    with pytest.raises(BadRequest):
+        refuse_remote_media(b'{"messages":' + part + b',"x":' + odd + b"}")
+
+
 @given(text=st.text(), where=st.sampled_from(["url", "see http://a", "image_url"]))
 def test_words_about_addresses_are_no_addresses(text: str, where: str) -> None:
     tool = {"type": "function", "function": {"parameters": {"properties": {"url": {"default": "http://a"}}}}}
@@ -228,11 +234,10 @@ def test_words_about_addresses_are_no_addresses(text: str, where: str) -> None:
     refuse_remote_media(json.dumps({"model": "m", "tools": [tool], "messages": [message, call]}).encode())
 
 
-def test_looking_for_media_costs_little_in_a_long_prompt() -> None:
-    body = json.dumps({"messages": [{"role": "user", "content": "Grüße aus Köln, " * 60_000}]}).encode()
-    began = time.perf_counter()
-    refuse_remote_media(body)
-    assert time.perf_counter() - began < 0.1  # about 5 ms for 1.3 MB
+@pytest.mark.parametrize("prompt", ["Hello", "Grüße aus Köln", "你好"])
+def test_a_request_without_media_is_searched_but_not_decoded(prompt: str) -> None:
+    """Long prompts are many and decoding them costs: one that is no JSON passes, so nobody looked."""
+    refuse_remote_media(json.dumps({"messages": prompt}).encode()[:-1])
 
 
 async def test_slow_headers_hold_nobody_else_up(gateway: Gateway) -> None:
