@@ -13,7 +13,7 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import RoundhouseError
+from app.core.errors import RoundhouseError, UserError
 from app.gateway import ollama_embed, ollama_models
 from app.gateway.dialects.canonical import Failed, Request
 from app.gateway.dialects.engine.request import body_of, route_of
@@ -155,7 +155,8 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
     except RoundhouseError as error:
         if not response.prepared:
             raise
-        watch.outcome = Outcome.ENGINE_FAILED
+        log.error(str(error), extra={"code": error.code, "model": job.ask.model})  # noqa: TRY400 -- said in a sentence
+        watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await response.write(error_line(error.body))
     finally:
         await settled(begun)
