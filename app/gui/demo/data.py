@@ -13,7 +13,7 @@ from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, machines, tools
+from app.gui.demo import advice, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -258,4 +258,5 @@ def replies(
         "POST /load": LOADING,
         "POST /unload": READY,
         "PATCH /settings": lambda _body: settings(),
+        **requests.replies(),
     }

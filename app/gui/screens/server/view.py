@@ -10,10 +10,12 @@ from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.gui.net.api import GatewayApi
+from app.gui.screens.server.inspector import InspectorSection
 from app.gui.screens.server.keys_model import KeysModel
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
+from app.gui.screens.server.requests import Requests
 from app.gui.screens.server.rows import EngineRow
 from app.gui.shell.contract import Page as PageName
 from app.gui.shell.contract import Shell
@@ -41,12 +43,14 @@ class ServerScreen(Page):
         self.model = ServerModel(api, shell)
         self.log = LogModel(api, shell)
         self.keys = KeysSection(theme, KeysModel(api, shell), shell, restart=restart)
+        self.requests = Requests(api, shell)
         self._dialect = Dialect.CURL
         self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
         self.head.addWidget(self._dot)
         self.head.addWidget(self._serving)
         self._trouble = ErrorPanel(theme)
-        for part in (self._trouble, self._endpoint_card(), self._running_section(), self.keys, self._log_section()):
+        running, inspector = self._running_section(), InspectorSection(theme, self.requests)
+        for part in (self._trouble, self._endpoint_card(), running, inspector, self.keys, self._log_section()):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
@@ -55,6 +59,7 @@ class ServerScreen(Page):
         self.keys.model.said.connect(shell.toast)
         self.keys.model.failed.connect(self._say)
         self.model.log_asked.connect(self._show_log_of)
+        self.requests.failed.connect(self._say)
         self.log.appended.connect(self._add_lines)
         self.log.replaced.connect(self._show_log)
         theme.changed.connect(self._show_log)

@@ -1,0 +1,191 @@
+"""State of the inspector on the server page: the last requests, how fast answers came lately, and who used what."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from PySide6.QtCore import QTimer, Signal
+
+from app.core import words
+from app.core.errors import ErrorBody
+from app.core.events import Event, RequestChanged, RequestsForgotten, SettingChanged
+from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.core.settings import SettingInfo
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import Mirror
+from app.gui.shell.contract import Shell
+from app.gui.widgets.bars import Part
+
+SHOWN = 10
+"""Rows on the page; the command line shows the others."""
+KEPT = 1000
+STRIP_S = 600.0
+"""What "lately" means for the strip."""
+_USAGE_REST_MS = 2000
+_MS = 1000.0
+_S = RequestState
+_STATES = {
+    _S.QUEUED: ("warn", "Queued"),
+    _S.LOADING: ("accent", "Loading the model"),
+    _S.PREFILL: ("accent", "Reading the prompt"),
+    _S.DECODING: ("accent", "Writing"),
+    _S.DONE: ("ok", "Done"),
+    _S.FAILED: ("bad", "Failed"),
+    _S.CANCELLED: ("ink-3", "Cancelled"),
+}
+_SPANS = (
+    ("Queue", "queue_s", "part-5"),
+    ("Load", "load_s", "part-3"),
+    ("Prefill", "prefill_s", "part-2"),
+    ("Decode", "decode_s", "part-1"),
+)
+
+
+class Point(NamedTuple):
+    """One answer in the strip: Unix seconds, and the figures it has."""
+
+    at: float
+    ttft_s: float | None
+    tokens_per_s: float | None
+
+
+class Requests(Mirror[RequestInfo]):
+    """Requests, newest first. `failed` carries an `ErrorBody`; `told` a `RequestDetail` that was asked for."""
+
+    failed = Signal(object)
+    told = Signal(object)
+    used = Signal()
+    """The usage is known anew."""
+
+    def __init__(self, api: GatewayApi, shell: Shell, clock: Callable[[], float] = time.time) -> None:
+        self.usage: Usage | None = None
+        self.keeps_words = False
+        self._clock = clock
+        super().__init__(api, shell, f"/requests?limit={KEPT}", list[RequestInfo])
+        self._rest = QTimer(self, singleShot=True, interval=_USAGE_REST_MS)
+        self._rest.timeout.connect(self._read_usage)
+        shell.connected.connect(self._read_rest)
+        if shell.is_connected:
+            self._read_rest()
+
+    def take(self, event: Event) -> None:
+        """Replace the one request the event is about, or read again."""
+        if isinstance(event, RequestChanged):
+            self._merge(event.request)
+        elif isinstance(event, RequestsForgotten):
+            self.replace([item for item in self.items if not item.is_over])
+        elif isinstance(event, SettingChanged) and event.name.startswith("inspector."):
+            self._read_rest()
+            self.read()
+
+    def shown(self) -> list[RequestInfo]:
+        """Return what the page lists: what goes on first, then the newest."""
+        ordered = sorted(self.items, key=lambda item: (item.is_over, -item.at))
+        return ordered[:SHOWN]
+
+    def points(self) -> list[Point]:
+        """Return the answers of the last minutes, oldest first."""
+        since = self._clock() - STRIP_S
+        done = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
+        found = [Point(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
+        return sorted(point for point in found if point[1:] != (None, None))
+
+    def now(self) -> float:
+        """Return where the strip ends."""
+        return self._clock()
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request; its client is told so."""
+        self.api.post(
+            f"/requests/{request_id}/cancel", None, kind=RequestInfo, then=self._merge, failed=self.failed.emit
+        )
+
+    def forget(self) -> None:
+        """Clear the list of what is over."""
+        self.api.delete("/requests", self.read, self.failed.emit)
+
+    def ask_words(self, request_id: str) -> None:
+        """Ask for what a request said."""
+        self.api.get(f"/requests/{request_id}", RequestDetail, self.told.emit, self.failed.emit)
+
+    def _merge(self, request: RequestInfo) -> None:
+        others = [item for item in self.items if item.id != request.id]
+        self.replace(sorted([request, *others], key=lambda item: -item.at)[:KEPT])
+        if request.is_over and not self._rest.isActive():
+            self._rest.start()
+
+    def _read_rest(self) -> None:
+        self._read_usage()
+        self.api.get("/settings", list[SettingInfo], self._set, lambda _error: None)
+
+    def _read_usage(self) -> None:
+        self.api.get("/usage", Usage, self._summed, lambda _error: None)
+
+    def _summed(self, usage: Usage) -> None:
+        self.usage = usage
+        self.used.emit()
+
+    def _set(self, settings: list[SettingInfo]) -> None:
+        self.keeps_words = any(row.name == "inspector.bodies" and row.value is True for row in settings)
+        self.changed.emit()
+
+    def _failed(self, error: ErrorBody) -> None:
+        self.error, self.is_known = error, True
+        self.changed.emit()
+
+
+def state(request: RequestInfo) -> tuple[str, str]:
+    """Return the colour and the words of a request's state."""
+    return _STATES[request.state]
+
+
+def title(request: RequestInfo) -> str:
+    """Return the strong line: who asks which model."""
+    return f"{request.client} → {request.model or 'no model'}"
+
+
+def facts(request: RequestInfo) -> str:
+    """Return the quiet line: when, what, how fast, how much; or why not."""
+    said = [time.strftime("%H:%M:%S", time.localtime(request.at)), request.route or request.path]
+    if request.error:
+        return " · ".join([*said, request.error])
+    if request.ttft_s is not None:
+        said.append(f"{words.seconds(request.ttft_s)} to first")
+    if request.tokens_per_s is not None:
+        said.append(words.rate(request.tokens_per_s))
+    if request.completion_tokens is not None:
+        said.append(f"{request.completion_tokens:,} tokens")
+    return " · ".join([*said, words.seconds(request.total_s)])
+
+
+def about(request: RequestInfo) -> str:
+    """Return what else is known: id, dialect, where from, status, tokens."""
+    said = [request.id, f"{request.dialect} {request.path}", f"from {request.peer}"]
+    if request.status is not None:
+        said.append(f"status {request.status}")
+    if request.prompt_tokens is not None:
+        cached = f", {request.cached_tokens:,} cached" if request.cached_tokens else ""
+        said.append(f"{request.prompt_tokens:,} prompt tokens{cached}")
+    return " · ".join(said)
+
+
+def parts(request: RequestInfo) -> list[Part]:
+    """Return the stacked bar: where the time went, in milliseconds."""
+    spans = ((name, getattr(request, field), color) for name, field, color in _SPANS)
+    return [Part(name, span * _MS, color) for name, span, color in spans if span]
+
+
+def legend(request: RequestInfo) -> list[tuple[str, str]]:
+    """Return (colour, words) for the bar's parts."""
+    return [(part.color, f"{part.name} {words.seconds(part.amount / _MS)}") for part in parts(request)]
+
+
+def used_facts(row: UsageRow) -> str:
+    """Return a line of the usage in words."""
+    said = [f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"]
+    if row.failed:
+        said.append(f"{row.failed:,} failed")
+    said.append(
+        f"{row.prompt_tokens:,} tokens read" + (f" ({row.cached_tokens:,} cached)" if row.cached_tokens else "")
+    )
+    return " · ".join([*said, f"{row.completion_tokens:,} written"])

@@ -1,0 +1,166 @@
+"""Requests on the server page: what is listed, how it follows what happens, and what its buttons ask for."""
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
+from app.core.requests import RequestDetail, RequestState
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.demo.requests import REQUESTS, USAGE
+from app.gui.screens.server.inspector import InspectorSection, RequestRow
+from app.gui.screens.server.requests import KEPT, SHOWN, STRIP_S, Point, Requests, about, facts, legend, parts
+from app.gui.screens.server.strip import LatencyStrip
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.press import Button
+from app.gui.widgets.rows import Row
+
+WRITING, DONE = REQUESTS[0], REQUESTS[2]
+FAILED = next(one for one in REQUESTS if one.state is RequestState.FAILED)
+
+
+@pytest.fixture
+def model(api: DemoApi, shell: Shell) -> Requests:
+    made = Requests(api, shell)
+    api.flush()
+    return made
+
+
+@pytest.fixture
+def section(theme: Theme, model: Requests, qtbot: QtBot) -> InspectorSection:
+    made = InspectorSection(theme, model)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def buttons(widget: object, text: str) -> list[Button]:
+    found: list[Button] = [one for one in widget.findChildren(Button) if one.text() == text]  # type: ignore[attr-defined]
+    return [one for one in found if not one.isHidden()]
+
+
+def test_what_goes_on_comes_first_and_then_the_newest(model: Requests) -> None:
+    assert [one.is_over for one in model.shown()[:3]] == [False, False, True]
+    over = [one.at for one in model.shown() if one.is_over]
+    assert over == sorted(over, reverse=True)
+
+
+def test_an_event_replaces_the_one_request_it_is_about(model: Requests, shell: Shell) -> None:
+    shell.receive(RequestChanged(request=msgspec.structs.replace(WRITING, state=RequestState.DONE)))
+    assert len(model.items) == len(REQUESTS)
+    assert next(one for one in model.items if one.id == WRITING.id).state is RequestState.DONE
+
+
+def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: Requests, shell: Shell) -> None:
+    for number in range(KEPT + 5):
+        shell.receive(RequestChanged(request=msgspec.structs.replace(DONE, id=str(number), at=DONE.at + 1000 + number)))
+    assert (len(model.items), len(model.shown())) == (KEPT, SHOWN)
+    assert model.items[0].id == str(KEPT + 4)
+
+
+def test_forgetting_leaves_what_goes_on(model: Requests, shell: Shell) -> None:
+    shell.receive(RequestsForgotten())
+    assert [one.is_over for one in model.items] == [False, False]
+
+
+def test_the_strip_holds_the_last_minutes(api: DemoApi, shell: Shell) -> None:
+    ended = DONE.at + DONE.total_s
+    model = Requests(api, shell, clock=lambda: ended + STRIP_S - 1)
+    api.replies["GET /requests"] = [DONE, msgspec.structs.replace(DONE, id="old", at=DONE.at - 2), FAILED, WRITING]
+    api.flush()
+    assert model.points() == [(ended, DONE.ttft_s, DONE.tokens_per_s)]
+
+
+def test_the_strip_says_what_it_shows(theme: Theme, qtbot: QtBot) -> None:
+    strip = LatencyStrip(theme)
+    qtbot.addWidget(strip)
+    strip.resize(300, 150)
+    strip.set_points([], 0.0)
+    assert strip.lanes() == ("No first token yet", "No speed yet")
+    blank = strip.grab().toImage()
+    strip.set_points([Point(0.0, 0.2, 10.0), Point(1.0, 0.4, 30.0), Point(2.0, None, 20.0)], 10.0)
+    assert strip.lanes() == ("First token after 0.40 s", "Writes 20 tok/s")
+    assert "3 answers" in strip.accessibleDescription()
+    assert strip.grab().toImage() != blank
+
+
+def test_the_times_are_a_stacked_bar_with_words() -> None:
+    assert [part.name for part in parts(DONE)] == ["Queue", "Prefill", "Decode"]
+    assert legend(DONE)[0][1] == "Queue 0.04 s"
+    assert "1,800 cached" in about(DONE)
+    assert FAILED.error in facts(FAILED)
+    assert "tok/s" in facts(DONE)
+
+
+def test_a_running_request_can_be_cancelled_and_a_finished_one_cannot(section: InspectorSection, api: DemoApi) -> None:
+    running, over = section.rows.rows[WRITING.id], section.rows.rows[DONE.id]
+    assert not buttons(over, "Cancel")
+    buttons(running, "Cancel")[0].click()
+    assert api.asked("POST", f"/requests/{WRITING.id}/cancel") == [None]
+
+
+def test_a_refusal_to_cancel_is_said(section: InspectorSection, model: Requests, api: DemoApi, qtbot: QtBot) -> None:
+    gone = ErrorBody(code="request_not_found", sentence="There is no such request.")
+    api.replies[f"POST /requests/{WRITING.id}/cancel"] = gone
+    with qtbot.waitSignal(model.failed) as failed:
+        buttons(section.rows.rows[WRITING.id], "Cancel")[0].click()
+        api.flush()
+    assert failed.args == [gone]
+
+
+def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> None:
+    row = section.rows.rows[WRITING.id]
+    assert isinstance(row, RequestRow)
+    assert not row._bar.isVisible()
+    row.unfold.click()
+    shell.receive(RequestChanged(request=msgspec.structs.replace(WRITING, decode_s=7.0)))
+    assert section.rows.rows[WRITING.id] is row
+    assert row._bar.isVisible()
+
+
+def test_nothing_yet_is_said(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    api.replies |= {"GET /requests": [], "GET /usage": msgspec.structs.replace(USAGE, today=[], week=[])}
+    section = InspectorSection(theme, Requests(api, shell))
+    qtbot.addWidget(section)
+    assert section._empty.isHidden()
+    api.flush()
+    assert not section._empty.isHidden()
+    assert section.rows.isHidden()
+    assert section._usage.isHidden()
+
+
+def test_usage_is_a_row_for_each_client_and_model(section: InspectorSection) -> None:
+    rows = [row for row in section._usage.rows.values() if isinstance(row, Row)]
+    assert [row.accessibleName() for row in rows] == [f"{one.client} → {one.model}" for one in USAGE.week]
+    assert "nothing today" in rows[0].accessibleDescription()
+    assert "today 6 requests" in rows[1].accessibleDescription()
+
+
+def test_that_words_are_kept_is_said_and_they_can_be_read(
+    section: InspectorSection, model: Requests, api: DemoApi, shell: Shell
+) -> None:
+    row = section.rows.rows[DONE.id]
+    assert section._kept.isHidden()
+    assert not buttons(row, "Show what it said")
+    api.replies["GET /settings"] = [
+        data.changed(info, value=True) if info.name == "inspector.bodies" else info for info in data.settings()
+    ]
+    detail = RequestDetail(request=DONE, has_bodies=True, asked="Why?", answered="Because.")
+    api.replies[f"GET /requests/{DONE.id}"] = detail
+    shell.receive(SettingChanged(name="inspector.bodies"))
+    api.flush()
+    assert not section._kept.isHidden()
+    buttons(row, "Show what it said")[0].click()
+    api.flush()
+    assert isinstance(row, RequestRow)
+    assert row._words.text() == "Why?\n\nBecause."
+
+
+def test_clearing_asks_the_gateway(section: InspectorSection, api: DemoApi) -> None:
+    api.replies["DELETE /requests"] = None
+    buttons(section, "Clear")[0].click()
+    api.flush()
+    assert api.asked("DELETE", "/requests") == [None]
