@@ -137,10 +137,10 @@ class DiffView(Surface):
 
     def show_difference(self, text: str) -> None:
         """Show other lines; hidden while there are none."""
-        self.setVisible(bool(text))
         if text != self._text:
             self._text = text
             self._fill()
+        self.setVisible(bool(text))
 
     def _fill(self) -> None:
         lines = self._text.splitlines()[2:]  # without the two that name the file: the row does
@@ -150,6 +150,7 @@ class DiffView(Surface):
         document = self._view.document()
         spacing = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
         self._view.setFixedHeight(round(spacing * min(len(lines), _MOST_LINES)) + self._theme.px(16))
+        self.updateGeometry()
         self._view.verticalScrollBar().setValue(0)
         self._view.setVerticalScrollBarPolicy(
             Qt.ScrollBarPolicy.ScrollBarAsNeeded if len(lines) > _MOST_LINES else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
