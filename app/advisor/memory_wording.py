@@ -39,7 +39,7 @@ def _sum(pool: PoolUse) -> str:
     if small and terms:
         terms.append(f"{small:.1f} other" if small >= _SMALL else "little else")
     free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, of an unknown amount,"
-    total = f"{pool.bytes / GIB:.1f}" if pool.bytes / GIB >= _SMALL else f"{pool.bytes / GIB:.2f}"
+    total = f"{pool.bytes / GIB:.1f}" if pool.bytes / GIB >= _SMALL else words.size(pool.bytes)
     return f"{' + '.join(terms)} = {total} {free} in {pool.name}" if terms else f"{total} {free} in {pool.name}"
 
 

@@ -145,9 +145,9 @@ def _pool_line(pool: PoolUse) -> str:
 
 
 def _verdict(found: Estimate) -> str:
+    if not found.fits and not found.largest_context:
+        return click.style("It does not fit, with any context.", fg="red")
     fits = click.style("It fits.", fg="green") if found.fits else click.style("It does not fit.", fg="red")
-    if not found.largest_context:
-        return f"{fits} No context at all would."
     moved = " with this much of it off the GPU" if found.offload.cpu_moe_layers or _is_split(found) else ""
     return f"{fits} The largest context here{moved} is {words.tokens(found.largest_context)} tokens."
 

@@ -8,8 +8,9 @@ from app.advisor.layer_split import layer_places
 from app.advisor.memory import Speed, components, estimate, fits
 from app.advisor.memory_search import largest, smallest
 from app.advisor.memory_setting import HOST, Component, Setting
+from app.advisor.memory_wording import sentence
 from app.advisor.repack import repacked_types
-from app.core.advice import Estimate, EstimateConfidence, Rate
+from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
@@ -149,6 +150,11 @@ def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
     assert found.depth == 512
     assert found.decode is not None
     assert found.decode.tokens_per_second == pytest.approx(99.488)
+
+
+def test_a_tiny_model_is_said_in_mebibytes() -> None:
+    pool = PoolUse(name="Memory", bytes=48 << 20, free=8 * GIB, parts={"weights": 40 << 20, "kv": 8 << 20})
+    assert sentence([pool]) == "48.0 MiB of 8.0 GiB free in Memory"
 
 
 def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
