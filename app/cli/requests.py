@@ -11,9 +11,8 @@ from app.client.http import Client, segment
 from app.core import words
 from app.core.errors import BadRequest
 from app.core.events import Event, RequestChanged
-from app.core.requests import RequestInfo, RequestState, Usage, UsageRow
+from app.core.requests import RequestInfo, Usage, UsageRow
 
-_COLORS = {RequestState.DONE: "green", RequestState.FAILED: "red", RequestState.CANCELLED: "yellow"}
 _HEAD = ("TIME", "CLIENT", "MODEL", "ROUTE", "STATE", "QUEUE", "LOAD", "PREFILL", "DECODE", "SPEED", "TOKENS", "NOTE")
 
 
@@ -88,7 +87,7 @@ def _row(one: RequestInfo) -> tuple[str, ...]:
         one.client,
         one.model or "-",
         one.route or one.path,
-        click.style(one.state, fg=_COLORS.get(one.state)),
+        one.state,
         *("-" if span is None else words.seconds(span) for span in spans),
         "-" if one.tokens_per_s is None else words.rate(one.tokens_per_s),
         " + ".join("?" if count is None else str(count) for count in tokens),

@@ -39,6 +39,11 @@ def test_a_request_is_a_line_with_its_times() -> None:
     assert " ".join(line[1:]) == "aider guide chat done 0.00 s 1.50 s 0.25 s 2.00 s 38 tok/s 12 + 80"
 
 
+def test_the_columns_stand_below_their_heads() -> None:
+    head, line = (click.unstyle(text) for text in request_lines([DONE]))
+    assert head.index("QUEUE") == line.index("0.00 s")
+
+
 def test_what_is_not_known_is_not_made_up() -> None:
     failed = msgspec.structs.replace(
         DONE, model="", route="", state=RequestState.FAILED, tokens_per_s=None, prompt_tokens=None, error="No."
