@@ -220,6 +220,35 @@ def test_names_of_anthropics_models_are_answered_by_the_one_in_use(api: Anthropi
     assert api.messages.create(model="claude-opus-4-8", max_tokens=1, messages=ASKED).model == "counts"
 
 
+def test_a_request_as_claude_code_sends_it(api: Anthropic) -> None:
+    """After protocols seen on the wire: beta route, billing line, deferred and server tools, adaptive thinking."""
+    asked: dict[str, Any] = {
+        "model": "claude-opus-4-8",
+        "max_tokens": 32000,
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.329; cch=00000;"},
+            {"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]},
+            {"role": "system", "content": "Mind the gap."},
+        ],
+        "tools": [
+            {**WEATHER, "defer_loading": True},
+            {"type": "tool_search_tool_regex_20251119", "name": "ToolSearch"},
+        ],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "metadata": {"user_id": "somebody"},
+        "stream": True,
+    }
+    api.messages.create(model="agent", max_tokens=1, messages=ASKED)  # the model in use
+    said = api.post("/v1/messages?beta=true", body=asked, cast_to=str, options={"headers": {"anthropic-beta": "x-1"}})
+    assert '"name":"weather"' in said
+    assert said.rstrip().endswith('data: {"type":"message_stop"}')
+
+
 def test_models_are_listed_page_by_page(api: Anthropic) -> None:
     names = {model.id for model in api.models.list(limit=1)}
     assert {"guide", "agent", "counts"} <= names

@@ -3,13 +3,13 @@
 import asyncio
 import io
 import json
-from typing import Any
+from typing import Any, cast
 
 import anthropic
 import pytest
 from aiohttp import web
 
-from app.core.errors import EngineFailed
+from app.core.errors import EngineFailed, Unavailable
 from app.gateway.dialects.anthropic.stream import event
 from tests.gateway.played import KEY, Gateway, Play, until
 
@@ -104,6 +104,12 @@ async def test_what_is_not_there_is_said_in_anthropics_shape(gateway: Gateway, p
 async def test_foreign_pages_are_refused_in_anthropics_shape(gateway: Gateway) -> None:
     status, document = await post(gateway, headers={"Origin": "https://evil.example"})
     assert (status, document["error"]["type"]) == (403, "permission_error")
+
+
+async def test_not_now_is_overloaded(gateway: Gateway) -> None:
+    gateway.supervisor.refuse_with = cast("Any", Unavailable("Too many wait."))
+    status, document = await post(gateway)
+    assert (status, document["error"]) == (529, {"type": "overloaded_error", "message": "Too many wait."})
 
 
 async def test_an_engine_that_cannot_start_is_an_api_error(gateway: Gateway) -> None:
