@@ -52,9 +52,26 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"app.cli.{module}"), name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a mistake in its options is told as JSON too where JSON was asked for."""
+        wants_json = "--json" in ctx.args
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if wants_json:
+                _write_mistake(error.format_message())
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _write_mistake(sentence: str) -> None:
+    from app.cli.output import write_json  # noqa: PLC0415 -- only a mistake needs it
+    from app.core.errors import BadRequest  # noqa: PLC0415 -- as above
+
+    write_json("error", BadRequest(sentence, code="usage").body)
 
 
 @click.command(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -48,6 +48,19 @@ def test_without_a_gateway_the_sentence_says_how_to_start_one(name: str) -> None
     assert not done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["plan", "--intent", "fun"], ["estimate"], ["estimate", "guide", "--kv", "q5"], ["frobnicate"], ["plan", "--no"]],
+    ids=" ".join,
+)
+def test_with_json_a_mistake_in_the_options_is_an_object_too(arguments: list[str]) -> None:
+    done = CliRunner().invoke(main.roundhouse, [*arguments, "--json"])
+    error = json.loads(done.stdout)["error"]
+    assert (done.exit_code, error["code"]) == (2, "usage")
+    assert error["sentence"] in done.stderr
+    assert not CliRunner().invoke(main.roundhouse, arguments).stdout
+
+
 def test_with_json_an_error_is_an_object_too() -> None:
     done = CliRunner().invoke(main.roundhouse, ["status", "--json"])
     said = json.loads(done.stdout)
