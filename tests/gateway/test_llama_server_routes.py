@@ -77,9 +77,12 @@ async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: G
     assert 'roundhouse_requests_total{route="completions",model="guide",outcome="ok"} 1' in lines
 
 
-async def test_a_model_that_failed_is_not_the_one_in_use(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_model_chosen_for_chats_goes_before_one_that_failed(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failed = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.FAILED)
     other = ModelInfo(name="other", title="Other", path="other.gguf", format="gguf", size_bytes=1)
+    gateway.services.settings.change({"models.default": "other"})
     models = [*gateway.services.library.models(), other]
     monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [failed])
     monkeypatch.setattr(gateway.services.library, "models", lambda: models)
