@@ -37,9 +37,8 @@ def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as
         asked = connected().post(_path(name, "probe"), WireTool(model=model), ToolProbe, timeout_s=_PROBE_TIMEOUT_S)
         show("probe", asked, as_json=as_json, text=_probed)
     else:
-        show(
-            "change", _changed(connected(), name, model, _verb(dry_run=dry_run, undo=undo)), as_json=as_json, text=_told
-        )
+        change = _changed(connected(), name, model, _verb(dry_run=dry_run, undo=undo))
+        show("change", change, as_json=as_json, text=_undone if undo else _told)
 
 
 def _verb(*, dry_run: bool, undo: bool) -> str:
@@ -63,9 +62,18 @@ def _row(tool: ToolInfo) -> tuple[str, ...]:
     return tool.id, tool.name, "yes" if tool.found else "no", wired, tool.problem or tool.file
 
 
-def _told(change: ToolChange) -> Iterator[str]:
+def _difference(change: ToolChange) -> Iterator[str]:
     for line in change.diff.splitlines():
         yield click.style(line, fg=_COLOURS.get(line[:1]))
+
+
+def _undone(change: ToolChange) -> Iterator[str]:
+    yield from _difference(change)
+    yield f"{change.name}'s settings are as they were."
+
+
+def _told(change: ToolChange) -> Iterator[str]:
+    yield from _difference(change)
     for number, step in enumerate(change.steps, 1):
         yield f"{number}. {step}"
     for value in change.values:
