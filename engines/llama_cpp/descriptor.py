@@ -41,12 +41,13 @@ DESCRIPTOR = Descriptor(
     accelerators=("metal", "cpu"),
     verified=(
         "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
-        "counts, templates, embeddings with an embedding task, a quantised KV cache, damaged and missing files, a "
-        "taken port, stopping while loading and while answering, and dying with its parent."
+        "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "
+        "quantised KV cache, damaged and missing files, a taken port, stopping while loading and while answering, and "
+        "dying with its parent."
     ),
     unverified=(
-        "Not run yet on macOS (Metal), Windows or ARM; images, LoRA adapters and reranking have not been tried with a "
-        "real model. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed while a model "
+        "Not run yet on macOS (Metal), Windows or ARM; images and LoRA adapters have not been tried with a real "
+        "model. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed while a model "
         "loads leaves the engine running until the load ends."
     ),
 )
