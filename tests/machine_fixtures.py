@@ -9,7 +9,8 @@ A file name starts with its system: `linux-gb10-....toml`.
 In `[files]`, `cpu[0-7]` in a path writes eight files; `{repeat = 8, text = "..."}` repeats a block; `{n}` is the
 number of the copy and `{n/2}` its half. In `[expected]`, keys are dotted paths into the Machine, a Fact standing for
 its value: `"gpus.0.memory_total" = "24 GiB"`, `"gpus.count" = 1`, `"pools.system.free"` (pools by id where it has no
-dot), "unknown" for a Fact without value, "nothing" for what is not there at all; of a list of Facts (`limits`) each entry must contain its expected text.
+dot), "unknown" for a Fact without value, "nothing" for what is not there at all; of a list of Facts (`limits`) each
+entry must contain its expected text.
 """
 
 import re

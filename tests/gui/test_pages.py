@@ -246,7 +246,11 @@ def test_typed_text_means_a_value(name: str, text: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "word"),
-    [("gateway.port", "70000", "65535"), ("gateway.port", "x", "whole number"), ("gateway.host", "a.example", "figures")],
+    [
+        ("gateway.port", "70000", "65535"),
+        ("gateway.port", "x", "whole number"),
+        ("gateway.host", "a.example", "figures"),
+    ],
 )
 def test_typed_text_that_does_not_fit_says_why(name: str, text: str, word: str) -> None:
     value = meaning(info(name), text)
