@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 LEAST_TOKENS = 16
 """Shorter answers say more about starting and stopping than about speed."""
+LEAST_BYTES = 64 << 20
+"""Smaller models run with sleeping threads (the worker's `waiting`): their pace says nothing of others."""
 _MS = 1e3
 CPU = "cpu"
 
@@ -78,6 +80,8 @@ class Measuring:
 
         facts, machine = await self._facts.find(generation.model), await self._machine.read()
         setting = Setting(engine=generation.engine, backend=generation.backend)
+        if facts.file_bytes < LEAST_BYTES:
+            return
         seen = sample(generation, facts, machine, setting)
         if seen is not None:
             await self.keep(refine(known, seen))

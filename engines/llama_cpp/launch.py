@@ -37,13 +37,6 @@ KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_n
 TASKS = ("chat", "embed", "rerank")
 _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
-_SLEEPING_THREADS = {"OMP_WAIT_POLICY": "passive"}
-"""Let OpenMP's threads sleep instead of spin while they wait for each other.
-
-Measured on two cores with one other busy program, 0.5 G parameters in F32: 17 instead of 5 tokens/s. A desktop has such
-programs; alone on the machine, only models of a few million parameters notice: the Guide writes 290 instead of 3,700
-tokens/s on two idle cores, either of which is faster than anybody reads.
-"""
 _DEVICES_TIMEOUT_S = 20.0
 
 _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
@@ -99,7 +92,6 @@ class LlamaCpp:
             env={
                 worker_base.CONFIG_VARIABLE: _config(model, options, net, found),
                 **_REPORT_LOAD,
-                **_SLEEPING_THREADS,
                 **options.extra_env,
             },
             secrets={worker_base.KEY_VARIABLE: net.key},

@@ -32,7 +32,7 @@ from engines.api import (
     SoftStop,
     Suspicion,
 )
-from engines.llama_cpp import launch
+from engines.llama_cpp import launch, worker
 from engines.llama_cpp.launch import ADAPTER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -243,3 +243,13 @@ def test_the_recipe_is_what_the_lock_installs() -> None:
     assert locked["version"] == recipe["package"]["version"]
     hashes = {wheel["hash"].removeprefix("sha256:") for wheel in locked["wheels"] if "-abi3-" in wheel["url"]}
     assert set(recipe["wheels"].values()) == hashes
+
+
+def test_threads_of_tiny_models_sleep_and_those_of_others_spin_briefly(tmp_path: Path) -> None:
+    tiny, large = tmp_path / "tiny.gguf", tmp_path / "large.gguf"
+    tiny.write_bytes(b"GGUF")
+    with large.open("wb") as file:
+        file.truncate(worker.TINY_BYTES)
+    assert worker.waiting(tiny) == {"OMP_WAIT_POLICY": "passive"}
+    assert worker.waiting(large) == {"GOMP_SPINCOUNT": "1000"}
+    assert worker.waiting(tmp_path / "none.gguf") == {"GOMP_SPINCOUNT": "1000"}

@@ -65,7 +65,11 @@ def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None
     assert best_for([], engine="llama.cpp", backend="cpu") is None
 
 
-async def test_answers_are_kept_and_refine_what_was_calibrated(parts: Services) -> None:
+@pytest.mark.parametrize(("least_bytes", "samples"), [(0, 3), (64 << 20, 2)])
+async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_calibrated(
+    parts: Services, monkeypatch: pytest.MonkeyPatch, least_bytes: int, samples: int
+) -> None:
+    monkeypatch.setattr("app.gateway.measuring.LEAST_BYTES", least_bytes)
     measuring = parts.measuring
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))
@@ -73,9 +77,8 @@ async def test_answers_are_kept_and_refine_what_was_calibrated(parts: Services) 
     measuring.heard(STATUS, {**TIMINGS, "predicted_ms": 640.0})
     await measuring.close()
     assert [one.model for one in await parts.chats.generations()] == ["guide"]
-    (refined,) = await parts.chats.calibrations()
-    assert refined.samples == 3
-    assert refined.source == "generations"
+    (kept,) = await parts.chats.calibrations()
+    assert kept.samples == samples
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
