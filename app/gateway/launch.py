@@ -17,6 +17,7 @@ from app.gateway import aliases
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
+from app.hub.naming import folded
 from app.supervisor.policy import LoadRequest, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
 
@@ -48,7 +49,9 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
             from app.gateway.fitting import fitted  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
             found = found._replace(load=await fitted(services, found.load))
-        services.recent.put(key, found)
+        # Whom a name stands for can change with every request; a model's own name cannot.
+        if folded(model_name) == folded(found.model.name):
+            services.recent.put(key, found)
     return found
 
 

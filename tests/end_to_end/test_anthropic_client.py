@@ -216,8 +216,9 @@ async def test_counts_match_what_is_read(async_api: AsyncAnthropic) -> None:
 
 
 def test_names_of_anthropics_models_are_answered_by_the_one_in_use(api: Anthropic) -> None:
-    api.messages.create(model="counts", max_tokens=1, messages=ASKED)
-    assert api.messages.create(model="claude-opus-4-8", max_tokens=1, messages=ASKED).model == "counts"
+    for used in ("agent", "counts"):
+        api.messages.create(model=used, max_tokens=1, messages=ASKED)
+        assert api.messages.create(model="claude-opus-4-8", max_tokens=1, messages=ASKED).model == used
 
 
 def test_a_request_as_claude_code_sends_it(api: Anthropic) -> None:
