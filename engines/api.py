@@ -162,6 +162,16 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     unverified: str
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine store put one version: `python` is its environment's, `executable` its program."""
+
+    folder: Path
+    version: str
+    backend: str
+    python: Path | None = None
+    executable: Path | None = None
+
+
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """One engine version on disk, as `probe` found it. `python` or `executable` starts it; `flags` are those it has."""
 
@@ -353,8 +363,11 @@ class Adapter(Protocol):
     def descriptor(self) -> Descriptor:
         """What the engine is."""
 
-    def probe(self) -> Installation | Failure:
-        """Find the installed engine, its version, devices and flags. Import nothing heavy: ask metadata or a child."""
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Look at the engine in `place`: its version, devices and flags. Import nothing heavy: ask metadata or a child.
+
+        Without a place, find what came with Roundhouse itself or lies on PATH.
+        """
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         """Turn generic options into processes. Raises ValueError with a sentence for options it cannot honour."""

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engines import worker_base
 from engines.api import (
     Descriptor,
     Exit,
@@ -23,15 +22,17 @@ from engines.api import (
     LogEvent,
     ModelSource,
     Net,
-    ProcessSpec,
+    Place,
     Readiness,
     SoftStop,
     Stop,
 )
 from engines.llama_cpp import failures, log
 from engines.llama_cpp.descriptor import DESCRIPTOR
+from engines.worker_launch import worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
+WORKER = "engines.llama_cpp.worker"
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 """What llama.cpp accepts for its KV cache."""
 TASKS = ("chat", "embed", "rerank")
@@ -67,8 +68,10 @@ class LlamaCpp:
         """What llama.cpp is."""
         return DESCRIPTOR
 
-    def probe(self) -> Installation | Failure:
-        """Find xllamacpp in this environment by its metadata; nothing native is loaded here."""
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Find xllamacpp in this environment by its metadata, or in `place`; nothing native is loaded here."""
+        if place is not None:
+            return Installation(engine=DESCRIPTOR.id, version=place.version, backend=place.backend, python=place.python)
         try:
             version = importlib.metadata.version(PACKAGE)
         except importlib.metadata.PackageNotFoundError:
@@ -86,16 +89,8 @@ class LlamaCpp:
         for is_refused, sentence in _REFUSED:
             if is_refused(options):
                 raise ValueError(sentence)
-        worker = ProcessSpec(
-            role="server",
-            argv=worker_argv(found),
-            env={
-                worker_base.CONFIG_VARIABLE: _config(model, options, net, found),
-                **_REPORT_LOAD,
-                **options.extra_env,
-            },
-            secrets={worker_base.KEY_VARIABLE: net.key},
-            stdin_lifeline=True,
+        worker = worker_process(
+            found, WORKER, _config(model, options, net, found), net.key, env={**_REPORT_LOAD, **options.extra_env}
         )
         return LaunchPlan(
             processes=(worker,),
@@ -120,21 +115,15 @@ class LlamaCpp:
 ADAPTER = LlamaCpp()
 
 
-def worker_argv(found: Installation, *arguments: str) -> tuple[str, ...]:
-    """Return the command that starts the worker: the one place to change for a frozen application.
-
-    `-P` keeps the folder it happens to be started in off the import path.
-    """
-    if found.python is None:
-        raise ValueError("This installation of llama.cpp has no Python to run it.")
-    return (str(found.python), "-P", "-m", "engines.llama_cpp.worker", *arguments)
-
-
 def ask_devices(found: Installation) -> tuple[str, ...]:
     """Ask a short-lived child which devices llama.cpp can use; empty when it cannot say. Takes up to 20 s."""
     try:
         asked = subprocess.run(
-            worker_argv(found, "--devices"), capture_output=True, text=True, timeout=_DEVICES_TIMEOUT_S, check=True
+            worker_argv(found, WORKER, "--devices"),
+            capture_output=True,
+            text=True,
+            timeout=_DEVICES_TIMEOUT_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ()
@@ -153,25 +142,23 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> str:
-    return json.dumps(
-        {
-            "model": str(model.path),
-            "alias": model.name,
-            "host": net.host,
-            "port": net.port,
-            "context": options.context,
-            "slots": options.slots,
-            "threads": options.threads,
-            "gpu_layers": options.gpu_layers,
-            # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
-            "fit": found.backend != "cpu",
-            "kv_type": options.kv_type,
-            "flash_attention": options.flash_attention,
-            "batch": options.max_batch_tokens,
-            "projector": str(options.projector) if options.projector else None,
-            "chat_template": options.chat_template,
-            "prefix_cache": options.prefix_cache,
-            "task": options.task,
-        }
-    )
+def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> dict[str, object]:
+    return {
+        "model": str(model.path),
+        "alias": model.name,
+        "host": net.host,
+        "port": net.port,
+        "context": options.context,
+        "slots": options.slots,
+        "threads": options.threads,
+        "gpu_layers": options.gpu_layers,
+        # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
+        "fit": found.backend != "cpu",
+        "kv_type": options.kv_type,
+        "flash_attention": options.flash_attention,
+        "batch": options.max_batch_tokens,
+        "projector": str(options.projector) if options.projector else None,
+        "chat_template": options.chat_template,
+        "prefix_cache": options.prefix_cache,
+        "task": options.task,
+    }

@@ -25,6 +25,7 @@ from engines.api import (
     ModelFormat,
     ModelSource,
     Net,
+    Place,
     ProcessSpec,
     Progress,
     Readiness,
@@ -93,7 +94,7 @@ class FakeAdapter:
     def descriptor(self) -> Descriptor:
         return DESCRIPTOR
 
-    def probe(self) -> Installation | Failure:
+    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it is the same everywhere
         return self.installation
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:

@@ -16,6 +16,7 @@ from engines.api import (
     LogEvent,
     ModelSource,
     Net,
+    Place,
 )
 from engines.llama_cpp.descriptor import DESCRIPTOR
 
@@ -34,7 +35,7 @@ class Played:
     def descriptor(self) -> Descriptor:
         return DESCRIPTOR
 
-    def probe(self) -> Installation | Failure:
+    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it is the same everywhere
         self.asked += 1
         return self.answers.pop(0)
 
