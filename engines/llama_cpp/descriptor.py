@@ -26,9 +26,12 @@ DESCRIPTOR = Descriptor(
     features=frozenset(
         {
             Feature.TOOLS,
+            Feature.REASONING,
             Feature.JSON_SCHEMA,
             Feature.GRAMMAR,
             Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
+            Feature.CHOICES,
             Feature.STREAM_USAGE,
             Feature.KV_QUANT,
             Feature.CONTINUOUS_BATCHING,

@@ -143,6 +143,8 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     repeat_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    """Token ids of the engine's own vocabulary, and what to add to their logits."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +165,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Level = Level.DEFAULT
     sampling: Sampling = Sampling()
     limits: Limits = Limits()
+    template_arguments: dict[str, msgspec.Raw] = {}
+    """More that the chat template is told. These go before what `thinking` says to it."""
 
 
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,6 +259,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     reason: Finish = Finish.STOP
     usage: Usage = Usage()
     timings: Timings = Timings()
+    stop: str | None = None
+    """The stop sequence that ended it, where that is known."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

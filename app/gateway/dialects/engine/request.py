@@ -53,6 +53,7 @@ def body_of(request: Request, *, model: str, features: Collection[Feature]) -> b
 def _check(request: Request, features: Collection[Feature]) -> None:
     needed = {
         Feature.LOGPROBS: request.limits.logprobs is not None,
+        Feature.LOGIT_BIAS: bool(request.sampling.logit_bias),
         Feature.JSON_SCHEMA: request.response_format.shape is not Shape.TEXT,
     }
     if isinstance(request, Generate):
@@ -67,6 +68,7 @@ def _check(request: Request, features: Collection[Feature]) -> None:
 
 _WHAT = {
     Feature.LOGPROBS: "log probabilities",
+    Feature.LOGIT_BIAS: "biased tokens",
     Feature.JSON_SCHEMA: "answers in a given format",
     Feature.GRAMMAR: "a format for bare prompts",
     Feature.TOOLS: "tools",
@@ -78,7 +80,7 @@ def _chat(request: Generate) -> dict[str, object]:
     body: dict[str, object] = {"messages": wire_messages(request.messages), **_limits(request.limits)}
     if request.tools:
         body |= {"tools": [_tool(tool) for tool in request.tools], **_choice(request.tool_choice)}
-    return body | _format(request.response_format) | _thinking(request.thinking)
+    return body | _format(request.response_format) | _template_arguments(request)
 
 
 def _completion(request: Complete) -> dict[str, object]:
@@ -136,10 +138,15 @@ def _schema(wanted: ResponseFormat) -> object:
     return {"type": "object"} if wanted.shape is Shape.JSON else wanted.schema
 
 
+def _template_arguments(request: Generate) -> dict[str, object]:
+    arguments = {**_thinking(request.thinking), **request.template_arguments}
+    return {"chat_template_kwargs": arguments} if arguments else {}
+
+
 def _thinking(level: Level) -> dict[str, object]:
     if level is Level.DEFAULT:
         return {}
     arguments: dict[str, object] = {"enable_thinking": level is not Level.OFF}
     if level in _LEVELS:
         arguments["reasoning_effort"] = _LEVELS[level]
-    return {"chat_template_kwargs": arguments}
+    return arguments
