@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.requests import UsageRow
-from app.store import listing, measurements, rows, usage
+from app.store import listing, measurements, responses, rows, usage
 from app.store.faults import is_damage, said_plainly
 from app.store.opening import Opened, open_database, suspect_marker
 
@@ -130,6 +130,26 @@ class ChatStore:
     async def usage_since(self, at: float) -> list[UsageRow]:
         """Return what was used since `at` (Unix seconds) by client and model, most tokens first."""
         return await self._do(usage.since, at)
+
+    async def keep_response(self, response: responses.KeptResponse, bounds: responses.Bounds) -> None:
+        """Keep an answer of the Responses API, and forget what is beyond the bounds."""
+        await self._do(responses.keep, response, bounds)
+
+    async def response(self, response: str) -> responses.KeptResponse:
+        """Return a kept response. Raises NotFound."""
+        return await self._do(responses.read, response)
+
+    async def response_conversation(self, response: str) -> tuple[responses.KeptItem, ...]:
+        """Return what was said up to and with a response, oldest first. Raises NotFound."""
+        return await self._do(responses.conversation, response)
+
+    async def response_items(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return those of the items that are kept, as JSON by id."""
+        return await self._do(responses.items, ids)
+
+    async def delete_response(self, response: str) -> None:
+        """Forget a response. Raises NotFound."""
+        await self._do(responses.delete, response)
 
     async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         call = functools.partial(job, self._connection, *args, **kwargs)

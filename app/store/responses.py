@@ -1,0 +1,135 @@
+"""Answers of OpenAI's Responses API, kept so that a client can go on with one by its id, across restarts.
+
+Every statement takes a connection its caller owns, as in `rows`. Values are JSON as it went over the wire; nothing here
+reads it. A conversation is a chain of responses, and using its last one counts as using all of it, so what is forgotten
+first is the conversation that was left alone for longest.
+"""
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from app.core.errors import NotFound
+from app.store.opening import transaction
+
+_DAY_S = 24 * 3600.0
+MOST_BYTES = 512 * 1024 * 1024
+"""Of all that is kept: pictures are part of what was said, and requests may hold 32 MiB of them."""
+_CHAIN = """
+    WITH RECURSIVE chain (seq, previous, depth) AS (
+        SELECT seq, previous, 0 FROM responses WHERE id = ?
+        UNION
+        SELECT older.seq, older.previous, chain.depth + 1 FROM responses older JOIN chain ON older.id = chain.previous
+    )
+"""
+_LINKS = _CHAIN + "SELECT seq, previous FROM chain ORDER BY depth"  # noqa: S608 -- constant text, as below
+_USE = _CHAIN + "UPDATE responses SET used_at = ? WHERE seq IN (SELECT seq FROM chain)"  # noqa: S608
+_SAID = (
+    _CHAIN + "SELECT items.id, items.value FROM chain JOIN response_items items ON items.response = chain.seq"  # noqa: S608
+    " ORDER BY chain.depth DESC, items.place"
+)
+
+
+class KeptItem(msgspec.Struct, frozen=True):
+    """One thing that was said, as JSON."""
+
+    id: str
+    value: str
+
+
+class KeptResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response as JSON, whose own `output` does not count, with its new input and its output."""
+
+    id: str
+    previous: str | None
+    body: str
+    input: tuple[KeptItem, ...]
+    output: tuple[KeptItem, ...]
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept at most: so many, and none that was not used for so many days."""
+
+    most: int
+    days: int
+
+
+def keep(connection: sqlite3.Connection, response: KeptResponse, bounds: Bounds) -> None:
+    """Keep a response, and forget what is beyond the bounds."""
+    now = time.time()
+    items = [*((item, True) for item in response.input), *((item, False) for item in response.output)]
+    size = len(response.body) + sum(len(item.value) for item, _ in items)
+    with transaction(connection):
+        row = connection.execute(
+            "INSERT INTO responses (id, previous, body, size_bytes, used_at) VALUES (?, ?, ?, ?, ?)",
+            (response.id, response.previous, response.body, size, now),
+        )
+        connection.executemany(
+            "INSERT INTO response_items (response, place, id, is_input, value) VALUES (?, ?, ?, ?, ?)",
+            [(row.lastrowid, at, item.id, is_input, item.value) for at, (item, is_input) in enumerate(items)],
+        )
+        _forget(connection, bounds, now)
+
+
+def read(connection: sqlite3.Connection, response: str) -> KeptResponse:
+    """Return a response. Raises NotFound."""
+    row = connection.execute("SELECT seq, previous, body FROM responses WHERE id = ?", (response,)).fetchone()
+    if row is None:
+        raise _unknown(response)
+    found = connection.execute(
+        "SELECT id, value, is_input FROM response_items WHERE response = ? ORDER BY place", (row[0],)
+    ).fetchall()
+    return KeptResponse(
+        id=response,
+        previous=row[1],
+        body=row[2],
+        input=tuple(KeptItem(item, value) for item, value, is_input in found if is_input),
+        output=tuple(KeptItem(item, value) for item, value, is_input in found if not is_input),
+    )
+
+
+def conversation(connection: sqlite3.Connection, response: str) -> tuple[KeptItem, ...]:
+    """Return everything said up to and with a response, oldest first. Raises NotFound if any of it was forgotten."""
+    with transaction(connection):
+        chain = connection.execute(_LINKS, (response,)).fetchall()
+        if not chain or chain[-1][1] is not None:
+            raise _unknown(chain[-1][1] if chain else response)
+        connection.execute(_USE, (response, time.time()))
+        return tuple(KeptItem(item, value) for item, value in connection.execute(_SAID, (response,)))
+
+
+def items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, str]:
+    """Return the items of those ids that are kept; of several the last."""
+    rows = connection.execute(
+        "SELECT id, value FROM response_items WHERE id IN (SELECT value FROM json_each(?)) ORDER BY response",
+        (json.dumps(ids),),
+    )
+    return dict(rows.fetchall())
+
+
+def delete(connection: sqlite3.Connection, response: str) -> None:
+    """Forget a response. Raises NotFound."""
+    with transaction(connection):
+        if not connection.execute("DELETE FROM responses WHERE id = ?", (response,)).rowcount:
+            raise _unknown(response)
+
+
+def _forget(connection: sqlite3.Connection, bounds: Bounds, now: float) -> None:
+    connection.execute("DELETE FROM responses WHERE used_at < ?", (now - bounds.days * _DAY_S,))
+    connection.execute(
+        "DELETE FROM responses WHERE seq IN (SELECT seq FROM (SELECT seq, row_number() OVER last AS place,"
+        " sum(size_bytes) OVER last AS total FROM responses WINDOW last AS (ORDER BY used_at DESC, seq DESC))"
+        " WHERE place > ? OR total > ?)",
+        (bounds.most, MOST_BYTES),
+    )
+
+
+def _unknown(response: str) -> NotFound:
+    return NotFound(
+        f"No response {response[:80]!r} is kept.",
+        hint="It was deleted, forgotten, or made with `store` off. Send the conversation again.",
+        code="response_not_found",
+    )
