@@ -59,7 +59,7 @@ async def test_items_are_found_by_their_ids(store: ChatStore) -> None:
 
 async def test_what_was_left_alone_for_longest_is_forgotten(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e9
-    monkeypatch.setattr(responses.time, "time", lambda: now)
+    monkeypatch.setattr("time.time", lambda: now)
     for at, response in enumerate((kept("a"), kept("other"), kept("b", "a"))):
         now = 1e9 + at
         await store.keep_response(response, AMPLE)
@@ -73,7 +73,7 @@ async def test_what_was_left_alone_for_longest_is_forgotten(store: ChatStore, mo
 
 async def test_what_is_too_old_or_too_much_is_forgotten(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e9
-    monkeypatch.setattr(responses.time, "time", lambda: now)
+    monkeypatch.setattr("time.time", lambda: now)
     await store.keep_response(kept("a"), AMPLE)
     now += 3 * 24 * 3600.0
     await store.keep_response(kept("b"), Bounds(most=100, days=2))
