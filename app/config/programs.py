@@ -4,10 +4,15 @@ Every place that starts a child of ours asks here, so that freezing changes one 
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
+
+UV_VARIABLE = "ROUNDHOUSE_UV"
+"""Names the uv to use, where the one that comes with Roundhouse will not do."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -32,3 +37,16 @@ def become(module: str, *, extra: Mapping[str, str] | None = None) -> NoReturn:
     if sys.platform == "win32":
         sys.exit(subprocess.call(argv, env=environment))
     os.execve(argv[0], argv, environment)  # noqa: S606 -- our own program, argv as a list
+
+
+def uv_program() -> Path | None:
+    """Return the uv that builds engines' environments; None when there is none.
+
+    In order: the one `ROUNDHOUSE_UV` names, the one that was installed with us, a checkout's own, the one on PATH.
+    """
+    name = "uv.exe" if sys.platform == "win32" else "uv"
+    named = os.environ.get(UV_VARIABLE)
+    beside = (Path(sys.executable).parent / name, Path(__file__).resolve().parents[2] / ".uv" / "bin" / name)
+    on_path = shutil.which("uv")
+    candidates = [Path(named)] if named else [*beside, *([Path(on_path)] if on_path else [])]
+    return next((path for path in candidates if path.is_file()), None)

@@ -239,10 +239,10 @@ def test_it_is_stopped_in_a_way_the_system_has(monkeypatch: pytest.MonkeyPatch, 
 def test_the_recipe_is_what_the_lock_installs() -> None:
     recipe = tomllib.loads((ROOT / "engines/llama_cpp/install.toml").read_text(encoding="utf-8"))
     lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
-    (locked,) = [package for package in lock["package"] if package["name"] == recipe["package"]["name"]]
-    assert locked["version"] == recipe["package"]["version"]
+    (locked,) = [package for package in lock["package"] if package["name"] == recipe["bundled"]["package"]]
+    assert locked["version"] == recipe["bundled"]["version"]
     hashes = {wheel["hash"].removeprefix("sha256:") for wheel in locked["wheels"] if "-abi3-" in wheel["url"]}
-    assert set(recipe["wheels"].values()) == hashes
+    assert set(recipe["bundled"]["wheels"].values()) == hashes
 
 
 def test_threads_of_tiny_models_sleep_and_those_of_others_spin_briefly(tmp_path: Path) -> None:

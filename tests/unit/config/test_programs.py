@@ -1,10 +1,14 @@
 """How our own programs are started."""
 
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from app import __version__
-from app.config.programs import command
+from app.config import programs
+from app.config.programs import UV_VARIABLE, command, uv_program
 
 
 def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tmp_path: Path) -> None:
@@ -12,3 +16,37 @@ def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tm
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('somebody else runs here')")
     said = subprocess.run(command("app.cli", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert __version__ in said.stdout, said.stderr
+
+
+NAME = "uv.exe" if sys.platform == "win32" else "uv"
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation without uv beside it or on PATH."""
+    monkeypatch.delenv(UV_VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setattr(programs, "__file__", str(tmp_path / "checkout" / "app" / "config" / "programs.py"))
+    return tmp_path
+
+
+def test_uv_may_be_nowhere(nowhere: Path) -> None:
+    assert uv_program() is None
+
+
+@pytest.mark.parametrize("folder", ["path", "checkout/.uv/bin", "bin"])
+def test_uv_is_found_beside_us_in_a_checkout_and_on_the_path(nowhere: Path, folder: str) -> None:
+    uv = nowhere / folder / NAME
+    uv.parent.mkdir(parents=True)
+    uv.write_bytes(b"")
+    uv.chmod(0o755)
+    assert uv_program() == uv
+
+
+def test_a_uv_that_was_named_counts_alone(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = nowhere / "bin" / NAME
+    beside.parent.mkdir()
+    beside.write_bytes(b"")
+    monkeypatch.setenv(UV_VARIABLE, str(nowhere / "mine"))
+    assert uv_program() is None

@@ -1,0 +1,84 @@
+"""Write the locks of engines' recipes: `python -m app.engine_store.lock [ENGINE ...]`, all of them without a name.
+
+A lock is `uv pip compile --universal --generate-hashes` of a variant's requirements: one file with environment markers
+that serves every platform and Python of the variant, and the SHA-256 of every file that may be installed. It is run by
+whoever raises a version in a recipe; the result is committed. The newest channel makes the same lock on the spot.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.config.programs import uv_program
+from app.core.errors import EnvironmentFault
+from app.engine_store.recipe import FILE, Kind, Recipe, Variant, read_recipe
+
+ENGINES = Path(__file__).resolve().parents[2] / "engines"
+_TIMEOUT_S = 600.0
+_OLDEST_PYTHON = "3.11"
+"""The oldest Python we run on: a universal lock covers everything from here up."""
+
+
+def main(engines: Sequence[str]) -> int:
+    """Lock the engines named, or all; return 0 when every lock was written."""
+    uv = uv_program()
+    if uv is None:
+        sys.stderr.write("uv is not here: run `make` first, or put it on PATH.\n")
+        return 1
+    for recipe in map(read_recipe, sorted(path.parent for path in ENGINES.glob(f"*/{FILE}"))):
+        if engines and recipe.engine not in engines:
+            continue
+        for variant in recipe.variants:
+            if variant.kind is Kind.VENV:
+                _write(uv, recipe, variant)
+    return 0
+
+
+def _write(uv: Path, recipe: Recipe, variant: Variant) -> None:
+    path = recipe.lock_of(variant)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(locked(compile_argv(uv, variant), variant.requires), encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
+
+
+def compile_argv(uv: Path, variant: Variant, *, python: str = "") -> list[str]:
+    """Return the command that locks a variant; its requirements come as the last argument, a file.
+
+    With `python`, a version, the lock serves this machine and that Python only: all that one made on the spot needs.
+    """
+    scope = ["--python-version", python] if python else ["--universal", "--python-version", _OLDEST_PYTHON]
+    wheels = [] if variant.builds else ["--only-binary", ":all:"]
+    indexes = [part for url in variant.index_urls for part in ("--index", url)]
+    return [
+        *(str(uv), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--no-config"),
+        *scope,
+        *wheels,
+        *indexes,
+    ]
+
+
+def locked(argv: Sequence[str], requires: Sequence[str]) -> str:
+    """Return the lock's text. Raises EnvironmentFault with uv's own words when there is no solution."""
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "requirements.in"
+        wanted.write_text("\n".join(requires) + "\n", encoding="utf-8")
+        done = subprocess.run(
+            [*argv, str(wanted)],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    if done.returncode:
+        raise EnvironmentFault("uv found no set of packages that fits.", detail=done.stderr.strip(), code="no_lock")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except EnvironmentFault as error:
+        sys.exit(f"{error} {error.body.detail}")

@@ -1,0 +1,184 @@
+"""How an engine is installed, as data: `engines/<folder>/install.toml`, parsed once and checked whole.
+
+A recipe lists variants, one per way of building the engine (processor, CUDA, ...). A variant is either a virtual
+environment made from a committed lock with hashes, or release archives that are named by a pattern. CONTRIBUTING
+("An engine's recipe") describes every field.
+"""
+
+import re
+import tomllib
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from app.core.errors import Bug
+
+FILE = "install.toml"
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_MB = 1_000_000
+
+
+class Kind(StrEnum):
+    """How a variant comes to the disk."""
+
+    VENV = "venv"
+    ARCHIVE = "archive"
+
+
+class Channel(StrEnum):
+    """Which version is wanted: the one this Roundhouse was made with and tested, or the newest there is."""
+
+    STABLE = "stable"
+    LATEST = "latest"
+
+
+class Smoke(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What proves a fresh install: the form of the Guide it loads. Empty `model`: there is none, nothing is proved."""
+
+    format: str = ""
+    """An `engines.api.ModelFormat` value."""
+    model: str = ""
+    """A file or folder below `resources/guide`."""
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """Where archives are published: a GitHub repository, and how its assets are named.
+
+    `asset` is a verbose regular expression with named groups; a variant picks by them. `pointer` is the asset of a
+    stable release that names the tag which carries the archives, where stable releases carry none.
+    """
+
+    repository: str
+    asset: str
+    pointer: str = ""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled `asset`."""
+        return re.compile(self.asset, re.VERBOSE)
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way the engine is built. `version` is what the stable channel installs."""
+
+    name: str
+    kind: Kind
+    version: str
+    backend: str
+    """What it computes on: "cpu", "cuda", "metal", ...; the smoke test checks that it does."""
+    platforms: tuple[str, ...]
+    """`sys.platform` values."""
+    architectures: tuple[str, ...] = ("x86_64", "arm64")
+    glibc: str = ""
+    """The oldest C library it starts with, on Linux."""
+    driver: dict[str, str] = {}
+    """Vendor of a GPU -> oldest driver."""
+    download_mb: int = 0
+    disk_mb: int = 0
+
+    package: str = ""
+    """venv: the distribution whose version is the engine's."""
+    requires: tuple[str, ...] = ()
+    """venv: what is locked, as pip writes requirements."""
+    python: str = ">=3.11,<3.15"
+    index_urls: tuple[str, ...] = ()
+    """venv: indexes beside PyPI, searched first."""
+    builds: bool = False
+    """venv: something is compiled on this machine; without it wheels alone are taken."""
+    build_env: dict[str, str] = {}
+
+    pick: dict[str, str] = {}
+    """archive: the pattern's groups and what they must be; a version may be given by its beginning."""
+    companions: tuple[dict[str, str], ...] = ()
+    """archive: further assets that belong into the same folder, picked likewise."""
+    executable: str = ""
+    """archive: the program's name, without `.exe`."""
+    pins: dict[str, str] = {}
+    """archive: asset -> SHA-256 that it must have, whatever the release says."""
+
+    @property
+    def download_bytes(self) -> int:
+        """About what is fetched; 0 where nobody measured."""
+        return self.download_mb * _MB
+
+    @property
+    def disk_bytes(self) -> int:
+        """About what it takes on disk; 0 where nobody measured."""
+        return self.disk_mb * _MB
+
+
+class Bundled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The version that comes with Roundhouse itself, and the hashes of its wheels by platform tag."""
+
+    package: str
+    version: str
+    wheels: dict[str, str] = {}
+    build: str = ""
+    """What the engine's own makers call it."""
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    engine: str
+    smoke: Smoke = Smoke()
+    release: Release | None = None
+    bundled: Bundled | None = None
+    variant: tuple[Variant, ...] = ()
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine's recipe. `folder` holds it and its locks."""
+
+    engine: str
+    folder: Path
+    smoke: Smoke
+    variants: tuple[Variant, ...]
+    release: Release | None = None
+    bundled: Bundled | None = None
+
+    def lock_of(self, variant: Variant) -> Path:
+        """Return where a venv's lock lies."""
+        return self.folder / "locks" / f"{variant.name}.txt"
+
+    def variant(self, name: str) -> Variant | None:
+        """Return the variant of that name."""
+        return next((variant for variant in self.variants if variant.name == name), None)
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """Read `install.toml` of an engine's folder. Raises Bug when it is missing or wrong: it is a file of ours."""
+    path = folder / FILE
+    try:
+        said = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+        if said.release is not None:
+            re.compile(said.release.asset, re.VERBOSE)
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError, re.error) as error:
+        raise Bug(f"The recipe {path} cannot be used: {error}.", hint="Install Roundhouse again.") from error
+    for variant in said.variant:
+        problem = _problem(variant, said)
+        if problem:
+            raise Bug(f"The recipe {path} cannot be used: {variant.name}: {problem}.", hint="Install Roundhouse again.")
+    return Recipe(
+        engine=said.engine,
+        folder=folder,
+        smoke=said.smoke,
+        variants=said.variant,
+        release=said.release,
+        bundled=said.bundled,
+    )
+
+
+def _problem(variant: Variant, said: _File) -> str:
+    """Return what is missing in a variant, or an empty string."""
+    if not _NAME.fullmatch(variant.name):
+        return "a name is lower-case letters, digits, dots and dashes"
+    if [one.name for one in said.variant].count(variant.name) > 1:
+        return "two variants have this name"
+    if not variant.platforms:
+        return "platforms are missing"
+    if variant.kind is Kind.VENV:
+        return "" if variant.package and variant.requires else "a venv needs package and requires"
+    if said.release is None:
+        return "archives need a [release]"
+    return "" if variant.pick and variant.executable else "an archive needs pick and executable"

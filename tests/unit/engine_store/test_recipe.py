@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import Bug
+from app.engine_store.lock import ENGINES
+from app.engine_store.recipe import FILE, Kind, Recipe, read_recipe
+from engines.api import ModelFormat
+from engines.registry import ADAPTERS
+
+RESOURCES = Path(__file__).resolve().parents[3] / "resources" / "guide"
+FOLDERS = sorted(path.parent for path in ENGINES.glob(f"*/{FILE}"))
+EVERY = pytest.mark.parametrize("recipe", [read_recipe(folder) for folder in FOLDERS], ids=lambda recipe: recipe.engine)
+
+VENV = """
+engine = "x"
+[smoke]
+format = "gguf"
+model = "guide-q8_0.gguf"
+[[variant]]
+name = "cpu"
+kind = "venv"
+version = "1.0"
+backend = "cpu"
+platforms = ["linux"]
+package = "x"
+requires = ["x==1.0"]
+download_mb = 3
+"""
+ARCHIVE = """
+engine = "x"
+[release]
+repository = "a/b"
+asset = "x-(?P<os>linux)"
+[[variant]]
+name = "cpu"
+kind = "archive"
+version = "1.0"
+backend = "cpu"
+platforms = ["linux"]
+pick = { os = "linux" }
+executable = "x"
+"""
+
+
+def read(folder: Path, text: str) -> Recipe:
+    (folder / FILE).write_text(text, encoding="utf-8")
+    return read_recipe(folder)
+
+
+@EVERY
+def test_a_recipe_belongs_to_an_engine_of_the_registry(recipe: Recipe) -> None:
+    assert recipe.engine in ADAPTERS
+    assert recipe.variants
+    about = ADAPTERS[recipe.engine].descriptor
+    for variant in recipe.variants:
+        assert set(variant.platforms) <= about.platforms
+        assert variant.backend in about.accelerators
+
+
+@EVERY
+def test_what_proves_an_engine_is_there_and_in_a_format_it_reads(recipe: Recipe) -> None:
+    if not recipe.smoke.model:
+        return
+    assert ModelFormat(recipe.smoke.format) in ADAPTERS[recipe.engine].descriptor.formats
+    assert (RESOURCES / recipe.smoke.model).exists()
+
+
+@EVERY
+def test_the_lock_has_the_version_the_recipe_promises_and_only_hashed_files(recipe: Recipe) -> None:
+    for variant in recipe.variants:
+        if variant.kind is not Kind.VENV:
+            continue
+        lines = recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()
+        starts = [line for line in lines if line and not line.startswith((" ", "#", "-"))]
+        assert any(line.split()[0] == f"{variant.package}=={variant.version}" for line in starts)
+        assert all(line.endswith("\\") for line in starts), "a requirement without a hash"
+
+
+def test_a_recipe_is_read_with_its_sizes_in_bytes(tmp_path: Path) -> None:
+    recipe = read(tmp_path, VENV)
+    (variant,) = recipe.variants
+    assert (recipe.engine, variant.kind, variant.download_bytes, variant.disk_bytes) == ("x", Kind.VENV, 3_000_000, 0)
+    assert recipe.lock_of(variant) == tmp_path / "locks" / "cpu.txt"
+    assert recipe.variant("cpu") is variant
+    assert recipe.variant("cuda") is None
+
+
+def test_the_pattern_of_assets_is_verbose(tmp_path: Path) -> None:
+    release = read(tmp_path, ARCHIVE.replace("x-(?P", "x - (?P")).release
+    assert release is not None
+    assert release.pattern.fullmatch("x-linux")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "engine"),
+        ("engine = [", "Invalid|Expected|Unclosed|line"),
+        (VENV + "colour = 'red'", "colour"),
+        (VENV.replace('name = "cpu"', 'name = "../up"'), "a name is lower-case"),
+        (VENV + VENV[VENV.index("[[variant]]") :], "two variants"),
+        (VENV.replace('["linux"]', "[]"), "platforms"),
+        (VENV.replace('package = "x"', ""), "a venv needs"),
+        (VENV.replace('"venv"', '"zip"'), "zip"),
+        (ARCHIVE.replace('executable = "x"', ""), "an archive needs"),
+        (ARCHIVE.replace("(?P<os>linux)", "(?P<os>linux"), "unterminated"),
+        (ARCHIVE[: ARCHIVE.index("[release]")] + ARCHIVE[ARCHIVE.index("[[variant]]") :], "need a .release."),
+    ],
+)
+def test_a_wrong_recipe_is_a_bug_that_names_the_file(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(Bug, match=problem) as caught:
+        read(tmp_path, text)
+    assert str(tmp_path / FILE) in str(caught.value)
+
+
+def test_a_missing_recipe_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(Bug, match="cannot be used"):
+        read_recipe(tmp_path)
