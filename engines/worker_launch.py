@@ -1,0 +1,39 @@
+"""The adapter's side of `worker_base.run`: the process that runs one of our workers in an engine's environment.
+
+The one place to change for a frozen application, where the interpreter and the workers' files lie elsewhere.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from engines import worker_base
+from engines.api import Installation, ProcessSpec
+
+
+def worker_process(
+    found: Installation, module: str, config: Mapping[str, object], key: str, *, env: Mapping[str, str]
+) -> ProcessSpec:
+    """Return the process that serves `config` with the worker in `module`; the key is kept out of what is logged."""
+    return ProcessSpec(
+        role="server",
+        argv=worker_argv(found, module),
+        env={worker_base.CONFIG_VARIABLE: json.dumps(config), "PYTHONPATH": str(_above_engines()), **env},
+        secrets={worker_base.KEY_VARIABLE: key},
+        stdin_lifeline=True,
+    )
+
+
+def worker_argv(found: Installation, module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that starts a worker. Raises ValueError for an installation that has no Python.
+
+    `-P` keeps the folder it happens to be started in off the import path.
+    """
+    if found.python is None:
+        raise ValueError(f"This installation of {found.engine} has no Python to run it.")
+    return (str(found.python), "-P", "-m", module, *arguments)
+
+
+def _above_engines() -> Path:
+    """Return the folder from which an environment without our packages can import `engines`."""
+    return Path(__file__).resolve().parents[1]
