@@ -102,6 +102,9 @@ class FailureKind(StrEnum):
     MODEL_NOT_FOUND = "model_not_found"
     BAD_TEMPLATE = "bad_template"
     AUTH = "auth"
+    REMOTE_CODE = "remote_code"
+    OFFLINE = "offline"
+    DISK_FULL = "disk_full"
     DRIVER = "driver"
     MISSING_LIBRARY = "missing_library"
     BAD_FLAG = "bad_flag"
@@ -126,6 +129,9 @@ NEVER_RETRY_UNCHANGED = frozenset(
         FailureKind.MODEL_NOT_FOUND,
         FailureKind.BAD_TEMPLATE,
         FailureKind.AUTH,
+        FailureKind.REMOTE_CODE,
+        FailureKind.OFFLINE,
+        FailureKind.DISK_FULL,
         FailureKind.DRIVER,
         FailureKind.MISSING_LIBRARY,
         FailureKind.BAD_FLAG,
@@ -136,13 +142,50 @@ NEVER_RETRY_UNCHANGED = frozenset(
 """Ends that the same arguments would only repeat: never restarted without a change."""
 
 
+class RemedyKind(StrEnum):
+    """What may help. The values are stable: settings, API, CLI and window show the same code."""
+
+    LESS_CONTEXT = "less_context"
+    FEWER_SLOTS = "fewer_slots"
+    SMALLER_CACHE = "smaller_cache"
+    """A quantised KV cache."""
+    FEWER_LAYERS = "fewer_layers"
+    """Fewer layers on the GPU."""
+    LESS_GPU_MEMORY = "less_gpu_memory"
+    """A smaller share of GPU memory."""
+    OTHER_RUNTIME = "other_runtime"
+    """Another build of the same engine, or another engine."""
+    RESET_OPTIONS = "reset_options"
+    LOAD_AGAIN = "load_again"
+    SMALLER_MODEL = "smaller_model"
+    OTHER_MODEL = "other_model"
+    DOWNLOAD_AGAIN = "download_again"
+    UPDATE_ENGINE = "update_engine"
+    INSTALL_AGAIN = "install_again"
+    UPDATE_DRIVER = "update_driver"
+    SIGN_IN = "sign_in"
+    ALLOW_CODE = "allow_code"
+    FREE_MEMORY = "free_memory"
+    FREE_DISK = "free_disk"
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that may help: `label` is what a button says. With `options`, loading with these changed applies it."""
+
+    kind: RemedyKind
+    label: str
+    options: Mapping[str, int | float | str] = {}
+    """`LaunchOptions` fields."""
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """One end, said for a person. `retry` holds options that may work instead (e.g. a smaller context)."""
+    """One end, said for a person: the cause, the log line that shows it, and what may help, most promising first."""
 
     kind: FailureKind
     sentence: str
     hint: str = ""
-    retry: dict[str, int | str] = {}
+    evidence: str = ""
+    remedies: tuple[Remedy, ...] = ()
 
 
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,6 +344,13 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 10.0
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An option the installed version has no flag for, and can do without: it runs, and says so."""
+
+    option: str
+    sentence: str
+
+
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the supervisor needs to start, watch and stop one engine. `served_name` goes in `model` fields."""
 
@@ -312,6 +362,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileToWrite, ...] = ()
     context: int | None = None
     slots: int = 1
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
@@ -354,12 +405,14 @@ LogEvent = Progress | Listening | BufferAllocated | ContextSet | Suspicion
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process ended: its code (negative: signal, as `subprocess` has it), suspicions in order, last log lines."""
+    """How it ended: its code (negative: signal, as `subprocess` has it), suspicions in order, last log lines."""
 
     code: int | None
     suspicions: Sequence[Suspicion]
     tail: Sequence[str]
     was_ready: bool
+    options: LaunchOptions = LaunchOptions()
+    """What it ran with, so that a remedy can name what would fit instead."""
 
 
 class Adapter(Protocol):

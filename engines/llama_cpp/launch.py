@@ -27,8 +27,9 @@ from engines.api import (
     SoftStop,
     Stop,
 )
-from engines.llama_cpp import failures, log
+from engines.llama_cpp import log
 from engines.llama_cpp.descriptor import DESCRIPTOR
+from engines.llama_cpp.failures import READER
 from engines.worker_launch import worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
@@ -109,7 +110,7 @@ class LlamaCpp:
 
     def classify_exit(self, end: Exit) -> Failure:
         """Name the cause of an end that was not asked for."""
-        return failures.classify(end)
+        return READER.explain(end)
 
 
 ADAPTER = LlamaCpp()

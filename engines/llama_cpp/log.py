@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from engines.api import BufferAllocated, ContextSet, FailureKind, LogEvent, Progress, Suspicion
+from engines.api import BufferAllocated, ContextSet, LogEvent, Progress
+from engines.llama_cpp.failures import READER
 from engines.worker_log import read_worker_line
 
 MIB = 1024 * 1024
@@ -24,29 +25,6 @@ _STAGES: tuple[tuple[re.Pattern[str], str], ...] = (
 _PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "output", "RS": "recurrent"}
 _BUFFER = re.compile(r"\s(?P<device>\S+)\s+(?P<purpose>model|KV|compute|output|RS) buffer size =\s+(?P<mib>[\d.]+) MiB")
 _CONTEXT = re.compile(r"initializing, n_slots = (?P<slots>\d+), n_ctx_slot = (?P<tokens>\d+)")
-
-_SUSPICIONS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        (FailureKind.PORT_IN_USE, r"couldn't bind HTTP server socket|address already in use"),
-        (FailureKind.OUT_OF_GPU_MEMORY, r"(cuda|hip)Malloc failed|ErrorOutOfDeviceMemory|CUDA.*out of memory"),
-        (FailureKind.OUT_OF_GPU_MEMORY, r"kIOGPUCommandBufferCallbackErrorOutOfMemory"),
-        (FailureKind.CONTEXT_TOO_LARGE, r"failed to allocate buffer for (kv|rs) cache|failed to allocate compute"),
-        (FailureKind.OUT_OF_MEMORY, r"(unable|failed) to allocate .*buffer|insufficient memory|std::bad_alloc"),
-        (FailureKind.OUT_OF_MEMORY, r"ErrorOutOfHostMemory"),
-        (FailureKind.MODEL_UNSUPPORTED, r"unknown model architecture|unknown (pre-)?tokenizer"),
-        (FailureKind.MODEL_UNSUPPORTED, r"GGUF file is version \d+ but this software"),
-        (FailureKind.MODEL_NOT_FOUND, r"failed to open GGUF file|no such file or directory"),
-        (FailureKind.MODEL_CORRUPT, r"invalid magic|not within the file bounds|wrong number of tensors"),
-        (FailureKind.MODEL_CORRUPT, r"gguf_init_from_\w+: (failed|invalid|encountered|duplicate|tensor)"),
-        (FailureKind.MODEL_CORRUPT, r"error loading model.*(tensor '.*' not found|key not found|wrong shape)"),
-        (FailureKind.BAD_TEMPLATE, r"chat template parsing error|failed to initialize chat template"),
-        (FailureKind.BAD_FLAG, r"quantized V cache requires flash_attn"),
-        (FailureKind.BACKEND_CRASH, r"GGML_ASSERT\(|CUDA error|ROCm error|ggml_(vulkan|metal)\S* error"),
-    )
-)
-_RECOVERABLE = re.compile(r"retrying without")
-"""llama.cpp reports an allocation it then does without; that ends nothing."""
 
 
 class _Loading(msgspec.Struct):
@@ -109,11 +87,4 @@ def _read_stage(line: str) -> LogEvent | None:
     return Progress(stage=stage) if stage else None
 
 
-def _read_suspicion(line: str) -> LogEvent | None:
-    if _RECOVERABLE.search(line):
-        return None
-    kind = next((kind for kind, pattern in _SUSPICIONS if pattern.search(line)), None)
-    return Suspicion(kind=kind, line=line.strip()) if kind else None
-
-
-_READERS: tuple[Callable[[str], LogEvent | None], ...] = (_read_buffer, _read_context, _read_stage, _read_suspicion)
+_READERS: tuple[Callable[[str], LogEvent | None], ...] = (_read_buffer, _read_context, _read_stage, READER.suspect)

@@ -1,0 +1,237 @@
+"""Which log lines name a cause: what drivers, loaders, Python, PyTorch and the Hugging Face packages write.
+
+Shared by all engines; each adds its own clues before these. One regular expression per text, case does not matter, and
+the first kind that fits counts.
+"""
+
+import re
+from collections.abc import Sequence
+
+from engines.api import FailureKind
+
+_K = FailureKind
+
+Clue = tuple[FailureKind, re.Pattern[str]]
+
+
+def clues(*rows: tuple[FailureKind, Sequence[str]]) -> tuple[Clue, ...]:
+    """Compile rows of a kind and what gives it away."""
+    return tuple((kind, re.compile("|".join(texts), re.IGNORECASE)) for kind, texts in rows)
+
+
+GENERIC = clues(
+    (
+        _K.PORT_IN_USE,
+        (
+            r"address already in use",
+            r"errno (48|98|10048)\b",
+            r"only one usage of each socket address",
+            r"couldn't bind HTTP server socket",
+            r"failed to bind",
+            r"port \d+ is (already|currently) in use",
+        ),
+    ),
+    (
+        _K.OUT_OF_MEMORY,
+        (
+            r"oom-kill:",
+            r"out of memory: killed process",
+            r"oom_reaper",
+            r"killed by the oom killer",
+        ),
+    ),
+    (
+        _K.OUT_OF_GPU_MEMORY,
+        (
+            r"(cuda|hip|nvml|xpu|vram)\S*\s?.{0,60}out of memory",
+            r"out of memory on device",
+            r"(cuda|hip)Malloc failed",
+            r"outofdevicememory",
+            r"torch\.(cuda\.)?outofmemoryerror",
+            r"CUBLAS_STATUS_ALLOC_FAILED",
+            r"insufficient vram",
+            r"\[metal\].*insufficient memory",
+            r"kIOGPUCommandBufferCallbackErrorOutOfMemory",
+            r"CL_OUT_OF_RESOURCES",
+            r"maximum allowed buffer size",
+            r"\[metal::malloc\]",
+        ),
+    ),
+    (
+        _K.DISK_FULL,
+        (
+            r"no space left on device",
+            r"disk quota exceeded",
+            r"not enough (free )?(disk )?space",
+            r"os error 112\b",
+        ),
+    ),
+    (
+        _K.AUTH,
+        (
+            r"gated repo",
+            r"\b401 client error",
+            r"access to (model|repository) .* is restricted",
+            r"\binvalid user token",
+            r"you (must|need to) (have access|be authenticated|log in)",
+            r"\b403 (client error|forbidden)",
+        ),
+    ),
+    (
+        _K.OFFLINE,
+        (
+            r"offline mode is enabled",
+            r"hf_hub_offline",
+            r"name resolution",
+            r"failed to resolve",
+            r"nodename nor servname",
+            r"(couldn't|can't|cannot) connect to",
+            r"max retries exceeded",
+            r"network is unreachable",
+            r"localentrynotfound",
+        ),
+    ),
+    (
+        _K.REMOTE_CODE,
+        (
+            r"requires you to execute the \w+ file",
+            r"contains custom code",
+            r"auto_map.*trust_remote_code",
+            r"(set|pass|setting|use|using|enable|option) (the )?[`'\"]?(--)?trust[_-]remote[_-]code",
+        ),
+    ),
+    (
+        _K.MODEL_UNSUPPORTED,
+        (
+            r"no module named '\S*\.models\.",
+            r"unsupported (model )?architecture",
+            r"unsupported model type",
+        ),
+    ),
+    (
+        _K.MODEL_CORRUPT,
+        (
+            r"safetensor\w*error",
+            r"incompletemetadata",
+            r"metadataincompletebuffer",
+            r"header ?too ?(large|small)",
+            r"is not a valid json file",
+            r"jsondecodeerror",
+            r"size mismatch for \S+: copying a param",
+            r"(missing|received) \d+ parameters",
+            r"weights? .* not (initialized|found) (from|in) checkpoint",
+        ),
+    ),
+    (
+        _K.DRIVER,
+        (
+            r"driver version is insufficient",
+            r"nvidia driver on your system is too old",
+            r"found no nvidia driver",
+            r"libcuda\.so",
+            r"libopencl\.so",
+            r"libnvidia-ml",
+            r"nvcuda\.dll",
+            r"libamdhip64",
+            r"driver/library version mismatch",
+            r"no (hip|rocm|xpu|metal) (gpus?|devices?) (are|is|were)? ?(available|found)",
+            r"0 active drivers",
+        ),
+    ),
+    (
+        _K.ILLEGAL_INSTRUCTION,
+        (
+            r"illegal instruction",
+            r"sigill\b",
+            r"0xc000001d",
+            r"(does|cpu).{0,20} not support (avx|amx|fma)",
+        ),
+    ),
+    (
+        _K.MISSING_LIBRARY,
+        (
+            r"library not loaded",
+            r"symbol lookup error",
+            r"undefined symbol",
+            r"GLIBC(XX)?_[\d.]+' not found",
+            r"0xc0000135",
+            r"0xc0000139",
+            r"no matching distribution",
+            r"ninja is required",
+            r"packagenotfounderror",
+        ),
+    ),
+    (
+        _K.BAD_FLAG,
+        (
+            r"error: argument -",
+            r"the following arguments are required",
+            r"invalid choice:",
+            r"invalid value for '-",
+            r"got an unexpected keyword argument",
+            r"error while handling argument",
+            r"pydantic\S*\.validationerror",
+        ),
+    ),
+    (
+        _K.BAD_TEMPLATE,
+        (
+            r"jinja2\.exceptions",
+            r"chat template parsing error",
+            r"template(syntax|assertion|runtime)error",
+        ),
+    ),
+    (
+        _K.MODEL_NOT_FOUND,
+        (
+            r"could not find a model",
+            r"does not appear to have (a file|files) named",
+            r"entrynotfounderror",
+        ),
+    ),
+    (
+        _K.STALLED,
+        (
+            r"watchdog (caught|timeout)",
+            r"collective operation timeout",
+        ),
+    ),
+    (
+        _K.BACKEND_CRASH,
+        (
+            r"(rocm|hip|vulkan|metal|opencl|sycl|xpu) error",
+            r"errordevicelost",
+            r"hsa_status_error",
+            r"cudnn_status",
+        ),
+    ),
+    (
+        _K.CRASHED,
+        (
+            r"segmentation fault",
+            r"sigsegv",
+            r"core dumped",
+            r"fatal python error",
+        ),
+    ),
+    (
+        _K.KILLED,
+        (
+            r"\bsigkill\b",
+            r"signal: killed",
+            r"exit ?code:? ?-9\b",
+        ),
+    ),
+)
+
+_HARMLESS = (
+    r"^(\([^)]*\)\s*)?\[?(INFO|DEBUG|WARNING)\b",  # vLLM, and Python's own default
+    r"[\s\]]- (INFO|DEBUG|WARNING) -",  # mlx-lm, LMDeploy
+    r"\[TRT-LLM\] \[[IWV]\]",
+    r"^\[[\d :,.-]+( (TP|DP|PP)\d+)*\] (WARNING|INFO|server_args=)",  # SGLang
+    r"\s(INFO|WARN|DEBUG|TRACE)\s+\S+: ",  # Rust programs: Dynamo, TGI
+    r"(Future|User|Deprecation|Runtime)Warning:",
+    r"\bretrying (without|with|in)\b",  # llama.cpp does without what it could not allocate
+)
+HARMLESS = re.compile("|".join(_HARMLESS))
+"""Lines of a level that ends nothing: they mention causes without being one, e.g. when they print their settings."""

@@ -1,0 +1,117 @@
+"""What is said about each cause, whichever engine it was: a sentence and a next step. `{engine}` is its name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from engines.api import FailureKind
+
+_K = FailureKind
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A sentence that names a cause, and what to do about it."""
+
+    sentence: str
+    hint: str
+
+
+SAID: Mapping[FailureKind, Said] = MappingProxyType(
+    {
+        _K.PORT_IN_USE: Said(
+            "Another program took the port {engine} was to listen on.",
+            "Load the model again: a new port is chosen each time.",
+        ),
+        _K.OUT_OF_GPU_MEMORY: Said(
+            "The graphics card has too little free memory for this model.",
+            "Close programs that use the card, choose a smaller quantisation or context, or put fewer layers on the "
+            "GPU where the engine can.",
+        ),
+        _K.OUT_OF_MEMORY: Said(
+            "There was not enough memory to load this model.",
+            "Close other programs, choose a smaller quantisation, or load it with a smaller context.",
+        ),
+        _K.CONTEXT_TOO_LARGE: Said(
+            "The model fits in memory, but not with a context this large.",
+            "Choose a smaller context, fewer requests at once, or a quantised KV cache (q8_0).",
+        ),
+        _K.MODEL_CORRUPT: Said(
+            "The model's files are damaged or incomplete.",
+            "Download it again; an interrupted download is the usual cause.",
+        ),
+        _K.MODEL_UNSUPPORTED: Said(
+            "This {engine} does not know this kind of model.",
+            "Update {engine}, or choose another model or another engine.",
+        ),
+        _K.MODEL_NOT_FOUND: Said(
+            "The model is not where it was to be, is lacking a file, or may not be read.",
+            "Put it back, download it again, or choose another model.",
+        ),
+        _K.BAD_TEMPLATE: Said(
+            "The model's chat template has a mistake that {engine} cannot get past.",
+            "Look for a newer upload of this model.",
+        ),
+        _K.AUTH: Said(
+            "The model's publisher gives it only to those who asked for access.",
+            "Accept the conditions on the model's page and set your access token, then download it.",
+        ),
+        _K.REMOTE_CODE: Said(
+            "This model brings program code of its own, and {engine} needs leave to run it.",
+            "Allow it only if you trust the publisher as you would trust a program; else choose another model.",
+        ),
+        _K.OFFLINE: Said(
+            "{engine} wanted to fetch something, and engines are started without access to model sites.",
+            "Download the whole model first: a file it refers to is missing.",
+        ),
+        _K.DISK_FULL: Said(
+            "There is no space left on the disk.",
+            "Free some space: remove models or engine versions that are not needed.",
+        ),
+        _K.DRIVER: Said(
+            "{engine} found no device it can use: the driver is missing or too old, or the device is.",
+            "Update the graphics driver and restart the computer, or choose an engine that runs on the processor.",
+        ),
+        _K.ILLEGAL_INSTRUCTION: Said(
+            "This processor lacks an instruction that {engine} was built to use (AVX2 on PCs, as a rule).",
+            "It takes a build of {engine} for this processor.",
+        ),
+        _K.MISSING_LIBRARY: Said(
+            "A library that {engine} needs is missing or cannot be loaded.",
+            "Install the engine again; on Windows also the Microsoft Visual C++ runtime.",
+        ),
+        _K.BAD_FLAG: Said(
+            "{engine} did not accept the options it was started with.",
+            "Reset the model's options. If that does not help, the log shows which one it was.",
+        ),
+        _K.BACKEND_CRASH: Said(
+            "{engine} stopped because a calculation on the device failed.",
+            "Load the model again; if it happens again, update the driver or put fewer layers on the GPU.",
+        ),
+        _K.NOT_INSTALLED: Said("{engine} is not installed.", "Install it: `roundhouse engines` lists what there is."),
+        _K.STALLED: Said(
+            "{engine} was stuck and ended itself.",
+            "Load the model again; with several graphics cards, check that they can reach each other.",
+        ),
+        _K.TOO_SLOW: Said(
+            "Loading took longer than allowed.",
+            "Choose a smaller model, or keep the file on a faster disk.",
+        ),
+        _K.KILLED: Said(
+            "{engine} was ended from outside, most often because the system ran out of memory.",
+            "Close other programs, or choose a smaller model or context.",
+        ),
+        _K.CRASHED: Said(
+            "{engine} crashed.",
+            "Load the model again. If it happens with this model only, its file may be damaged.",
+        ),
+        _K.LOST_PARENT: Said(
+            "{engine} ended because Roundhouse's gateway went away.",
+            "Load the model again.",
+        ),
+        _K.UNKNOWN: Said(
+            "{engine} ended and did not say why.",
+            "The last lines of its log may tell more.",
+        ),
+    }
+)

@@ -1,0 +1,118 @@
+"""Why any engine ended, said for a person: which lines name a cause, which codes settle it, and what to do about it.
+
+Lines are read one by one as they come, own clues of an engine before those that libraries and systems share. The first
+suspicion is the root: what follows a first error are its consequences. Only vague ones yield to a later, plainer one.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from engines.api import Exit, Failure, FailureKind, Suspicion
+from engines.clues import GENERIC, HARMLESS, Clue
+from engines.failure_words import SAID, Said
+from engines.remedies import Means, remedies, shortage_of
+from engines.root_cause import root_cause
+from engines.worker_base import ExitCode
+
+_K = FailureKind
+EVIDENCE_CHARS = 400
+
+_VAGUE = frozenset({_K.BACKEND_CRASH, _K.CRASHED, _K.KILLED, _K.STALLED, _K.MISSING_LIBRARY})
+"""Kinds that often follow from another: a failed allocation is reported as a CUDA error too."""
+_ALLOCATIONS = frozenset({_K.OUT_OF_MEMORY, _K.OUT_OF_GPU_MEMORY})
+
+_CERTAIN: Mapping[int, FailureKind] = MappingProxyType(
+    {
+        ExitCode.LOST_PARENT: _K.LOST_PARENT,
+        ExitCode.BAD_CONFIG: _K.BAD_FLAG,
+        ExitCode.MISSING_PACKAGE: _K.MISSING_LIBRARY,
+        -4: _K.ILLEGAL_INSTRUCTION,
+        0xC000001D: _K.ILLEGAL_INSTRUCTION,
+        0xC0000135: _K.MISSING_LIBRARY,
+        0xC0000139: _K.MISSING_LIBRARY,
+    }
+)
+"""Exit codes that settle the matter whatever the log says (negative: POSIX signals; 0xC...: Windows NTSTATUS)."""
+
+_SUGGESTED: Mapping[int, FailureKind] = MappingProxyType(
+    {
+        **dict.fromkeys((-11, -7, -10, -6, -8, 0xC0000005, 0xC0000409, 0xC00000FD), _K.CRASHED),
+        **dict.fromkeys((-9, -15, -2, -1), _K.KILLED),
+        0xC0000017: _K.OUT_OF_MEMORY,
+        127: _K.MISSING_LIBRARY,
+    }
+)
+"""What a code means where no line tells more.
+
+SIGSEGV, SIGBUS (Linux, macOS), SIGABRT, SIGFPE; access violation, fail-fast, stack overflow; SIGKILL, SIGTERM, SIGINT
+and SIGHUP that the supervisor did not send; no memory; and how the loader ends when a library is missing.
+"""
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend."""
+
+    name: str
+    means: Means
+    clues: tuple[Clue, ...] = ()
+    said: Mapping[FailureKind, Said] = MappingProxyType({})
+
+    def suspect(self, line: str) -> Suspicion | None:
+        """Return what a line gives away; most give nothing."""
+        if HARMLESS.search(line):
+            return None
+        kind = next((kind for kind, pattern in (*self.clues, *GENERIC) if pattern.search(line)), None)
+        return Suspicion(kind=kind, line=line.strip()[:EVIDENCE_CHARS]) if kind else None
+
+    def explain(self, end: Exit) -> Failure:
+        """Name the cause, show the line that gives it away, and say what may help."""
+        kind, evidence = _cause(end)
+        said = self.said.get(kind) or SAID[kind]
+        shortage = shortage_of([evidence, *(each.line for each in end.suspicions), *end.tail])
+        return Failure(
+            kind=kind,
+            sentence=said.sentence.format(engine=self.name) + (shortage.told() if kind in _MEMORY else ""),
+            hint=said.hint.format(engine=self.name),
+            evidence=evidence[:EVIDENCE_CHARS],
+            remedies=remedies(kind, end.options, shortage, self.means),
+        )
+
+
+_SHELL = 128
+"""A shell, and so a container, ends with this plus the signal's number."""
+_SIGTERM = 15
+_MEMORY = _ALLOCATIONS | {_K.CONTEXT_TOO_LARGE}
+
+
+def _cause(end: Exit) -> tuple[FailureKind, str]:
+    code = _signed(end.code)
+    certain = _CERTAIN.get(code)
+    if certain:
+        return certain, _line_of(certain, end.suspicions) or root_cause(end.tail)
+    if end.suspicions:
+        first = _first(end.suspicions)
+        return first.kind, first.line
+    return _SUGGESTED.get(code, _K.UNKNOWN), root_cause(end.tail)
+
+
+def _line_of(kind: FailureKind, suspicions: Sequence[Suspicion]) -> str:
+    return next((each.line for each in suspicions if each.kind is kind), "")
+
+
+def _first(suspicions: Sequence[Suspicion]) -> Suspicion:
+    """Return the first plain suspicion, but the context where it is named after the allocation that failed."""
+    first = next((each for each in suspicions if each.kind not in _VAGUE), suspicions[0])
+    if first.kind in _ALLOCATIONS:
+        return next((each for each in suspicions if each.kind is _K.CONTEXT_TOO_LARGE), first)
+    return first
+
+
+def _signed(code: int | None) -> int:
+    """Return the code as tables have it: NTSTATUS positive, signals negative, also where a shell made 128+n of one."""
+    if code is None:
+        return 0
+    if code < -(2**16):
+        return code + 2**32
+    return _SHELL - code if _SHELL < code <= _SHELL + _SIGTERM else code
