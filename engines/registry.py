@@ -17,9 +17,13 @@ _MODULES = MappingProxyType(
 class _LazyAdapters(Mapping[str, Adapter]):
     """Engine ids to adapters; looking one up imports it, listing the ids does not."""
 
+    def __init__(self) -> None:
+        self._imported: dict[str, Adapter] = {}
+
     def __getitem__(self, engine: str) -> Adapter:
-        adapter: Adapter = import_module(_MODULES[engine]).ADAPTER
-        return adapter
+        if engine not in self._imported:
+            self._imported[engine] = import_module(_MODULES[engine]).ADAPTER
+        return self._imported[engine]
 
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)

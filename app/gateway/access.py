@@ -14,6 +14,7 @@ import logging
 import math
 import secrets
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
@@ -121,12 +122,17 @@ def came_from_here(request: web.Request) -> bool:
     headers = request.headers
     if any(name in headers for name in _VIA_HEADERS) or not names_loopback(headers.get(hdrs.HOST, "")):
         return False
+    return _is_loopback(request.remote or "")
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(peer: str) -> bool:
     try:
-        address = ipaddress.ip_address((request.remote or "").partition("%")[0])
+        address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return bool((mapped or address).is_loopback)
 
 
 def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ out when somebody asks. When it is over only a `RequestInfo` stays, and the bodi
 import re
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Protocol
 
 import aiohttp
@@ -175,6 +176,7 @@ class Exchange:
         return msgspec.structs.replace(info, **msgspec.structs.asdict(figures))
 
 
+@lru_cache(maxsize=256)
 def client_name(user_agent: str) -> str:
     """Return the product a User-Agent names: "claude-cli" for "claude-cli/2.1 (external)", "OpenAI/Python" as it is.
 

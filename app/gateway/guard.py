@@ -9,6 +9,7 @@ check stops foreign pages that call us outright; programs send no Origin and pas
 import ipaddress
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -91,6 +92,7 @@ def is_wide(bound: str) -> bool:
     return not names_loopback(f"[{bound}]" if ":" in bound else bound)
 
 
+@lru_cache(maxsize=256)
 def names_loopback(host: str) -> bool:
     """Tell whether a Host header names this computer's loopback; a request without one can only be old, not foreign."""
     name = _without_port(host.lower())

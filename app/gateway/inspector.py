@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from itertools import islice
 
 from aiohttp import hdrs, web
 
@@ -43,6 +44,7 @@ class Inspector:
         self._news: dict[str, Exchange] = {}
         self._used: list[Used] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._tells_soon = False
         self._stored_at = 0.0
         self._background = Background()
 
@@ -143,20 +145,21 @@ class Inspector:
 
     def _moved(self, exchange: Exchange) -> None:
         key = exchange.origin.id
-        if key not in self._kept and not exchange.is_over:
-            self._kept[key] = exchange
-            self._trim()
         if exchange.is_over:
             self._used.append(_used(exchange.info()))
             self._services.metrics.finished(exchange.info())
+        else:
+            self._kept[key] = exchange
         self._news[key] = exchange
-        self._tell_in(SOON_S)
+        if not self._tells_soon:
+            self._tells_soon = True
+            self._tell_in(SOON_S)
 
     def _trim(self) -> None:
         excess = len(self._kept) - self._services.settings.integer("inspector.requests")
         if excess > 0:
-            over = [key for key, exchange in self._kept.items() if exchange.is_over]
-            for key in over[:excess]:
+            over = (key for key, exchange in self._kept.items() if exchange.is_over)
+            for key in list(islice(over, excess)):
                 del self._kept[key]
 
     def _tell_in(self, seconds: float) -> None:
@@ -168,7 +171,7 @@ class Inspector:
         self._timer = loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer, self._tells_soon = None, False
         going_on = {key: exchange for key, exchange in self._kept.items() if not exchange.is_over}
         if self._services.events.has_listeners:
             engines = self._services.supervisor.statuses()

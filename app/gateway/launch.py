@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.config.paths import Paths
 from app.config.store import Settings
-from app.core.engines import EngineInfo, EngineStatus
+from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import LoadOptions, ModelInfo
 from app.engine_store.catalogue import Catalogue
@@ -42,7 +42,7 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
 async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
     """Return the model and what loads it. Raises as `load_request` does."""
     key = (model_name, options, services.events.revision)
-    found = services.recent.get(key)
+    found = services.recent.get(key, lambda known: _runs(services, known.load.source.name))
     if found is None:
         found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
         if options.context is None and options.slots is None:
@@ -53,6 +53,10 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
         if folded(model_name) == folded(found.model.name):
             services.recent.put(key, found)
     return found
+
+
+def _runs(services: Services, model: str) -> bool:
+    return any(one.model == model and one.state is EngineState.READY for one in services.supervisor.statuses())
 
 
 def load_request_for(services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN) -> LoadRequest:

@@ -7,7 +7,6 @@ away cancels this handler at whatever point it is, and leaving the `async with` 
 import io
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import aiohttp
@@ -38,8 +37,7 @@ _AT_ONCE_BYTES = 1024 * 1024
 """aiohttp writes bytes in one go, which would hold up everybody's streams, and warns above this size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What to send to which engine: the route's path there, the client's body, and the name it has for the model.
 
     `form` is the dialect both of them speak. Raises BadRequest for a body that would have the engine fetch something.

@@ -98,6 +98,7 @@ def test_what_was_found_counts_for_a_moment_only() -> None:
         recent.put("a", found)
     assert remembering.get("a") is found
     assert forgetful.get("a") is None
+    assert forgetful.get("a", lambda known: known is found) is found
     for number in range(100):
         remembering.put(number, found)
     assert remembering.get("a") is None
