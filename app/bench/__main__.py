@@ -1,5 +1,6 @@
-"""`python -m app.bench [name ...]`: run measurements, print the table, return 1 if a target is missed."""
+"""`python -m app.bench [name ...] [--minutes N]`: run measurements, print the table, return 1 if a target is missed."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,6 +11,11 @@ MEASUREMENTS = (
     Measurement("startup", "app.bench.startup:measure"),
     Measurement("proxy", "app.bench.proxy_cost:measure"),
     Measurement("ttft", "app.bench.ttft_cost:measure"),
+    Measurement("dialects", "app.bench.dialect_cost:measure_cost"),
+    Measurement("dialects-ttft", "app.bench.dialect_cost:measure_delay"),
+    Measurement("crowd", "app.bench.crowd:measure"),
+    Measurement("cancel", "app.bench.cancelling:measure"),
+    Measurement("soak", "app.bench.soak:measure", lasts=True),
     Measurement("throughput", "app.bench.throughput:measure"),
     Measurement("window", "app.bench.window:measure_start"),
     Measurement("chat", "app.bench.window:measure_chat"),
@@ -22,8 +28,10 @@ MEASUREMENTS = (
 """Add a line to have something measured by `make bench`."""
 
 
-def main(names: Sequence[str]) -> int:
-    """Run the measurements of these names, or all."""
+def main(arguments: Sequence[str]) -> int:
+    """Run the measurements named, or all; `--minutes` says how long those take that can go on for any time."""
+    asked = _parser().parse_args(arguments)
+    names = asked.names
     unknown = set(names) - {measurement.name for measurement in MEASUREMENTS}
     if unknown:
         known = ", ".join(measurement.name for measurement in MEASUREMENTS)
@@ -33,9 +41,17 @@ def main(names: Sequence[str]) -> int:
     for measurement in MEASUREMENTS:
         if not names or measurement.name in names:
             sys.stderr.write(f"measuring {measurement.name} ...\n")
-            figures += _function(measurement)()
+            function = _function(measurement)
+            figures += function(minutes=asked.minutes) if measurement.lasts else function()
     sys.stdout.write(f"{table(figures)}\n")
     return int(any(figure.ok is False for figure in figures))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app.bench", description="Measure what this project promises.")
+    parser.add_argument("names", nargs="*", metavar="name", help="a measurement; all without any")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long the soak goes on")
+    return parser
 
 
 def _function(measurement: Measurement) -> Measure:

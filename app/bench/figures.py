@@ -19,14 +19,19 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool | None
 
 
-Measure = Callable[[], Sequence[Figure]]
+Measure = Callable[..., Sequence[Figure]]
+"""Every argument has a default."""
 
 
 class Measurement(NamedTuple):
-    """A name to select it by, and where its function is: "module:function", imported when it is run."""
+    """A name to select it by, and where its function is: "module:function", imported when it is run.
+
+    `lasts`: it takes as long as its argument `minutes` says.
+    """
 
     name: str
     function: str
+    lasts: bool = False
 
 
 def at_most(name: str, value: float, limit: float, unit: str = "") -> Figure:

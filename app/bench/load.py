@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from http import HTTPStatus
 from typing import NamedTuple
 
 import aiohttp
@@ -17,6 +18,22 @@ class Target(NamedTuple):
     key: str = "none"
 
 
+class Route(NamedTuple):
+    """A dialect's streaming route: its path, and what is asked there beside the model.
+
+    `begins` is in the events that have a token and in none before; `end` ends each event.
+    """
+
+    path: str
+    body: dict[str, object]
+    begins: bytes = b""
+    end: bytes = b"\n\n"
+
+
+_MESSAGES = [{"role": "user", "content": "Hi"}]
+CHAT = Route("/v1/chat/completions", {"messages": _MESSAGES})
+
+
 class Streamed(NamedTuple):
     """One stream, as the client saw it. Times in seconds; `tokens` as the engine reported, else events."""
 
@@ -25,31 +42,45 @@ class Streamed(NamedTuple):
     tokens: int
 
 
-def stream_all(target: Target, *, streams: int, request: dict[str, object]) -> tuple[list[Streamed], float]:
-    """Run that many chat streams at once; return each, and how long all took together."""
-    return asyncio.run(_stream_all(target, streams, request))
+def stream_all(
+    target: Target, *, streams: int, request: dict[str, object], route: Route = CHAT
+) -> tuple[list[Streamed], float]:
+    """Run that many streams at once; return each, and how long all took together."""
+    asked = route._replace(body={"model": "guide", **route.body, **request, "stream": True})
+    return asyncio.run(_stream_all(target, streams, asked))
 
 
-async def _stream_all(target: Target, streams: int, request: dict[str, object]) -> tuple[list[Streamed], float]:
+def is_served(target: Target, route: Route) -> bool:
+    """Tell whether there is anything at a route's path."""
+
+    async def asked() -> int:
+        async with aiohttp.ClientSession() as http, http.post(target.url + route.path, data=b"{") as reply:
+            return reply.status
+
+    return asyncio.run(asked()) != HTTPStatus.NOT_FOUND
+
+
+async def _stream_all(target: Target, streams: int, route: Route) -> tuple[list[Streamed], float]:
     headers = {"Authorization": f"Bearer {target.key}"}
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as http:
         began = time.perf_counter()
-        done = await asyncio.gather(*(_stream(http, target, request) for _ in range(streams)))
+        done = await asyncio.gather(*(stream(http, target, route) for _ in range(streams)))
         return list(done), time.perf_counter() - began
 
 
-async def _stream(http: aiohttp.ClientSession, target: Target, request: dict[str, object]) -> Streamed:
-    body = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}], **request, "stream": True}
+async def stream(http: aiohttp.ClientSession, target: Target, route: Route) -> Streamed:
+    """Read one stream to its end. Raises aiohttp.ClientError unless it is answered with 200 and whole."""
     began = time.perf_counter()
     first = 0.0
     events = 0
     tail = b""
-    async with http.post(f"{target.url}/v1/chat/completions", json=body) as reply:
+    async with http.post(target.url + route.path, json=route.body) as reply:
         reply.raise_for_status()
         async for chunk in reply.content.iter_any():
-            first = first or time.perf_counter()
-            events += chunk.count(b"\n\n")
+            if not first and route.begins in chunk:
+                first = time.perf_counter()
+            events += chunk.count(route.end)
             tail = tail[-2000:] + chunk
     reported = _COMPLETION.findall(tail)
     tokens = int(reported[-1]) if reported else events

@@ -86,7 +86,8 @@ def cpu_s(child: psutil.Popen) -> float:
 
 
 def _end(child: psutil.Popen) -> None:
-    child.terminate()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        child.terminate()
     child.stdin.close()
     try:
         child.wait(_END_S)

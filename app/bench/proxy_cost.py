@@ -11,7 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from app.bench.figures import Figure, at_most, not_measured
-from app.bench.load import Target, stream_all
+from app.bench.load import CHAT, Route, Target, stream_all
 from app.bench.programs import HOST, cpu_s, free_port, is_checkout, started, wait_for
 
 NAME = "gateway CPU per streamed chunk / bare proxy"
@@ -45,8 +45,8 @@ def measure(rounds: int = ROUNDS, chunks: int = CHUNKS) -> Sequence[Figure]:
     with arena(chunks=chunks, per_second=PER_SECOND) as there:
         for proxy in (there.bare, there.gateway):
             stream_all(proxy.target, streams=STREAMS, request={})
-        ratios = [_per_chunk(there.gateway) / _per_chunk(there.bare) for _ in range(rounds)]
-        spent = _per_chunk(there.gateway)
+        ratios = [per_chunk(there.gateway) / per_chunk(there.bare) for _ in range(rounds)]
+        spent = per_chunk(there.gateway)
     ratio = at_most(NAME, statistics.median(ratios), TARGET)
     return [ratio, Figure(name="gateway CPU per streamed chunk", measured=f"{spent * 1e6:.0f} us", target="-", ok=None)]
 
@@ -73,7 +73,8 @@ def proxy(module: str, engine: Target) -> Iterator[Proxy]:
         yield Proxy(child, Target(f"http://{HOST}:{port}"))
 
 
-def _per_chunk(one: Proxy) -> float:
+def per_chunk(one: Proxy, route: Route = CHAT) -> float:
+    """Return the seconds of processor time that a proxy spends on each chunk of some streams."""
     before = cpu_s(one.child)
-    streams, _ = stream_all(one.target, streams=STREAMS, request={})
+    streams, _ = stream_all(one.target, streams=STREAMS, request={}, route=route)
     return (cpu_s(one.child) - before) / sum(stream.tokens for stream in streams)

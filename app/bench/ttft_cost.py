@@ -2,9 +2,10 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from app.bench.figures import Figure, at_most, not_measured
-from app.bench.load import Target, stream_all
+from app.bench.load import CHAT, Route, Target, stream_all
 from app.bench.programs import is_checkout
 from app.bench.proxy_cost import arena
 
@@ -16,14 +17,21 @@ CHUNKS = 5
 WAVES = 90
 
 
+class Source(NamedTuple):
+    """Where streams come from."""
+
+    target: Target
+    route: Route = CHAT
+
+
 def measure(waves: int = WAVES) -> Sequence[Figure]:
     """Return the ratio of what each adds to the median time to first token."""
     if not is_checkout():
         return [not_measured(NAME, f"<= {TARGET:g}", "needs a source checkout")]
     with arena(chunks=CHUNKS, per_second=PER_SECOND) as there:
-        targets = (there.engine, there.bare.target, there.gateway.target)
-        _round(targets, 0)
-        rounds = [_round(targets, number) for number in range(waves)]
+        sources = [Source(target) for target in (there.engine, there.bare.target, there.gateway.target)]
+        round_of(sources, 0)
+        rounds = [round_of(sources, number) for number in range(waves)]
     bare = statistics.median(seen[1] - seen[0] for seen in rounds)
     gateway = statistics.median(seen[2] - seen[0] for seen in rounds)
     added = f"{gateway * 1e3:.2f} ms; bare proxy {bare * 1e3:.2f} ms"
@@ -33,15 +41,15 @@ def measure(waves: int = WAVES) -> Sequence[Figure]:
     ]
 
 
-def _round(targets: Sequence[Target], number: int) -> list[float]:
-    """Return each target's median time to first token; who goes first changes from round to round."""
-    seen = [0.0] * len(targets)
-    for turn in range(len(targets)):
-        at = (turn + number) % len(targets)
-        seen[at] = statistics.median(_wave(targets[at]))
+def round_of(sources: Sequence[Source], number: int) -> list[float]:
+    """Return each source's median time to first token; who goes first changes from round to round."""
+    seen = [0.0] * len(sources)
+    for turn in range(len(sources)):
+        at = (turn + number) % len(sources)
+        seen[at] = statistics.median(_wave(sources[at]))
     return seen
 
 
-def _wave(target: Target) -> list[float]:
-    streams, _ = stream_all(target, streams=STREAMS, request={})
+def _wave(source: Source) -> list[float]:
+    streams, _ = stream_all(source.target, streams=STREAMS, request={}, route=source.route)
     return [stream.ttft_s for stream in streams]

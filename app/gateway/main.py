@@ -18,6 +18,7 @@ import psutil
 from aiohttp import web
 
 from app import __version__
+from app.config.open_files import allow_many
 from app.config.paths import Paths, default_paths, guide_gguf
 from app.config.store import Settings
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
@@ -77,6 +78,7 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] =
     """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), 3 (another is running) or 4 (no key)."""
     if sys.argv[1:] if argv is None else argv:
         return _say("usage: python -m app.gateway    (settings and environment say the rest)", EXIT_USAGE)
+    allow_many()
     try:
         paths = _created_paths()
         with Instance(paths) as instance:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fake_engine.behaviour import KEY_VARIABLE, VARIABLE, Behaviour
@@ -95,13 +96,14 @@ class Engine:
         elif request.path not in {"/v1/chat/completions", "/v1/completions"}:
             await reply.whole(404, {"error": {"message": f"no route {request.path}", "type": "not_found_error"}})
         elif asked.get("stream"):
-            await self._stream(Shape(self.model, is_chat="chat" in request.path), self._count(asked), reply)
+            await self._stream(Shape(self.model, is_chat="chat" in request.path), self._words(asked), reply)
         else:
-            await self._whole(Shape(self.model, is_chat="chat" in request.path), self._count(asked), reply)
+            await self._whole(Shape(self.model, is_chat="chat" in request.path), self._words(asked), reply)
 
-    def _count(self, asked: dict[str, object]) -> int:
+    def _words(self, asked: dict[str, object]) -> list[str]:
+        words = last_said(asked).split() if self.behaviour.echoes else [self.behaviour.token] * self.behaviour.tokens
         limit = asked.get("max_tokens") or asked.get("max_completion_tokens")
-        return min(limit, self.behaviour.tokens) if isinstance(limit, int) else self.behaviour.tokens
+        return words[:limit] if isinstance(limit, int) else words
 
     def _embeddings(self, asked: dict[str, object]) -> dict[str, object]:
         texts = asked.get("input")
@@ -110,14 +112,14 @@ class Engine:
         usage = {"prompt_tokens": count, "total_tokens": count}
         return {"object": "list", "model": self.model, "data": data, "usage": usage}
 
-    async def _whole(self, shape: "Shape", count: int, reply: Reply) -> None:
-        words = [await self._token(number) for number in range(count)]
-        await reply.whole(200, shape.whole("".join(words), count))
+    async def _whole(self, shape: "Shape", words: Sequence[str], reply: Reply) -> None:
+        said = [await self._token(number, word) for number, word in enumerate(words)]
+        await reply.whole(200, shape.whole("".join(said), len(said)))
 
-    async def _stream(self, shape: "Shape", count: int, reply: Reply) -> None:
+    async def _stream(self, shape: "Shape", words: Sequence[str], reply: Reply) -> None:
         await reply.begin_stream()
-        for number in range(count):
-            await self._send(reply, shape.piece(await self._token(number)))
+        for number, word in enumerate(words):
+            await self._send(reply, shape.piece(await self._token(number, word)))
         await self._send(reply, shape.last())
         await reply.piece(b"data: [DONE]\n\n")
         await reply.end_stream()
@@ -127,13 +129,22 @@ class Engine:
         for piece in [data[i : i + 1] for i in range(len(data))] if self.behaviour.splits_emoji else [data]:
             await reply.piece(piece)
 
-    async def _token(self, number: int) -> str:
+    async def _token(self, number: int, word: str) -> str:
         if number == self.behaviour.dies_after:
             die(self.behaviour.dies_by)
         if self.behaviour.tokens_per_s:
             await asyncio.sleep(1 / self.behaviour.tokens_per_s)
         self.stats["tokens"] += 1
-        return f"{self.behaviour.token} "
+        return f"{word} "
+
+
+def last_said(asked: dict[str, object]) -> str:
+    """Return the text of the last message, or the prompt."""
+    messages = asked.get("messages")
+    said = messages[-1].get("content") if isinstance(messages, list) else asked.get("prompt")
+    if isinstance(said, list):
+        said = "".join(part.get("text", "") for part in said)
+    return said if isinstance(said, str) else ""
 
 
 class Shape:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from app.config.open_files import allow_many
 from app.config.paths import Paths
 from app.gateway.listen import bind
 from app.gateway.main import leave_start_up_out_of_collections, opened
@@ -28,5 +29,6 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
 
 
 if __name__ == "__main__":
+    allow_many()
     with tempfile.TemporaryDirectory() as home:
         asyncio.run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3])))

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from app.bench import __main__ as bench
-from app.bench import proxy_cost, startup, throughput, ttft_cost
+from app.bench import cancelling, crowd, dialect_cost, proxy_cost, soak, startup, throughput, ttft_cost
 from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
 from tests.gguf_files import TinyLlama
 
@@ -45,6 +46,16 @@ def test_a_missed_target_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys
     assert "fine, missed" in capsys.readouterr().err
 
 
+def test_what_lasts_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def lasting(minutes: float = 1.0) -> Sequence[Figure]:
+        return [at_most("minutes", minutes, 60)]
+
+    monkeypatch.setitem(sys.modules, "measured_here", SimpleNamespace(lasting=lasting))
+    monkeypatch.setattr(bench, "MEASUREMENTS", (Measurement("lasting", "measured_here:lasting", lasts=True),))
+    assert bench.main(["lasting", "--minutes", "7"]) == 0
+    assert "7" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("measurement", bench.MEASUREMENTS)
 def test_every_measurement_in_the_list_exists(measurement: Measurement) -> None:
     assert callable(bench._function(measurement))
@@ -66,6 +77,36 @@ def test_added_time_is_measured() -> None:
     ratio, added = ttft_cost.measure(waves=1)
     assert ratio.ok is not None
     assert "ms" in added.measured
+
+
+def test_every_dialect_is_measured_beside_the_bare_proxy() -> None:
+    spoken = ("Ollama", "LM Studio", "Anthropic")
+    costs = dialect_cost.measure_cost(rounds=1, chunks=40)
+    delays = dialect_cost.measure_delay(waves=1)
+    for figures in (costs, delays):
+        assert {name for name in spoken for figure in figures if name in figure.name and figure.ok is not None} == {
+            *spoken
+        }
+    assert len(costs) == len(delays) == len(dialect_cost.ROUTES)
+
+
+def test_a_crowd_is_served() -> None:
+    unserved, weight = crowd.measure(idle=70, streams=8)
+    assert unserved.measured == "0"
+    assert 20 < float(weight.measured.split()[0]) < 500
+
+
+def test_engines_learn_that_their_clients_have_gone() -> None:
+    for figure in cancelling.measure(cancels=4):
+        assert 0 < float(figure.measured.split()[0]) < 10_000
+
+
+def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
+    figures = {figure.name: figure for figure in soak.measure(minutes=0.15)}
+    assert figures["soak: wrong answers"].measured == "0"
+    assert figures["soak: processes left behind"].measured == "0"
+    assert int(figures["soak: right"].measured) > 10
+    assert "Ollama chat, streamed" in figures["soak: asked in"].measured
 
 
 @pytest.mark.real_engine

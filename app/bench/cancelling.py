@@ -1,0 +1,111 @@
+"""How soon an engine notices that the client it works for has gone.
+
+Client and engine are both played here, on one clock; only the gateway between them is a program of its own. Half of the
+clients go before the first byte, half in the middle of the answer.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Sequence
+
+import aiohttp
+
+from app.bench.dialect_cost import ROUTES
+from app.bench.figures import Figure, at_most, not_measured
+from app.bench.load import CHAT, Route, Target
+from app.bench.programs import HOST, is_checkout
+from app.bench.proxy_cost import proxy
+
+TARGET_MS = 50.0
+CANCELS = 200
+_KINDS = {"native": CHAT, "translated": ROUTES["Ollama"]}
+_GIVEN_UP_S = 10.0
+_TOKEN_EVERY_S = 0.01
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"word "}}]}\n\n'
+_TOKEN = f"{len(_EVENT):x}\r\n".encode() + _EVENT + b"\r\n"
+
+
+class Engine:
+    """Takes one request at a time and works until its connection ends. Tells when that was."""
+
+    def __init__(self) -> None:
+        self.speaks = True
+        """Whether it says anything before the client goes."""
+        self.expect()
+
+    def expect(self) -> None:
+        """Wait for the next request."""
+        loop = asyncio.get_running_loop()
+        self.arrived, self.left = loop.create_future(), loop.create_future()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read a request, and write tokens until nobody is there any more."""
+        await reader.readuntil(b"}]")  # the end of its messages
+        self.arrived.set_result(None)
+        writing = asyncio.create_task(_write(writer)) if self.speaks else None
+        with contextlib.suppress(OSError):
+            while await reader.read(4096):
+                pass
+        self.left.set_result(time.perf_counter())
+        if writing is not None:
+            writing.cancel()
+        writer.close()
+
+
+def measure(cancels: int = CANCELS) -> Sequence[Figure]:
+    """Return for what is passed on and what is translated the 99th percentile."""
+    names = {kind: f"a client goes until its engine knows, p99, {kind}" for kind in _KINDS}
+    if not is_checkout():
+        return [not_measured(name, f"<= {TARGET_MS:g} ms", "needs a source checkout") for name in names.values()]
+    seen = asyncio.run(_measured(cancels))
+    return [at_most(names[kind], _p99(seconds) * 1e3, TARGET_MS, "ms") for kind, seconds in seen.items()]
+
+
+async def _measured(cancels: int) -> dict[str, list[float]]:
+    engine = Engine()
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await asyncio.start_server(engine.answer, HOST, 0))
+        behind = Target(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
+        starting = proxy("tests.perf.gateway_before_engine", behind)
+        gateway = await asyncio.to_thread(starting.__enter__)
+        stack.push(starting.__exit__)
+        seen: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        for number, (kind, route) in itertools.product(range(cancels + 2), _KINDS.items()):
+            engine.speaks = number % 2 == 0
+            seconds = await _cancelled(engine, gateway.target, route)
+            seen[kind] += [seconds] if number > 1 else []  # the first ones find modules not yet imported
+        return seen
+
+
+async def _cancelled(engine: Engine, gateway: Target, route: Route) -> float:
+    """Return the seconds from a client's going to the engine's knowing."""
+    engine.expect()
+    asked = asyncio.Event()
+    client = asyncio.create_task(_ask(gateway, route, asked))
+    async with asyncio.timeout(_GIVEN_UP_S):
+        await (asked.wait() if engine.speaks else engine.arrived)
+        began = time.perf_counter()
+        client.cancel()
+        return float(await engine.left) - began
+
+
+async def _ask(gateway: Target, route: Route, heard: asyncio.Event) -> None:
+    body = {"model": "guide", **route.body, "stream": True}
+    async with aiohttp.ClientSession() as http, http.post(gateway.url + route.path, json=body) as reply:
+        async for _ in reply.content.iter_any():
+            heard.set()
+
+
+async def _write(writer: asyncio.StreamWriter) -> None:
+    writer.write(_HEAD)
+    while True:
+        writer.write(_TOKEN)
+        await asyncio.sleep(_TOKEN_EVERY_S)
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return statistics.quantiles(seconds, n=100, method="inclusive")[98]

@@ -1,0 +1,237 @@
+"""Ask in every dialect, for minutes or hours, while things go wrong; look for wrong answers and for what stays behind.
+
+The gateway is whole; its engines say each prompt back, so that every answer can be checked. Engines are killed, clients
+go away, many ask at once, and models are unloaded under way. An answer must be right, or say why it is none.
+"""
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from app.bench.figures import Figure, at_most, not_measured
+from app.bench.programs import HOST, free_port, is_checkout, started, wait_for
+from app.bench.soak_answers import ASKINGS, Asking, read, verdict
+from app.client.discovery import read_port_file
+from app.config.paths import Paths
+from app.core.api import PREFIX
+
+MODELS = ("one", "two", "three")
+"""One more than are kept loaded, so that they have to make room for each other."""
+CLIENTS = 12
+BURST = 48
+FAULT_EVERY_S = 4.0
+GONE_SHARE = 0.15
+GROWTH_PERCENT = 5.0
+WARM_UP = 0.25
+"""Of the time: until then caches fill and what is needed at first use is imported."""
+_ANSWER_WITHIN_S = 120.0
+_QUIET_WITHIN_S = 20.0
+_SAMPLE_S = 0.5
+_WORDS = (
+    "north",
+    "south",
+    "river",
+    "engine",
+    "turntable",
+    "signal",
+    "water",
+    "coal",
+    "bridge",
+    "tunnel",
+    "Gleis",
+    "機関",
+)
+_FINE = {"right", "refused", "gone"}
+
+Alive = set[tuple[int, float]]
+"""Processes, by id and the time they were made."""
+
+
+class Soak:
+    """One run. `seen` counts how answers ended, `wrong` says what was wrong with the first ones."""
+
+    def __init__(self, url: str, token: str, gateway: psutil.Process) -> None:
+        self.seen: collections.Counter[str] = collections.Counter()
+        self.faults: collections.Counter[str] = collections.Counter()
+        self.wrong: list[str] = []
+        self.engines: Alive = set()
+        self.weights: list[int] = []
+        self._url, self._token, self._gateway = url, token, gateway
+        self._askings: Sequence[tuple[str, Asking]] = ()
+        self._chance = random.Random(20)  # noqa: S311 -- the same troubles in the same order, no secrets
+
+    async def run(self, seconds: float) -> None:
+        """Go on for that long, then wait until all is quiet and everything is unloaded."""
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+            self._askings = [item for item in ASKINGS.items() if await self._works(http, item[1])]
+            async with _going_on([self._sample(), self._trouble(http), *(self._ask(http) for _ in range(CLIENTS))]):
+                await asyncio.sleep(seconds)
+            await self._settle(http)
+
+    @property
+    def dialects(self) -> list[str]:
+        """What was asked in."""
+        return [name for name, _ in self._askings]
+
+    def growth_percent(self) -> float:
+        """Return how much heavier the gateway was in the last tenth of the time than in the first after warming up."""
+        warm = self.weights[int(len(self.weights) * WARM_UP) :]
+        tenth = max(1, len(warm) // 10)
+        return 100 * (statistics.median(warm[-tenth:]) / statistics.median(warm[:tenth]) - 1)
+
+    async def _works(self, http: aiohttp.ClientSession, asking: Asking) -> bool:
+        return (await self._answered(http, asking, MODELS[0], "north")) == "right"
+
+    async def _ask(self, http: aiohttp.ClientSession) -> None:
+        while True:
+            await self._exchange(http)
+
+    async def _exchange(self, http: aiohttp.ClientSession) -> None:
+        """Ask once and judge the answer; some clients do not wait for it."""
+        chance = self._chance
+        words = " ".join([*chance.choices(_WORDS, k=chance.randrange(3, 40)), str(chance.random())])
+        name, asking = chance.choice(self._askings)
+        model = chance.choices(MODELS, (6, 3, 1))[0]
+        patience_s = chance.random() * 0.8 if chance.random() < GONE_SHARE else None
+        try:
+            async with asyncio.timeout(patience_s):
+                ended = await self._answered(http, asking, model, words)
+        except TimeoutError:
+            ended = "gone"
+        self.seen[ended] += 1
+        if ended not in _FINE and len(self.wrong) < 20:  # noqa: PLR2004 -- enough to see a pattern
+            self.wrong.append(f"{name}: {ended}")
+
+    async def _answered(self, http: aiohttp.ClientSession, asking: Asking, model: str, words: str) -> str:
+        limit = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
+        try:
+            async with http.post(
+                self._url + asking.path, json={"model": model, **asking.body(words)}, timeout=limit
+            ) as reply:
+                return verdict(read(asking, reply.status, await reply.read()), words)
+        except aiohttp.ServerTimeoutError:
+            return "no answer in time"
+        except aiohttp.ClientError as error:
+            return f"connection broke ({type(error).__name__})"
+
+    async def _trouble(self, http: aiohttp.ClientSession) -> None:
+        faults: dict[str, Callable[[], Coroutine[None, None, None]]] = {
+            "engines killed": self._kill,
+            "bursts": lambda: self._burst(http),
+            "unloads": lambda: self._unload(http, self._chance.choice(MODELS)),
+        }
+        for name, fault in itertools.cycle(faults.items()):
+            await asyncio.sleep(FAULT_EVERY_S)
+            await fault()
+            self.faults[name] += 1
+
+    async def _kill(self) -> None:
+        children = self._gateway.children(recursive=True)
+        if children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._chance.choice(children).kill()
+
+    async def _burst(self, http: aiohttp.ClientSession) -> None:
+        await asyncio.gather(*(self._exchange(http) for _ in range(BURST)))
+
+    async def _unload(self, http: aiohttp.ClientSession, model: str) -> None:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        body = {"model": model, "force": self._chance.random() < 0.5}  # noqa: PLR2004 -- every other time
+        async with http.post(f"{self._url}{PREFIX}/unload", json=body, headers=headers) as reply:
+            await reply.read()
+
+    async def _sample(self) -> None:
+        while True:
+            self.weights.append(self._gateway.memory_info().rss)
+            self.engines |= _alive(self._gateway.children(recursive=True))
+            await asyncio.sleep(_SAMPLE_S)
+
+    async def _settle(self, http: aiohttp.ClientSession) -> None:
+        for model in MODELS:
+            await self._unload(http, model)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET_WITHIN_S):
+                while self._gateway.children(recursive=True):  # noqa: ASYNC110 -- nobody tells when another program's children end
+                    await asyncio.sleep(_SAMPLE_S)
+
+
+def measure(minutes: float = 1.0) -> Sequence[Figure]:
+    """Return wrong answers, processes left behind, and growth of the gateway."""
+    names = ("soak: wrong answers", "soak: processes left behind", "soak: growth of the gateway")
+    targets = ("<= 0", "<= 0", f"<= {GROWTH_PERCENT:g} %")
+    if not is_checkout():
+        return [
+            not_measured(name, target, "needs a source checkout") for name, target in zip(names, targets, strict=True)
+        ]
+    soak, left = _soaked(minutes * 60)
+    return [
+        at_most(names[0], sum(count for ended, count in soak.seen.items() if ended not in _FINE), 0),
+        at_most(names[1], left, 0),
+        at_most(names[2], soak.growth_percent(), GROWTH_PERCENT, "%"),
+        *(_told(f"soak: {what}", count) for what, count in sorted((soak.seen + soak.faults).items())),
+        Figure(name="soak: asked in", measured="; ".join(soak.dialects), target="-", ok=None),
+        *(Figure(name="soak: what was wrong", measured=one, target="-", ok=None) for one in soak.wrong),
+    ]
+
+
+def _told(name: str, count: int) -> Figure:
+    return Figure(name=name, measured=str(count), target="-", ok=None)
+
+
+def _soaked(seconds: float) -> tuple[Soak, int]:
+    """Return a run that is over, and how many processes of it are still there."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as home:
+        environment = {"ROUNDHOUSE_HOME": home, "ROUNDHOUSE_GATEWAY_PORT": str(port)}
+        with started("tests.perf.gateway_with_echoes", *MODELS, environment=environment) as child:
+            wait_for(port, child)
+            soak = Soak(f"http://{HOST}:{port}", _token(Path(home)), child)
+            asyncio.run(soak.run(seconds))
+            left = _alive(child.children(recursive=True))
+        return soak, len(left | (soak.engines & _alive(psutil.process_iter())))
+
+
+def _token(home: Path) -> str:
+    """Return the key to Roundhouse's own routes, which is announced after the first answers."""
+    paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+    deadline = time.monotonic() + _QUIET_WITHIN_S
+    while time.monotonic() < deadline:
+        found = read_port_file(paths.port_file)
+        if found is not None:
+            return found.token
+        time.sleep(_SAMPLE_S)
+    raise RuntimeError("the gateway did not announce itself")
+
+
+def _alive(processes: Iterable[psutil.Process]) -> Alive:
+    found: Alive = set()
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.add((process.pid, process.create_time()))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _going_on(work: Sequence[Coroutine[None, None, None]]) -> AsyncIterator[None]:
+    """Do all of it until the block ends; a mistake in any of it ends the run."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    broken = [one for one in ended if not isinstance(one, asyncio.CancelledError)]
+    if broken:
+        raise RuntimeError("a part of the soak ended by itself") from broken[0]

@@ -1,0 +1,107 @@
+"""A soak is worth what its judge is: right answers pass in every dialect, and each way to be wrong is seen."""
+
+import json
+
+import pytest
+
+from app.bench.soak_answers import ASKINGS, Said, read, verdict
+
+
+def sse(*events: object, done: bool = False) -> bytes:
+    said = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    return said + (b"data: [DONE]\n\n" if done else b"")
+
+
+def lines(*replies: object) -> bytes:
+    return b"".join(json.dumps(reply).encode() + b"\n" for reply in replies)
+
+
+def chunk(text: str = "", end: str | None = None) -> dict[str, object]:
+    return {"choices": [{"delta": {"content": text}, "finish_reason": end}]}
+
+
+def ollama(text: str, *, done: bool = False) -> dict[str, object]:
+    return {"message": {"role": "assistant", "content": text}, "done": done}
+
+
+def typed(kind: str, **fields: object) -> dict[str, object]:
+    return {"type": kind, **fields}
+
+
+WHOLE = {
+    "chat, streamed": sse(chunk("a "), chunk("b"), chunk(end="stop"), done=True),
+    "chat, whole": json.dumps({"choices": [{"message": {"content": "a b"}, "finish_reason": "stop"}]}).encode(),
+    "Ollama chat, streamed": lines(ollama("a "), ollama("b"), ollama("", done=True)),
+    "Ollama generate, whole": lines({"response": "a b", "done": True}),
+    "LM Studio, streamed": sse(
+        typed("chat.start"),
+        typed("message.delta", content="a "),
+        typed("message.delta", content="b"),
+        typed("chat.end"),
+    ),
+    "Anthropic, streamed": sse(
+        typed("message_start"),
+        typed("content_block_delta", delta={"text": "a "}),
+        typed("content_block_delta", delta={"text": "b"}),
+        typed("message_stop"),
+    ),
+    "Responses, streamed": sse(
+        typed("response.output_text.delta", delta="a "),
+        typed("response.output_text.delta", delta="b"),
+        typed("response.completed"),
+    ),
+}
+BROKEN = {
+    "chat, streamed": sse(chunk("a "), {"error": {"message": "It crashed."}}),
+    "Ollama chat, streamed": lines(ollama("a "), {"error": "It crashed."}),
+    "Ollama generate, whole": lines({"error": "It crashed."}),
+    "LM Studio, streamed": sse(
+        typed("message.delta", content="a "), typed("error", error={"message": "It crashed."}), typed("chat.end")
+    ),
+    "Anthropic, streamed": sse(typed("error", error={"message": "It crashed."})),
+    "Responses, streamed": sse(typed("response.failed", response={"error": {"message": "It crashed."}})),
+}
+SILENT = {
+    "chat, streamed": sse(chunk("a "), chunk("b")),
+    "Ollama chat, streamed": lines(ollama("a "), ollama("b")),
+    "LM Studio, streamed": sse(typed("message.delta", content="a b")),
+    "Anthropic, streamed": sse(typed("content_block_delta", delta={"text": "a b"})),
+    "Responses, streamed": sse(typed("response.output_text.delta", delta="a b")),
+}
+
+
+@pytest.mark.parametrize("name", ASKINGS)
+def test_a_whole_answer_is_right_if_its_words_are(name: str) -> None:
+    said = read(ASKINGS[name], 200, WHOLE[name])
+    assert said == Said(text="a b", is_over=True)
+    assert verdict(said, "a b") == "right"
+    assert verdict(said, "a c") == "wrong words"
+    assert verdict(said, "a b c") == "words missing"
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_answer_may_break_off_if_it_says_so(name: str) -> None:
+    said = read(ASKINGS[name], 200, BROKEN[name])
+    assert said.error == "It crashed."
+    assert verdict(said, "a b") == "refused"
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_an_answer_that_just_ends_is_seen(name: str) -> None:
+    assert verdict(read(ASKINGS[name], 200, SILENT[name]), "a b") == "ended silently"
+
+
+def test_somebody_elses_words_before_an_error_are_wrong() -> None:
+    assert verdict(Said(text="x", error="It crashed."), "a b") == "wrong words"
+
+
+@pytest.mark.parametrize("body", [b'{"error": "No."}', b'{"error": {"message": "No."}}'])
+def test_a_refusal_is_read_in_either_shape(body: bytes) -> None:
+    assert read(ASKINGS["chat, whole"], 503, body) == Said(error="No.")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": '])
+@pytest.mark.parametrize("status", [200, 500])
+def test_nonsense_is_no_answer(body: bytes, status: int) -> None:
+    for asking in ASKINGS.values():
+        assert verdict(read(asking, status, body), "a b") == "ended silently"
