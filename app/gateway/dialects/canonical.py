@@ -98,6 +98,11 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     one_at_a_time: bool = False
 
+    @property
+    def is_required(self) -> bool:
+        """Whether an answer without a call is none."""
+        return self.choose is Choose.REQUIRED or bool(self.name)
+
 
 class Shape(StrEnum):
     """What form an answer must have."""

@@ -93,7 +93,7 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
         (ToolChoice(), {}),
         (ToolChoice(choose=Choose.REQUIRED), {"tool_choice": "required"}),
         (ToolChoice(choose=Choose.NONE, one_at_a_time=True), {"tool_choice": "none", "parallel_tool_calls": False}),
-        (ToolChoice(name="f"), {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
+        (ToolChoice(name="f"), {"tool_choice": "required"}),
     ],
 )
 def test_tools(choice: ToolChoice, fields: dict[str, object]) -> None:

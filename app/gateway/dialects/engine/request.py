@@ -4,7 +4,7 @@ What an engine cannot do is refused here rather than left out. Fields beyond Ope
 arguments) have llama-server's names, which vLLM and SGLang share but for the penalties of repetition.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -13,7 +13,6 @@ from app.gateway.dialects.canonical import (
     Choose,
     Complete,
     Generate,
-    Image,
     Level,
     Limits,
     Request,
@@ -23,6 +22,7 @@ from app.gateway.dialects.canonical import (
     Tool,
     ToolChoice,
 )
+from app.gateway.dialects.engine.supply import Need, cannot, check
 from app.gateway.dialects.engine.turns import wire_messages
 from engines.api import Feature, Route
 
@@ -38,8 +38,13 @@ def route_of(request: Request) -> Route:
 
 
 def body_of(request: Request, *, model: str, features: Collection[Feature]) -> bytes:
-    """Return the body for `route_of(request)`. Raises BadRequest (engine_cannot) for what the engine lacks."""
-    _check(request, features)
+    """Return the body for `route_of(request)`. Raises BadRequest (engine_cannot).
+
+    Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features.
+    """
+    check(request, features)
+    if isinstance(request, Generate) and request.tools and Feature.TOOLS not in features:
+        raise cannot(Need.TOOLS)
     if isinstance(request, Generate):
         body = _chat(request)
     else:
@@ -50,36 +55,10 @@ def body_of(request: Request, *, model: str, features: Collection[Feature]) -> b
     return msgspec.json.encode(body)
 
 
-def _check(request: Request, features: Collection[Feature]) -> None:
-    needed = {
-        Feature.LOGPROBS: request.limits.logprobs is not None,
-        Feature.LOGIT_BIAS: bool(request.sampling.logit_bias),
-        Feature.JSON_SCHEMA: request.response_format.shape is not Shape.TEXT,
-    }
-    if isinstance(request, Generate):
-        needed[Feature.TOOLS] = bool(request.tools)
-        needed[Feature.VISION] = any(isinstance(part, Image) for turn in request.messages for part in turn.parts)
-    elif request.response_format.shape is not Shape.TEXT:
-        needed[Feature.GRAMMAR] = True  # only where a grammar can be given apart from a chat
-    lacking = [_WHAT[feature] for feature, is_needed in needed.items() if is_needed and feature not in features]
-    if lacking:
-        raise BadRequest(f"The engine does not support {lacking[0]}.", code="engine_cannot")
-
-
-_WHAT = {
-    Feature.LOGPROBS: "log probabilities",
-    Feature.LOGIT_BIAS: "biased tokens",
-    Feature.JSON_SCHEMA: "answers in a given format",
-    Feature.GRAMMAR: "a format for bare prompts",
-    Feature.TOOLS: "tools",
-    Feature.VISION: "images",
-}
-
-
 def _chat(request: Generate) -> dict[str, object]:
     body: dict[str, object] = {"messages": wire_messages(request.messages), **_limits(request.limits)}
     if request.tools:
-        body |= {"tools": [_tool(tool) for tool in request.tools], **_choice(request.tool_choice)}
+        body |= _offer(request.tools, request.tool_choice)
     return body | _format(request.response_format) | _template_arguments(request)
 
 
@@ -118,11 +97,27 @@ def _tool(tool: Tool) -> dict[str, object]:
     return {"type": "function", "function": function}
 
 
-def _choice(choice: ToolChoice) -> dict[str, object]:
-    fields: dict[str, object] = {"parallel_tool_calls": False} if choice.one_at_a_time else {}
-    if choice.name:
-        return fields | {"tool_choice": {"type": "function", "function": {"name": choice.name}}}
+def _offer(tools: Sequence[Tool], choice: ToolChoice) -> dict[str, object]:
+    """Return the tools and whether to call them.
+
+    A tool that must be called by name is the only one offered: llama-server takes no names, and passes over them.
+    """
+    fields: dict[str, object] = {"tools": [_tool(tool) for tool in callable_tools(tools, choice)]}
+    if choice.one_at_a_time:
+        fields["parallel_tool_calls"] = False
+    if choice.is_required:
+        return fields | {"tool_choice": Choose.REQUIRED}
     return fields | ({} if choice.choose is Choose.AUTO else {"tool_choice": choice.choose})
+
+
+def callable_tools(tools: Sequence[Tool], choice: ToolChoice) -> tuple[Tool, ...]:
+    """Return the tools that a choice leaves. Raises BadRequest (invalid_tools) where it names one there is not."""
+    if not choice.name:
+        return tuple(tools)
+    named = tuple(tool for tool in tools if tool.name == choice.name)
+    if not named:
+        raise BadRequest(f"`tool_choice` names {choice.name!r}, which is not among the tools.", code="invalid_tools")
+    return named
 
 
 def _format(wanted: ResponseFormat) -> dict[str, object]:
