@@ -81,6 +81,10 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     kv_type: str = ""
     """Of the KV cache, where one was asked for."""
     in_flight: int = 0
+    queued: int = 0
+    """Requests that wait for it to be ready, or for a slot."""
+    is_pinned: bool = False
+    """It stays: neither time nor another model unloads it."""
     memory_bytes: int | None = None
     buffers: dict[str, int] = {}
     """What the engine says it allocated, in bytes by purpose: "model", "kv", "recurrent", "compute", "output"."""

@@ -12,6 +12,7 @@
     │   ├── StorageFault     507  disk full, database unreadable
     │   ├── EngineFailed     502  the engine died or answered nonsense
     │   ├── Unavailable      503  not now; trying again can help
+    │   │   └── Overloaded   503  too many requests wait already; says when to come back
     │   └── GatewayGone      ---  a client could not reach the gateway
     └── Bug                  500  our own mistake
 
@@ -125,6 +126,16 @@ class Unavailable(EnvironmentFault):
 
     default_code = "unavailable"
     status = 503
+
+
+class Overloaded(Unavailable):
+    """Too many wait already. `retry_s` says after how many seconds another try is worth it."""
+
+    default_code = "queue_full"
+
+    def __init__(self, sentence: str, *, hint: str = "", retry_s: float = 0.0) -> None:
+        super().__init__(sentence, hint=hint)
+        self.retry_s = retry_s
 
 
 class GatewayGone(EnvironmentFault):

@@ -13,6 +13,7 @@ from app.core.engines import TRANSITIONS, EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
 from app.supervisor.faults import TOO_SLOW, UNKILLABLE, stalled
+from app.supervisor.line import Line, Pace
 from app.supervisor.policy import NOT_BY_ITSELF, LoadRequest, Policy, back_off, recent
 from engines.api import Failure, FailureKind, Readiness, Stop
 
@@ -44,7 +45,8 @@ class Timer(StrEnum):
 class Ending(ABC):
     """The state of one engine, and how it ends. `timers` holds monotonic times."""
 
-    def __init__(self, policy: Callable[[], Policy]) -> None:
+    def __init__(self, policy: Callable[[], Policy], model: str = "") -> None:
+        self.model = model
         self.state = _S.STOPPED
         self.run = 0
         self.request: LoadRequest | None = None
@@ -56,6 +58,11 @@ class Ending(ABC):
         self.timers: dict[Timer, float] = {}
         self.waiters: dict[int, m.Ask] = {}
         self.later: list[m.Ask] = []
+        self.line = Line()
+        self.pace = Pace()
+        self.slots: int | None = None
+        self.in_slots = 0
+        """Of those in flight, how many take a slot."""
         self.stoppers: list[int] = []
         self._policy = policy
         self._fingerprint: tuple[int, ...] = ()
@@ -63,6 +70,7 @@ class Ending(ABC):
         self._stall_s = _USUAL.stall_s
         self._grace_s = _USUAL_STOP.grace_s
         self._is_launched = False
+        self._launched_at = 0.0
         self._is_closed = False
         self._verdict: Failure | None = None
         self._port_tries = 0
@@ -76,8 +84,20 @@ class Ending(ABC):
 
     @property
     def idle_s(self) -> float:
-        """How long it is kept unused, in seconds: what a lease asked for last, else the policy."""
-        return (self._policy().idle_s or math.inf) if self.keep_s is None else self.keep_s
+        """How long it is kept unused, in seconds: for ever if pinned, what a lease asked for last, else the policy."""
+        if self.is_pinned:
+            return math.inf
+        return self._policy().keeps_s(self.model) if self.keep_s is None else self.keep_s
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a person wants it to stay."""
+        return self._policy().of(self.model).is_pinned
+
+    @property
+    def queued(self) -> int:
+        """How many wait to be served, for whatever reason."""
+        return len(self.waiters) + len(self.later) + len(self.line)
 
     @property
     def awaits_room(self) -> bool:
@@ -107,6 +127,10 @@ class Ending(ABC):
         for ticket in stoppers:
             self._answer(ticket, m.Told())
 
+    def _break_up_line(self) -> None:
+        """Have those who wait for a slot wait for the next run instead."""
+        self.later += self.line.empty()
+
     def _turn_away_later(self, reason: m.Reason) -> None:
         asks, self.later = self.later, []
         for ask in asks:
@@ -127,6 +151,7 @@ class Ending(ABC):
         if self.request is None:
             raise Bug("An engine was to start without a model.")
         self._is_launched = True
+        self._launched_at = now
         self._grace_s = _USUAL_STOP.grace_s
         self.timers = {Timer.HARD: now + (self._policy().hard_s or _USUAL.hard_s)}
         self._effects.append(m.Launch(run=self.run, request=self.request))
@@ -147,6 +172,7 @@ class Ending(ABC):
             return
         self._is_closed = self._is_closed or stop.how is m.How.CLOSE
         self._called_off = m.Reason.CLOSING if self._is_closed else m.Reason.UNLOADED
+        self._break_up_line()
         self._turn_away_later(self._called_off)
         self.stoppers.append(stop.ticket)
         if self.state in {_S.STOPPED, _S.FAILED, _S.BACKING_OFF}:
@@ -178,6 +204,7 @@ class Ending(ABC):
             self.timers.setdefault(Timer.DRAIN, now + drain_s)
 
     def _wind_down(self, drain_s: float, now: float) -> None:
+        self._break_up_line()
         if not self.in_flight or not drain_s:
             self._ask_to_end(now)
             return
@@ -185,6 +212,7 @@ class Ending(ABC):
         self.timers = {} if math.isinf(drain_s) else {Timer.DRAIN: now + drain_s}
 
     def _ask_to_end(self, now: float) -> None:
+        self._break_up_line()
         self._move(_S.STOPPING)
         if not self._is_launched:
             self._stopped(now)
@@ -221,11 +249,14 @@ class Ending(ABC):
         self._reconsider(now)
 
     def _forget_run(self) -> None:
+        self._break_up_line()
         self._is_launched = False
         self._verdict = None
         self.timers.clear()
-        self.in_flight = 0
+        self.in_flight = self.in_slots = 0
+        self.slots = None
         self.keep_s = None
+        self.pace.paused()
         self._effects.append(m.LeaveRoom())
 
     def _fail(self, failure: Failure, now: float) -> None:

@@ -1,8 +1,12 @@
 """What goes wrong with engines on our side of the contract, in sentences. An adapter names the rest."""
 
+import math
+
+from app.core import words
 from app.core.engines import FailureReport
-from app.core.errors import EngineFailed, RoundhouseError, Unavailable
+from app.core.errors import EngineFailed, Overloaded, RoundhouseError, Unavailable
 from app.supervisor.messages import Reason
+from app.supervisor.scheduling import PLACES, SYSTEM, Refuse
 from engines.api import Failure, FailureKind
 
 _IN_DETAIL = 8
@@ -86,6 +90,21 @@ def not_prepared(error: OSError) -> Failure:
     )
 
 
+def no_room(refused: Refuse) -> Failure:
+    """Name a load that would not fit even if everything went that may go."""
+    model, pinned = refused.model, ", ".join(refused.pinned)
+    hint = f"Unpin or unload {pinned}." if pinned else "Choose a smaller model, or a smaller quantisation of this one."
+    if refused.pool == PLACES:
+        sentence = f"{model} has no place: no more models may be loaded at once than are pinned ({pinned})."
+    else:
+        beside = f" beside {pinned}, which {'are' if len(refused.pinned) > 1 else 'is'} pinned" if pinned else ""
+        takes = "an unknown amount of" if refused.needed is None else f"about {words.size(refused.needed)} of"
+        where = "memory" if refused.pool == SYSTEM else f"memory on {refused.pool}"
+        sentence = f"{model} takes {takes} {where}, and at most {words.size(refused.available)} can be had{beside}."
+    kind = FailureKind.OUT_OF_MEMORY if refused.pool in {SYSTEM, PLACES} else FailureKind.OUT_OF_GPU_MEMORY
+    return Failure(kind=kind, sentence=sentence, hint=hint)
+
+
 def as_error(report: FailureReport) -> EngineFailed:
     """Return the error a caller gets for a failure."""
     return EngineFailed(
@@ -98,9 +117,15 @@ def was_stopped(model: str) -> EngineFailed:
     return EngineFailed(f"{model} was stopped while it answered.", hint="Ask again to load it.", code="engine_stopped")
 
 
-def turned_away(model: str, reason: Reason) -> RoundhouseError:
-    """Return the error a caller gets when its load was called off."""
+def turned_away(model: str, reason: Reason, *, retry_s: float = 0.0) -> RoundhouseError:
+    """Return the error a caller gets when its load was called off, or too many wait."""
     match reason:
+        case Reason.FULL:
+            return Overloaded(
+                f"Server busy: as many requests wait for {model} as may.",
+                hint=f"Try again in {math.ceil(retry_s)} seconds, or raise the setting gateway.queue_limit.",
+                retry_s=retry_s,
+            )
         case Reason.UNLOADED:
             sentence, hint = f"{model} was unloaded before it was ready.", "Ask again to load it."
         case Reason.REPLACED:

@@ -22,6 +22,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Set when the engine ends while the lease is held, crashed or stopped."""
     run: int = 0
     """Which run of the engine this holds; for the supervisor."""
+    slot: bool = True
+    """Whether it takes one of the engine's slots; for the supervisor."""
 
     def __repr__(self) -> str:
         """Leave out the key: what is shown may be logged."""

@@ -11,6 +11,8 @@ answered by the time a settled state is entered. What the decisions are:
 - Who asks while it stops is served by the next run. An explicit `Ask` for what is draining calls the draining off.
 - A taken port is tried again within the same load, up to three times, without failing it.
 - A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
+- One that is refused room leaves no failure behind: the next request finds out anew.
+- Who finds every slot taken stands in line, each client in its turn; too many who wait for one model are sent away.
 """
 
 import math
@@ -19,6 +21,7 @@ from typing import assert_never
 from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, Ending, Timer
+from app.supervisor.line import in_turns
 from app.supervisor.policy import back_off
 from engines.api import NEVER_RETRY_UNCHANGED
 
@@ -44,8 +47,8 @@ class Machine(Ending):
                 self._ask(message, now)
             case m.Leave(ticket=ticket):
                 self._leave(ticket, now)
-            case m.Release(run=run):
-                self._release(run, now)
+            case m.Release():
+                self._release(message, now)
             case m.Stop():
                 self._stop(message, now)
             case m.PolicyChanged():
@@ -58,12 +61,14 @@ class Machine(Ending):
         match news:
             case m.RoomGranted(run=run):
                 self._room_granted(run, now)
+            case m.RoomRefused():
+                self._room_refused(news, now)
             case m.Started():
                 self._started(news, now)
             case m.Alive(run=run):
                 self._alive(run, now)
-            case m.Ready(run=run):
-                self._ready(run, now)
+            case m.Ready():
+                self._ready(news, now)
             case m.Ended():
                 self._ended(news, now)
             case _:
@@ -72,7 +77,12 @@ class Machine(Ending):
     def _ask(self, ask: m.Ask, now: float) -> None:
         if self._is_closed:
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.CLOSING))
-            return
+        elif ask.holds and self.queued >= self._policy().queue_limit:
+            self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.FULL, retry_s=self._retry_s(now)))
+        else:
+            self._take_in(ask, now)
+
+    def _take_in(self, ask: m.Ask, now: float) -> None:
         match self.state:
             case _S.STOPPED:
                 self._begin(ask)
@@ -118,10 +128,15 @@ class Machine(Ending):
         if not ask.holds:
             self._answer(ask.ticket, m.Told())
             return
+        if ask.terms.takes_slot:
+            if self.slots is not None and self.in_slots >= self.slots:
+                self.line.add(ask)
+                return
+            self.in_slots += 1
         self.in_flight += 1
         self.timers.pop(Timer.IDLE, None)
         self.keep_s = self.keep_s if ask.terms.keep_s is None else ask.terms.keep_s
-        self._answer(ask.ticket, m.Granted(run=self.run))
+        self._answer(ask.ticket, m.Granted(run=self.run, slot=ask.terms.takes_slot))
 
     def _replace(self, ask: m.Ask, now: float) -> None:
         self.later.append(ask)
@@ -137,7 +152,7 @@ class Machine(Ending):
         self._wind_down(math.inf, now)
 
     def _ask_after_failure(self, ask: m.Ask, now: float) -> None:
-        unchanged = ask.request == self.request and ask.fingerprint == self._fingerprint
+        unchanged = ask.request.is_for(self.request) and ask.fingerprint == self._fingerprint
         if ask.explicit or not unchanged or self.failure is None:
             self.restarts.clear()
             self._begin(ask)
@@ -170,6 +185,7 @@ class Machine(Ending):
     def _leave(self, ticket: int, now: float) -> None:
         self.waiters.pop(ticket, None)
         self.later = [ask for ask in self.later if ask.ticket != ticket]
+        self.line.remove(ticket)
         self.stoppers = [stopper for stopper in self.stoppers if stopper != ticket]
         if self.awaits_room and not self.waiters:
             self._wind_down(0.0, now)
@@ -177,6 +193,11 @@ class Machine(Ending):
     def _room_granted(self, run: int, now: float) -> None:
         if run == self.run and self.awaits_room:
             self._launch(now)
+
+    def _room_refused(self, refused: m.RoomRefused, now: float) -> None:
+        if refused.run == self.run and self.awaits_room:
+            self._answer_waiters(m.Refused(failure=refused.failure))
+            self._wind_down(0.0, now)
 
     def _started(self, started: m.Started, now: float) -> None:
         if started.run != self.run:
@@ -195,24 +216,41 @@ class Machine(Ending):
         if run == self.run and Timer.STALL in self.timers:
             self.timers[Timer.STALL] = now + self._stall_s
 
-    def _ready(self, run: int, now: float) -> None:
-        if run != self.run or self.state is not _S.LOADING or self._verdict:
+    def _ready(self, ready: m.Ready, now: float) -> None:
+        if ready.run != self.run or self.state is not _S.LOADING or self._verdict:
             return
         self._move(_S.READY)
         self.timers.clear()
-        self.last_used = now
+        self.last_used, self.slots = now, ready.slots
+        self.pace.load_s = now - self._launched_at
         waiters, self.waiters = self.waiters, {}
-        for ask in sorted(waiters.values(), key=self._is_too_small):
+        for ask in sorted(in_turns(waiters.values()), key=self._is_too_small):
             self._ask(ask, now)
         self._arm_idle()
 
-    def _release(self, run: int, now: float) -> None:
-        if run != self.run or not self.in_flight:
+    def _release(self, release: m.Release, now: float) -> None:
+        if release.run != self.run or not self.in_flight:
             return
         self.in_flight -= 1
+        self.in_slots -= release.slot
         self.last_used = now
+        if len(self.line):
+            self._serve_next(now)
         if self.in_flight:
             return
         if self.state is _S.DRAINING:
             self._ask_to_end(now)
         self._arm_idle()
+
+    def _serve_next(self, now: float) -> None:
+        """Give the free slot to whoever's turn it is; one that needs more context has everybody wait for that."""
+        if self.slots is not None and self.in_slots >= self.slots:
+            return
+        self.pace.moved(now)
+        self._serve_or_grow(self.line.take(), now)
+        if not len(self.line):
+            self.pace.paused()
+
+    def _retry_s(self, now: float) -> float:
+        is_coming_up = self.state in COMING_UP and self._is_launched
+        return self.pace.retry_s(self.queued, loading_s=now - self._launched_at if is_coming_up else None)

@@ -36,9 +36,10 @@ class Leave(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease ended."""
+    """A lease ended; `slot` as in its grant."""
 
     run: int
+    slot: bool = True
 
 
 class How(StrEnum):
@@ -71,6 +72,13 @@ class RoomGranted(msgspec.Struct, frozen=True, kw_only=True):
     run: int
 
 
+class RoomRefused(msgspec.Struct, frozen=True, kw_only=True):
+    """There will be no room for this model as things are."""
+
+    run: int
+    failure: Failure
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True):
     """The processes exist. Times in seconds, as the engine's adapter wants them."""
 
@@ -87,9 +95,10 @@ class Alive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """It was seen to work."""
+    """It was seen to work. `slots`: how many requests it works on at once; None: no bound is known."""
 
     run: int
+    slots: int | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,14 +112,15 @@ class PolicyChanged(msgspec.Struct, frozen=True):
     """Times and limits may be others now."""
 
 
-News = RoomGranted | Started | Alive | Ready | Ended
+News = RoomGranted | RoomRefused | Started | Alive | Ready | Ended
 Message = Ask | Leave | Release | Stop | PolicyChanged | News
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """The caller holds this run until it releases it."""
+    """The caller holds this run until it releases it; `slot`: it takes one of those there are."""
 
     run: int
+    slot: bool = True
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -129,19 +139,21 @@ class Reason(StrEnum):
     UNLOADED = "unloaded"
     REPLACED = "replaced"
     CLOSING = "closing"
+    FULL = "queue_full"
 
 
 class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):
-    """The load was called off."""
+    """The load was called off, or too many wait already: then `retry_s` says when it is worth another try."""
 
     reason: Reason
+    retry_s: float = 0.0
 
 
 Outcome = Granted | Told | Refused | TurnedAway
 
 
 class EnterRoom(msgspec.Struct, frozen=True, kw_only=True):
-    """Queue for room; answered with `RoomGranted`."""
+    """Queue for room; answered with `RoomGranted` or `RoomRefused`."""
 
     run: int
 

@@ -7,7 +7,7 @@ anything, so nobody can act on what was true a moment ago.
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol, assert_never
 
@@ -21,8 +21,10 @@ from app.supervisor.faults import as_error, turned_away, was_stopped
 from app.supervisor.lease import Lease
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import Machine
-from app.supervisor.policy import LoadRequest, Policy, Seat, Terms
+from app.supervisor.measured import corrected
+from app.supervisor.policy import LoadRequest, Policy, Terms
 from app.supervisor.run import Means, Run
+from app.supervisor.scheduling import Seat
 from app.supervisor.status import report_of, status_of
 from engines.api import Failure
 
@@ -32,8 +34,8 @@ _S = EngineState
 class Room(Protocol):
     """Where an owner queues before it starts an engine."""
 
-    def enter(self, model: str, run: int) -> None:
-        """Queue; `RoomGranted` answers."""
+    def enter(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
+        """Queue; `RoomGranted` or `RoomRefused` answers. `needs` in bytes by pool, None if nobody knows."""
 
     def leave(self, model: str) -> None:
         """Give the place back, or leave the queue."""
@@ -50,6 +52,7 @@ class Answer(NamedTuple):
 
     held: Run | None
     status: EngineStatus
+    slot: bool = False
 
 
 class Owner:
@@ -60,7 +63,7 @@ class Owner:
     ) -> None:
         self.model = model
         self.log = EngineLog(model, means.folders.logs, publish)
-        self.machine = Machine(policy)
+        self.machine = Machine(policy, model)
         self._means = means
         self._room = room
         self._run: Run | None = None
@@ -86,19 +89,20 @@ class Owner:
         )
         if said.held is None:
             raise _broken(self.model)
-        return self._lease(said.held, said.status, asked_s)
+        return self._lease(said.held, said, asked_s)
 
-    def _lease(self, run: Run, status: EngineStatus, asked_s: float) -> Lease:
+    def _lease(self, run: Run, said: Answer, asked_s: float) -> Lease:
         facts = run.facts
         was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
         return Lease(
             base_url=facts.base_url,
             key=facts.key,
             served_name=facts.served_name,
-            status=status,
+            status=said.status,
             load_s=0.0 if was_ready else self._loop.time() - asked_s,
             end=run.end,
             run=run.number,
+            slot=said.slot,
         )
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
@@ -146,7 +150,8 @@ class Owner:
         if not answer.done() or answer.cancelled():
             self.send(m.Leave(ticket=ticket))
         elif answer.exception() is None and (run := answer.result().held) is not None:
-            self.send(m.Release(run=run.number))  # it was handed out while this caller was being cancelled
+            slot = answer.result().slot
+            self.send(m.Release(run=run.number, slot=slot))  # it was handed out while this caller was being cancelled
 
     async def _own(self) -> None:
         try:
@@ -178,7 +183,7 @@ class Owner:
                 self._answer(ticket, outcome)
             case m.EnterRoom(run=run):
                 self._facts = Facts()
-                self._room.enter(self.model, run)
+                self._room.enter(self.model, run, _needs(self.machine.request))
             case m.LeaveRoom():
                 self._room.leave(self.model)
             case m.Launch():
@@ -215,18 +220,18 @@ class Owner:
         answer = self._waiting.pop(ticket, None)
         is_there = answer is not None and not answer.done()
         match outcome:
-            case m.Granted(run=run) if not is_there:
-                self.send(m.Release(run=run))
+            case m.Granted(run=run, slot=slot) if not is_there:
+                self.send(m.Release(run=run, slot=slot))
             case _ if answer is None or not is_there:
                 pass
-            case m.Granted():
-                answer.set_result(Answer(self._run, self.status()))
+            case m.Granted(slot=slot):
+                answer.set_result(Answer(self._run, self.status(), slot))
             case m.Told():
                 answer.set_result(Answer(None, self.status()))
             case m.Refused(failure=failure):
                 answer.set_exception(as_error(self._report(failure)))
-            case m.TurnedAway(reason=reason):
-                answer.set_exception(turned_away(self.model, reason))
+            case m.TurnedAway(reason=reason, retry_s=retry_s):
+                answer.set_exception(turned_away(self.model, reason, retry_s=retry_s))
 
     def _settle_leases(self) -> None:
         if self._run is None or self._run.end.done():
@@ -264,7 +269,17 @@ class Owner:
             is_idle=machine.state is _S.READY and not machine.in_flight,
             is_busy=machine.state is _S.READY and machine.in_flight > 0,
             is_leaving=machine.state in {_S.DRAINING, _S.STOPPING},
+            is_pinned=machine.is_pinned,
+            load_s=self._facts.load_s or 0.0,
+            holds=self._holds(),
+            pid=self._facts.pid,
         )
+
+    def _holds(self) -> Mapping[str, int] | None:
+        """Return what it takes by pool: the estimate, put right by what the engine says once it is ready."""
+        needs = self.machine.request.needs if self.machine.request else None
+        is_measured = self._facts.ready_at_s is not None and self._facts.buffers
+        return corrected(needs, sum(self._facts.buffers.values())) if is_measured else _needs(self.machine.request)
 
     def status(self) -> EngineStatus:
         """Return what everybody may know."""
@@ -273,6 +288,10 @@ class Owner:
 
     def _report(self, failure: Failure) -> FailureReport:
         return report_of(failure, self._facts)
+
+
+def _needs(request: LoadRequest | None) -> Mapping[str, int] | None:
+    return None if request is None or request.needs is None else request.needs.pools
 
 
 def _fingerprint(path: Path) -> tuple[int, ...]:

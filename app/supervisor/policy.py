@@ -1,9 +1,10 @@
-"""What the supervisor decides, as pure functions: who gets room, who makes room, and whether to start again.
+"""What the supervisor is asked for and keeps to, and whether it starts an engine again. Room is for `scheduling`.
 
 Time is always passed in and always monotonic seconds: setting the wall clock changes nothing here.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,12 +21,26 @@ NOT_BY_ITSELF = NEVER_RETRY_UNCHANGED | {FailureKind.STALLED, FailureKind.TOO_SL
 """Ends nobody restarts unasked. A stall or a slow load costs minutes each time: the next request decides."""
 
 
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is expected to take, in bytes by pool; `buffers` of them are what it will itself report."""
+
+    pools: Mapping[str, int]
+    buffers: int = 0
+
+
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which engine is to run which model, and how."""
+    """Which engine is to run which model, and how; `needs` is None where nobody can say what that takes."""
 
     engine: str
     source: ModelSource
     options: LaunchOptions = LaunchOptions()
+    needs: Needs | None = None
+
+    def is_for(self, other: "LoadRequest | None") -> bool:
+        """Tell whether both would start the same engine in the same way; what it is expected to take may differ."""
+        if other is None or (self.engine, self.source) != (other.engine, other.source):
+            return False
+        return self.options == other.options
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +48,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     keep_s: float | None = None
     """Stop it when it was unused for this long, whatever the policy: 0 at once, `inf` never."""
+    client: str = ""
+    """Who asks. Where requests wait for a slot, each client has its turn, however many it sends."""
+    takes_slot: bool = True
+    """False for what an engine answers beside its slots, such as counting tokens."""
     context: int | None = None
     """Tokens needed. An engine with fewer is loaded again once nobody uses it, if the request's own are more."""
 
@@ -45,6 +64,18 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
 
 
+class ModelPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person set for one model."""
+
+    is_pinned: bool = False
+    """It stays: neither time nor another model unloads it, only a person does."""
+    idle_s: float | None = None
+    """An unused engine is stopped after this long, 0 keeps it; None: as for the others."""
+
+
+_AS_ALL = ModelPolicy()
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What a person can set. Times in seconds; None for `stall_s` or `hard_s` leaves it to the engine's adapter."""
 
@@ -53,73 +84,28 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     hard_s: float | None = None
     """A load may take this long, whatever signs of life there are."""
     drain_s: float = 30.0
-    max_loaded: int = 2
+    max_loaded: int = 0
+    """At most so many models at once; 0 leaves it to memory."""
+    refuses_too_large: bool = True
+    """A load that cannot fit is refused. Otherwise it is tried, alone in its memory."""
+    head_room: int = 0
+    """Bytes of each memory that stay free beside what engines take."""
+    queue_limit: int = 128
+    """Requests that may wait for one model."""
+    models: Mapping[str, ModelPolicy] = {}
     idle_s: float = 1800.0
     """An unused engine is stopped after this long; 0 keeps it."""
     patience_s: float = 30.0
     """How long a load waits for an idle engine before a busy one takes no new requests, to make room in its turn."""
 
+    def of(self, model: str) -> ModelPolicy:
+        """Return what was set for one model."""
+        return self.models.get(model, _AS_ALL)
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine that takes up room. While it loads it is neither idle nor busy. `last_used` is monotonic."""
-
-    model: str
-    last_used: float
-    is_idle: bool = False
-    is_busy: bool = False
-    is_leaving: bool = False
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """One load that waits for room, since a monotonic time."""
-
-    model: str
-    since: float
-
-
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """This model may start now."""
-
-    model: str
-
-
-class Evict(msgspec.Struct, frozen=True, kw_only=True):
-    """This model should stop. `drain`: it is busy, and should finish what it does and take nothing new."""
-
-    model: str
-    drain: bool = False
-
-
-def evict(needed: int, running: Sequence[Seat], limit: int) -> list[str]:
-    """Name the engines that make room for `needed` more: idle ones, least recently used first. Never a busy one."""
-    leaving = sum(seat.is_leaving for seat in running)
-    missing = len(running) - leaving + needed - limit
-    idle = sorted((seat for seat in running if seat.is_idle and not seat.is_leaving), key=lambda seat: seat.last_used)
-    return [seat.model for seat in idle[: max(0, missing)]]
-
-
-def schedule(waiting: Sequence[Waiting], running: Sequence[Seat], *, now: float, policy: Policy) -> list[Grant | Evict]:
-    """Give free room in the order of asking; for the rest, say who makes room. First come, first served."""
-    free = max(0, policy.max_loaded - len(running))
-    granted, queued = waiting[:free], waiting[free:]
-    effects: list[Grant | Evict] = [Grant(model=load.model) for load in granted]
-    room_taken = [*running, *(_just_granted(load, now) for load in granted)]
-    victims = evict(len(queued), room_taken, policy.max_loaded)
-    effects += [Evict(model=victim) for victim in victims]
-    leaving = sum(seat.is_leaving for seat in running) + len(victims)
-    overdue = [load for load in queued[leaving:] if now - load.since >= policy.patience_s]
-    busy = sorted((seat for seat in running if seat.is_busy), key=lambda seat: seat.last_used)
-    effects += [Evict(model=seat.model, drain=True) for seat in busy[: len(overdue)]]
-    return effects
-
-
-def _just_granted(load: Waiting, now: float) -> Seat:
-    return Seat(model=load.model, last_used=now)
-
-
-def next_overdue(waiting: Sequence[Waiting], policy: Policy) -> float | None:
-    """Return when `schedule` has to be asked again although nothing happened."""
-    return min((load.since + policy.patience_s for load in waiting), default=None)
+    def keeps_s(self, model: str) -> float:
+        """Return how long a model's engine is kept unused where no request says otherwise; `inf` for ever."""
+        own = self.of(model).idle_s
+        return (self.idle_s if own is None else own) or math.inf
 
 
 def recent(restarts: Sequence[float], now: float) -> list[float]:

@@ -14,6 +14,7 @@ from app.core.events import Event, LogLine, Notice
 from app.supervisor import messages as m
 from app.supervisor.faults import turned_away
 from app.supervisor.lease import Lease
+from app.supervisor.measured import Gauge
 from app.supervisor.owner import Owner
 from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
 from app.supervisor.ports import Ports
@@ -31,10 +32,10 @@ class Supervisor:
     """Start, share, watch and stop engines. Make it inside the event loop that will use it.
 
     `publish` is called in the loop and must return at once. `inherited` is the environment engines start with; by
-    default what they need of this process's own, without credentials.
+    default what they need of this process's own, without credentials. Without a `gauge` memory is taken to be endless.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- two of them are only for those who need them
         self,
         adapters: Mapping[str, Adapter],
         folders: Folders,
@@ -42,6 +43,7 @@ class Supervisor:
         publish: Callable[[Event], None],
         *,
         inherited: Mapping[str, str] | None = None,
+        gauge: Gauge | None = None,
     ) -> None:
         self._policy = policy
         self._publish = publish
@@ -58,6 +60,7 @@ class Supervisor:
             lambda: self._policy,
             seat=lambda model: self._owners[model].seat(),
             send=lambda model, message: self._owners[model].send(message),
+            gauge=gauge,
         )
 
     @property
@@ -99,7 +102,7 @@ class Supervisor:
         try:
             yield lease
         finally:
-            owner.send(m.Release(run=lease.run))
+            owner.send(m.Release(run=lease.run, slot=lease.slot))
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.

@@ -1,70 +1,117 @@
-"""How many engines may be loaded at once, and the queue of those that wait.
+"""The room engines share: reads how much memory there is, has it decided who gets some, and tells the owners.
 
-It holds places, asks the pure `schedule` what to do whenever something changed, and passes that on. An engine keeps its
-place from being let in until nothing of it is left.
+Memory is read for every decision that somebody waits for, in between never: an engine that is ready costs nothing here.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
+from typing import assert_never
 
 from app.supervisor import messages as m
-from app.supervisor.policy import Grant, Policy, Seat, Waiting, next_overdue, schedule
+from app.supervisor.faults import no_room
+from app.supervisor.measured import Gauge, limits_of
+from app.supervisor.places import Places
+from app.supervisor.policy import Policy
+from app.supervisor.scheduling import Effect, Evict, Grant, Limits, Refuse, Seat, Waiting
 
 
 class Room:
-    """The places, and the queue. `seat` describes a model's engine; `send` reaches its owner."""
+    """The room. `seat` describes a model's engine; `send` reaches its owner; `gauge` reads memory."""
 
     def __init__(
-        self, policy: Callable[[], Policy], *, seat: Callable[[str], Seat], send: Callable[[str, m.Message], None]
+        self,
+        policy: Callable[[], Policy],
+        *,
+        seat: Callable[[str], Seat],
+        send: Callable[[str, m.Message], None],
+        gauge: Gauge | None = None,
     ) -> None:
+        self.places = Places(policy, seat)
         self._policy = policy
-        self._seat = seat
         self._send = send
-        self._seated: set[str] = set()
-        self._queue: dict[str, tuple[Waiting, int]] = {}
+        self._gauge = gauge
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._looking: asyncio.Task[None] | None = None
+        self._looks_again = False
 
-    def enter(self, model: str, run: int) -> None:
-        """Queue for a place; the owner hears `RoomGranted` of that run."""
-        self._queue[model] = (Waiting(model=model, since=self._loop.time()), run)
+    def enter(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
+        """Queue for room; the owner hears `RoomGranted` or `RoomRefused` of that run."""
+        self.places.enter(Waiting(model=model, since=self._loop.time(), needs=needs), run)
         self.reconsider()
 
     def leave(self, model: str) -> None:
         """Give up the place, or the place in the queue."""
-        self._queue.pop(model, None)
-        self._seated.discard(model)
+        self.places.leave(model, self._loop.time())
         self.reconsider()
 
     def reconsider(self) -> None:
         """Let in who can be, and ask engines to make room for the others."""
-        if not self._queue and len(self._seated) <= self._policy().max_loaded:
+        if not self.places.needs_deciding:
             return
-        waiting = [place for place, _ in self._queue.values()]
-        seats = [self._seat(model) for model in self._seated]
-        for effect in schedule(waiting, seats, now=self._loop.time(), policy=self._policy()):
-            if isinstance(effect, Grant):
-                self._let_in(effect.model)
-            else:
-                self._send(effect.model, m.Stop(how=m.How.YIELD if effect.drain else m.How.IF_IDLE))
-        self._set_alarm()
+        if self._gauge is None:
+            self._decide(Limits())
+        elif self._looking is None:
+            self._looking = asyncio.create_task(self._look(self._gauge), name="room")
+        else:
+            self._looks_again = True
+
+    async def read(self) -> Limits:
+        """Return how much memory there is for engines now."""
+        return Limits() if self._gauge is None else await self._read(self._gauge)
 
     def is_queued(self, model: str) -> bool:
         """Tell whether a model waits for another to make room."""
-        return model in self._queue
+        return self.places.is_queued(model)
 
     def close(self) -> None:
         """Ask nothing more of anybody."""
+        self._disarm()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self, gauge: Gauge) -> None:
+        self._looks_again = True
+        try:
+            while self._looks_again:
+                self._looks_again, left_at = False, self.places.left_at
+                limits = await self._read(gauge)
+                if self.places.left_at == left_at:  # else what was read is of before
+                    self._decide(limits)
+        finally:
+            self._looking = None
+
+    async def _read(self, gauge: Gauge) -> Limits:
+        seats = self.places.seats
+        try:
+            reading = await gauge([seat.pid for seat in seats if seat.pid is not None])
+        except Exception:  # a gauge that fails must not keep every model from loading
+            logging.getLogger(__name__).exception("Free memory could not be read")
+            return Limits()
+        return limits_of(reading, seats, self._policy().head_room)
+
+    def _decide(self, limits: Limits) -> None:
+        for effect, run in self.places.decide(limits, self._loop.time()):
+            self._send(effect.model, told(effect, run))
+        self._disarm()
+        due = self.places.due(self._loop.time())
+        if due is not None:
+            self._alarm = self._loop.call_at(due, self.reconsider)
+
+    def _disarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    def _let_in(self, model: str) -> None:
-        _, run = self._queue.pop(model)
-        self._seated.add(model)
-        self._send(model, m.RoomGranted(run=run))
 
-    def _set_alarm(self) -> None:
-        self.close()
-        due = next_overdue([place for place, _ in self._queue.values()], self._policy())
-        if due is not None and due > self._loop.time():
-            self._alarm = self._loop.call_at(due, self.reconsider)
+def told(effect: Effect, run: int) -> m.Message:
+    """Return what a model's owner is told of a decision."""
+    match effect:
+        case Grant():
+            return m.RoomGranted(run=run)
+        case Evict(drain=drains):
+            return m.Stop(how=m.How.YIELD if drains else m.How.IF_IDLE)
+        case Refuse():
+            return m.RoomRefused(run=run, failure=no_room(effect))
+        case _:
+            assert_never(effect)

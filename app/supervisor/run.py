@@ -231,7 +231,7 @@ class Run:
         finally:
             pulse.cancel()
         self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
-        self._tell(m.Ready(run=self.number))
+        self._tell(m.Ready(run=self.number, slots=self.facts.slots))
 
     async def _feel_pulse(self) -> None:
         pids = [child.pid for child in self._ends]

@@ -36,6 +36,8 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         slots=facts.slots,
         kv_type=machine.request.options.kv_type or "" if machine.request else "",
         in_flight=machine.in_flight,
+        queued=machine.queued,
+        is_pinned=machine.is_pinned,
         memory_bytes=sum(facts.buffers.values()) if is_there and facts.buffers else None,
         buffers=dict(facts.buffers) if is_there else {},
         restarts=len(recent(machine.restarts, now)),

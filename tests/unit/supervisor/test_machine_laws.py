@@ -29,7 +29,14 @@ REQUESTS = [
 ]
 LARGER = LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=999))
 TERMS = st.sampled_from(
-    [Terms(), Terms(keep_s=0.0), Terms(keep_s=math.inf), Terms(keep_s=5.0), Terms(context=50), Terms(context=999)]
+    [
+        Terms(),
+        Terms(keep_s=0.0),
+        Terms(keep_s=math.inf, client="a"),
+        Terms(keep_s=5.0, takes_slot=False),
+        Terms(context=50, client="b"),
+        Terms(context=999),
+    ]
 )
 HOW_ASKED = {name: st.booleans() for name in ("explicit", "any_options", "holds")}
 KINDS = st.sampled_from(
@@ -52,14 +59,14 @@ class Watched(Machine):
 class Laws(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Watched(Policy(drain_s=20.0, idle_s=50.0))
+        self.machine = Watched(Policy(drain_s=20.0, idle_s=50.0, queue_limit=6))
         self.now = 1000.0
         self.tickets = 0
         self.unanswered: set[int] = set()
         self.queued: int | None = None
         self.has_room = False
         self.alive: set[int] = set()
-        self.leases: list[int] = []
+        self.leases: list[m.Granted] = []
         self.by_itself: list[float] = []
         """When it was started again after a failure although nobody said so explicitly or changed anything."""
         self.last_ask: tuple[LoadRequest, int] | None = None
@@ -70,7 +77,7 @@ class Laws(RuleBasedStateMachine):
                 case m.Answer(ticket=ticket, outcome=outcome):
                     assert ticket in self.unanswered, "answered twice, or never asked"
                     self.unanswered.remove(ticket)
-                    self.leases += [outcome.run] if isinstance(outcome, m.Granted) else []
+                    self.leases += [outcome] if isinstance(outcome, m.Granted) else []
                 case m.EnterRoom(run=run):
                     assert not self.has_room
                     self.queued = run
@@ -137,7 +144,8 @@ class Laws(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.leases)
     def release(self) -> None:
-        self.say(m.Release(run=self.leases.pop()))
+        ended = self.leases.pop()
+        self.say(m.Release(run=ended.run, slot=ended.slot))
 
     @rule(how=st.sampled_from([how for how in m.How if how is not m.How.CLOSE]))
     def stop(self, how: m.How) -> None:
@@ -150,6 +158,12 @@ class Laws(RuleBasedStateMachine):
         self.say(m.RoomGranted(run=run))
 
     @rule()
+    @precondition(lambda self: self.queued is not None)
+    def refuse_room(self) -> None:
+        run, self.queued = self.queued or 0, None
+        self.say(m.RoomRefused(run=run, failure=Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="")))
+
+    @rule()
     @precondition(lambda self: self.alive)
     def start(self) -> None:
         self.say(m.Started(run=max(self.alive), stall_s=10.0, hard_s=100.0, grace_s=5.0))
@@ -157,7 +171,7 @@ class Laws(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.alive)
     def become_ready(self) -> None:
-        self.say(m.Ready(run=max(self.alive)))
+        self.say(m.Ready(run=max(self.alive), slots=2))
 
     @rule()
     @precondition(lambda self: self.alive)
@@ -192,7 +206,7 @@ class Laws(RuleBasedStateMachine):
     def hear_old_news(self, run: int) -> None:
         if run in self.alive or run == self.queued:
             return
-        for message in (m.Ready(run=run), m.RoomGranted(run=run), m.Alive(run=run)):
+        for message in (m.Ready(run=run, slots=1), m.RoomGranted(run=run), m.Alive(run=run)):
             self.say(message)
         self.say(m.Ended(run=run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
 
@@ -213,17 +227,27 @@ class Laws(RuleBasedStateMachine):
     def everybody_unanswered_is_remembered(self) -> None:
         machine = self.machine
         later = {ask.ticket for ask in machine.later}
-        assert self.unanswered == {*machine.waiters, *later, *machine.stoppers}
+        in_line = {ask.ticket for ask in machine.line}
+        assert self.unanswered == {*machine.waiters, *later, *in_line, *machine.stoppers}
 
     @invariant()
     def nobody_waits_in_a_settled_state(self) -> None:
         if self.machine.state in SETTLED:
-            assert not self.unanswered
+            assert self.unanswered == {ask.ticket for ask in self.machine.line}
+
+    @invariant()
+    def nobody_stands_in_line_while_a_slot_is_free(self) -> None:
+        machine = self.machine
+        if len(machine.line):
+            assert machine.state is S.READY
+            assert machine.in_slots == machine.slots
 
     @invariant()
     def leases_are_counted(self) -> None:
         if self.machine.state in {S.READY, S.DRAINING}:
-            assert self.machine.in_flight == self.leases.count(self.machine.run)
+            held = [lease for lease in self.leases if lease.run == self.machine.run]
+            assert self.machine.in_flight == len(held)
+            assert self.machine.in_slots == sum(lease.slot for lease in held)
 
     @invariant()
     def nothing_runs_in_a_state_without_processes(self) -> None:

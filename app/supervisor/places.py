@@ -1,0 +1,91 @@
+"""Who is in, who waits, and whether memory that was given back has arrived: what the room remembers, without its clock.
+
+An engine keeps its place from being let in until nothing of it is left. What it held may take a moment longer to come
+back; until it has, nobody is sent away or stopped for lack of it, but that is not waited for longer than `BACK_S`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from app.supervisor.measured import is_back
+from app.supervisor.policy import Policy
+from app.supervisor.scheduling import Effect, Grant, Limits, Refuse, Seat, Waiting, next_overdue, schedule
+
+BACK_S = 2.0
+"""A driver gives an ended process's memory back within this time, if it does."""
+LOOK_S = 0.02
+"""How often is looked whether it has."""
+
+
+class Places:
+    """The places and the queue. `seat` describes a model's engine. Times are monotonic seconds."""
+
+    def __init__(self, policy: Callable[[], Policy], seat: Callable[[str], Seat]) -> None:
+        self._policy = policy
+        self._seat = seat
+        self._seated: set[str] = set()
+        self._queue: dict[str, tuple[Waiting, int]] = {}
+        self._before: Mapping[str, int] = {}
+        """The limits when all memory had last come back."""
+        self.left_at = -BACK_S
+        self.limits = Limits()
+
+    @property
+    def seats(self) -> list[Seat]:
+        """Who is in."""
+        return [self._seat(model) for model in sorted(self._seated)]
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """The loads that wait, in the order they came."""
+        return [load for load, _ in self._queue.values()]
+
+    @property
+    def needs_deciding(self) -> bool:
+        """Whether anybody waits, or more are in than may be."""
+        most = self._policy().max_loaded
+        return bool(self._queue) or (most > 0 and len(self._seated) > most)
+
+    def enter(self, load: Waiting, run: int) -> None:
+        """Queue for a place."""
+        self._queue[load.model] = (load, run)
+
+    def leave(self, model: str, now: float) -> None:
+        """Give up the place, or the place in the queue."""
+        self._queue.pop(model, None)
+        if model in self._seated:
+            self._seated.discard(model)
+            self.left_at = now
+
+    def is_queued(self, model: str) -> bool:
+        """Tell whether a model waits for room."""
+        return model in self._queue
+
+    def decide(self, limits: Limits, now: float) -> list[tuple[Effect, int]]:
+        """Return what is to be done, each with the run that waited (else 0), and note it as done."""
+        self.limits = self._judged(limits, now)
+        effects = schedule(self.waiting, self.seats, now=now, policy=self._policy(), limits=self.limits)
+        return [(effect, self._noted(effect)) for effect in effects]
+
+    def due(self, now: float) -> float | None:
+        """Return when to decide again although nothing happened."""
+        if self._queue and not self.limits.is_settled:
+            return now + LOOK_S
+        overdue = next_overdue(self.waiting, self._policy())
+        return overdue if overdue is not None and overdue > now else None
+
+    def _judged(self, limits: Limits, now: float) -> Limits:
+        """Return the limits, saying whether all memory there should be is back."""
+        if now - self.left_at >= BACK_S or is_back(self._before, limits.pools):
+            self._before = limits.pools
+            return limits
+        return msgspec.structs.replace(limits, is_settled=False)
+
+    def _noted(self, effect: Effect) -> int:
+        if not isinstance(effect, Grant | Refuse):
+            return 0
+        _, run = self._queue.pop(effect.model)
+        if isinstance(effect, Grant):
+            self._seated.add(effect.model)
+        return run

@@ -1,0 +1,302 @@
+"""Ten thousand random operations on the whole scheduler, everything pure: six models, one clock, memory that runs out.
+
+The world plays what the supervisor's tasks do: it hands the machines' effects on, starts processes that take memory,
+ends them, gives the memory back a moment late, and lets other programs take some. It keeps its own books. The seed is
+printed when a law is broken: `world(seed)` plays the same again.
+"""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.engines import EngineState
+from app.supervisor import messages as m
+from app.supervisor.machine import Machine
+from app.supervisor.measured import Reading, limits_of
+from app.supervisor.places import Places
+from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy, Terms
+from app.supervisor.room import told
+from app.supervisor.scheduling import Evict, Grant, Limits, Seat, Waiting
+from engines.api import Failure, FailureKind, ModelFormat, ModelSource
+
+S = EngineState
+OPERATIONS = 2_500
+SEEDS = (20_261, 42, 7, 1_905)
+"""Together ten thousand operations."""
+GB = 1 << 30
+TOTAL = {"system": 100 * GB, "gpu": 60 * GB}
+OTHERS_MOST = {"system": 15 * GB, "gpu": 10 * GB}
+SIZES = {
+    "small": {"system": 5 * GB},
+    "middling": {"system": 40 * GB},
+    "large": {"system": 70 * GB},
+    "graphics": {"gpu": 35 * GB},
+    "both": {"system": 20 * GB, "gpu": 25 * GB},
+    "unknown": None,
+    "monster": {"gpu": 500 * GB},
+}
+MEANT = {"unknown": {"system": 30 * GB}}
+"""What a model of unknown size really takes."""
+CLIENTS = ("ann", "bob", "cay")
+SLOTS = 2
+LONGEST_WAIT_S = 600.0
+"""Under constant load everybody is served or answered within this; see `nobody_starves`."""
+
+
+class Work(msgspec.Struct):
+    """What a process does: it is ready at a time, ends at one if it was asked to, and holds memory."""
+
+    run: int
+    ready_at: float
+    ends_at: float | None = None
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 -- a game, and one that can be played again
+        self.now = 1000.0
+        self.policy = Policy(
+            drain_s=20.0,
+            idle_s=200.0,
+            patience_s=30.0,
+            head_room=5 * GB,
+            queue_limit=12,
+            models={"small": ModelPolicy(is_pinned=True), "graphics": ModelPolicy(idle_s=40.0)},
+        )
+        self.machines = {name: Machine(lambda: self.policy, name) for name in SIZES}
+        self.places = Places(lambda: self.policy, self.seat)
+        self.work: dict[str, Work] = {}
+        self.ghosts: list[tuple[float, dict[str, int]]] = []
+        self.others = {"system": 0, "gpu": 0}
+        self.tickets = 0
+        self.asked: dict[int, tuple[str, str, float]] = {}
+        self.leases: list[tuple[str, m.Granted]] = []
+        self.seen: Counter[str] = Counter()
+
+    # What the supervisor's tasks do
+
+    def seat(self, name: str) -> Seat:
+        machine = self.machines[name]
+        is_measured = machine.state not in {S.STARTING, S.LOADING}
+        return Seat(
+            model=name,
+            last_used=machine.last_used,
+            is_idle=machine.state is S.READY and not machine.in_flight,
+            is_busy=machine.state is S.READY and machine.in_flight > 0,
+            is_leaving=machine.state in {S.DRAINING, S.STOPPING},
+            is_pinned=machine.is_pinned,
+            load_s=machine.pace.load_s or 0.0,
+            holds=taken(name) if is_measured else SIZES[name],
+            pid=list(SIZES).index(name),
+        )
+
+    def say(self, name: str, message: m.Message | None) -> None:
+        machine, state = self.machines[name], self.machines[name].state
+        was_in_flight = machine.in_flight
+        effects = machine.tick(self.now) if message is None else machine.step(message, self.now)
+        if state is S.READY and machine.state is S.STOPPING and was_in_flight:
+            assert self.is_by_hand, "a busy engine was cut"
+        for effect in effects:
+            self.perform(name, effect)
+        if not self.is_telling:
+            self.decide()
+
+    is_by_hand = False
+    is_telling = False
+
+    def perform(self, name: str, effect: m.Effect) -> None:
+        match effect:
+            case m.Answer(ticket=ticket, outcome=outcome):
+                model, _, _ = self.asked.pop(ticket)
+                assert model == name
+                self.seen[type(outcome).__name__] += 1
+                if isinstance(outcome, m.Granted):
+                    self.leases.append((name, outcome))
+            case m.EnterRoom(run=run):
+                self.places.enter(Waiting(model=name, since=self.now, needs=SIZES[name]), run)
+            case m.LeaveRoom():
+                self.places.leave(name, self.now)
+            case m.Launch(run=run):
+                self.work[name] = Work(run=run, ready_at=self.now + self.random.uniform(0.5, 20.0))
+                self.in_budget()
+            case m.AskToEnd() | m.Kill():
+                work = self.work[name]
+                work.ends_at = work.ends_at or self.now + self.random.uniform(0.0, 3.0)
+            case m.Abandon():
+                raise AssertionError("a process that ends when asked to was given up")
+
+    def decide(self) -> None:
+        while self.places.needs_deciding and self.decided():
+            pass
+
+    def decided(self) -> bool:
+        """Decide once, and tell everybody concerned before anything else is decided. Return whether it came to that."""
+        self.is_telling = True
+        idle_before = {name for name in SIZES if self.seat(name).is_idle}
+        decisions = self.places.decide(self.limits(), self.now)
+        for effect, run in decisions:
+            self.seen[type(effect).__name__] += 1
+            if isinstance(effect, Evict):
+                assert effect.model != "small", "a pinned model was told to go"
+                assert effect.drain or effect.model in idle_before
+            if isinstance(effect, Grant):
+                self.fits_now(effect.model)
+            self.say(effect.model, told(effect, run))
+        self.is_telling = False
+        return any(isinstance(effect, Grant) for effect, _ in decisions)
+
+    def limits(self) -> Limits:
+        seats = self.places.seats
+        private = {seat.pid: self.held(seat.model).get("system", 0) for seat in seats if seat.pid is not None}
+        free = {pool: total - self.others[pool] - self.used(pool) for pool, total in TOTAL.items()}
+        return limits_of(Reading(free=free, private=private), seats, self.policy.head_room)
+
+    # The books
+
+    def held(self, name: str) -> dict[str, int]:
+        """What a process has taken so far: half of it while it loads."""
+        work = self.work.get(name)
+        if work is None:
+            return {}
+        is_up = self.machines[name].state not in {S.STARTING, S.LOADING}
+        return {pool: size if is_up else size // 2 for pool, size in taken(name).items()}
+
+    def used(self, pool: str) -> int:
+        ghosts = sum(held.get(pool, 0) for _, held in self.ghosts)
+        return ghosts + sum(self.held(name).get(pool, 0) for name in self.work)
+
+    def fits_now(self, name: str) -> None:
+        """Never over budget: what all that run may come to take, and this one, is there, now."""
+        for pool, total in TOTAL.items():
+            will_take = sum(taken(other).get(pool, 0) for other in self.work) + taken(name).get(pool, 0)
+            ghosts = sum(held.get(pool, 0) for _, held in self.ghosts)
+            if taken(name).get(pool):
+                assert will_take + ghosts + self.others[pool] <= total, f"{name} over budget in {pool}"
+
+    def in_budget(self) -> None:
+        assert len(self.work) == len({name for name in self.work if self.machines[name].state is not S.STOPPED})
+
+    # What happens
+
+    def ask(self) -> None:
+        name = self.random.choice(list(SIZES))
+        self.tickets += 1
+        self.asked[self.tickets] = (name, client := self.random.choice(CLIENTS), self.now)
+        source = ModelSource(name=name, path=Path(name), format=ModelFormat.GGUF)
+        size = SIZES[name]
+        request = LoadRequest(engine="e", source=source, needs=None if size is None else Needs(pools=size))
+        terms = Terms(client=client, takes_slot=self.random.random() < 0.9)
+        self.say(name, m.Ask(ticket=self.tickets, request=request, holds=True, terms=terms))
+
+    def leave(self) -> None:
+        if self.asked:
+            ticket = self.random.choice(list(self.asked))
+            name, _, _ = self.asked.pop(ticket)
+            self.say(name, m.Leave(ticket=ticket))
+
+    def release(self) -> None:
+        if self.leases:
+            name, lease = self.leases.pop(self.random.randrange(len(self.leases)))
+            self.say(name, m.Release(run=lease.run, slot=lease.slot))
+
+    def unload(self) -> None:
+        name, how = self.random.choice(list(SIZES)), self.random.choice([m.How.DRAIN, m.How.EXPIRE, m.How.NOW])
+        self.is_by_hand = True
+        self.say(name, m.Stop(how=how))
+        self.is_by_hand = False
+
+    def crash(self) -> None:
+        alive = [name for name, work in self.work.items() if work.ends_at is None]
+        if alive:
+            self.end(self.random.choice(alive), FailureKind.CRASHED)
+
+    def other_program(self) -> None:
+        self.others = {pool: self.random.randint(0, most) for pool, most in OTHERS_MOST.items()}
+        for pool, total in TOTAL.items():  # it cannot have what engines hold
+            ours = sum(taken(name).get(pool, 0) for name in self.work)
+            self.others[pool] = max(0, min(self.others[pool], total - ours - self.used(pool)))
+
+    def end(self, name: str, kind: FailureKind) -> None:
+        held = self.held(name)
+        work = self.work.pop(name)
+        self.ghosts.append((self.now + self.random.uniform(0.0, 1.0), held))
+        self.leases = [(model, lease) for model, lease in self.leases if model != name]
+        self.say(name, m.Ended(run=work.run, failure=Failure(kind=kind, sentence="")))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, a small step after another, and everything fall due that does."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(until, self.now + 0.5)
+            self.ghosts = [(at, held) for at, held in self.ghosts if at > self.now]
+            for name, work in list(self.work.items()):
+                if work.ends_at is not None and work.ends_at <= self.now:
+                    self.end(name, FailureKind.KILLED)
+                elif work.ready_at <= self.now and self.machines[name].state in {S.STARTING, S.LOADING}:
+                    self.say(name, m.Started(run=work.run, stall_s=900.0, hard_s=900.0, grace_s=900.0))
+                    self.say(name, m.Ready(run=work.run, slots=SLOTS))
+            for name, machine in self.machines.items():
+                if machine.deadline is not None and machine.deadline <= self.now:
+                    self.is_by_hand = machine.state is S.DRAINING
+                    self.say(name, None)
+                    self.is_by_hand = False
+            self.decide()
+            self.nobody_starves()
+
+    def nobody_starves(self) -> None:
+        for name, client, since in self.asked.values():
+            assert self.now - since < LONGEST_WAIT_S, f"{client} waits for {name} since {since}, now {self.now}"
+
+    def operate(self) -> None:
+        random_one = self.random.choices(
+            [self.ask, self.release, self.leave, self.unload, self.crash, self.other_program],
+            weights=[50, 40, 3, 2, 1, 2],
+        )[0]
+        random_one()
+        self.seen[random_one.__name__] += 1
+        if self.random.random() < 0.4:
+            self.pass_time(self.random.choice([0.5, 1.0, 4.0]))
+        # An answer takes a while, not for ever.
+        while len(self.leases) > 12:
+            self.release()
+
+    def finish(self) -> None:
+        """Let everybody be answered: no more is asked, and answers come to their end."""
+        for _ in range(400):
+            while self.leases:
+                self.release()
+            if not self.asked:
+                return
+            self.pass_time(4.0)
+        raise AssertionError(f"never answered: {sorted(self.asked.values())}")
+
+
+def taken(name: str) -> dict[str, int]:
+    return dict(SIZES[name] or MEANT[name])
+
+
+def world(seed: int) -> World:
+    played = World(seed)
+    for _ in range(OPERATIONS):
+        played.operate()
+    played.finish()
+    return played
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ten_thousand_random_operations_break_no_law(seed: int) -> None:
+    try:
+        played = world(seed)
+    except AssertionError as broken:
+        pytest.fail(f"world({seed}): {broken}")
+    done = sum(played.seen[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program"))
+    assert done >= OPERATIONS
+    for kind in ("Granted", "Refused", "TurnedAway", "Grant", "Evict", "Refuse"):
+        assert played.seen[kind], f"{kind} never happened, so nothing was shown about it: {played.seen}"
+
+
+def test_there_are_ten_thousand_of_them() -> None:
+    assert OPERATIONS * len(SEEDS) >= 10_000

@@ -1,0 +1,158 @@
+"""Engines that share memory a gauge reads: who fits, who goes, who is refused, and memory that comes back late."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+import pytest
+
+from app.core.engines import EngineState
+from app.core.errors import EngineFailed
+from app.supervisor.measured import Reading, corrected, is_back, limits_of
+from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy, Terms
+from app.supervisor.pool import Folders, Supervisor
+from app.supervisor.scheduling import Limits, Seat
+from tests.fake_engine.adapter import FakeAdapter
+from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder
+
+S = EngineState
+GB = 1 << 30
+
+
+class Memory:
+    """A GPU whose engines take what they need. What `keeps` held does not come back before that is emptied."""
+
+    def __init__(self) -> None:
+        self.free = 100 * GB
+        self.keeps = ""
+        self.missed = 0
+        """How often it was read while something had not come back."""
+        self.supervisor: Supervisor | None = None
+
+    async def read(self, pids: Sequence[int]) -> Reading:
+        running = self.supervisor.statuses() if self.supervisor else []
+        up = [one for one in running if one.pid in pids and one.state in {S.READY, S.DRAINING, S.STOPPING}]
+        held = {one.model for one in up} | ({self.keeps} if self.keeps else set())
+        self.missed += len(held) > len(up)
+        return Reading(free={"gpu": self.free - sum(SIZES[model] for model in held)})
+
+
+SIZES = {"a": 60 * GB, "b": 30 * GB, "c": 50 * GB, "monster": 200 * GB}
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+async def supervisor(
+    adapter: FakeAdapter, folders: Folders, recorder: Recorder, memory: Memory
+) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish, gauge=memory.read)
+    memory.supervisor = made
+    yield made
+    async with asyncio.timeout(WAIT_S):
+        await made.close()
+
+
+@pytest.fixture
+def need(ask: Ask) -> Ask:
+    def request(model: str) -> LoadRequest:
+        return msgspec.structs.replace(ask(model), needs=Needs(pools={"gpu": SIZES[model]}))
+
+    return request
+
+
+def loaded(supervisor: Supervisor) -> list[str]:
+    return [status.model for status in supervisor.statuses() if status.state is S.READY]
+
+
+async def test_models_share_memory_as_long_as_it_lasts(supervisor: Supervisor, need: Ask) -> None:
+    await supervisor.ensure_ready(need("a"))
+    await supervisor.ensure_ready(need("b"))
+    assert loaded(supervisor) == ["a", "b"]
+    await supervisor.ensure_ready(need("c"))
+    assert loaded(supervisor) == ["b", "c"], "the larger one had to go, the other did not"
+
+
+async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervisor, need: Ask) -> None:
+    supervisor.policy = Policy(models={"a": ModelPolicy(is_pinned=True)}, idle_s=0.01)
+    await supervisor.ensure_ready(need("a"))
+    with pytest.raises(EngineFailed, match=r"c takes about 50\.0 GiB of memory on gpu.*40\.0 GiB.*a, which is pinned"):
+        await supervisor.ensure_ready(need("c"))
+    assert loaded(supervisor) == ["a"]
+    assert [status.is_pinned for status in supervisor.statuses()] == [True]
+    supervisor.policy = Policy()
+    await supervisor.ensure_ready(need("c"))
+    assert loaded(supervisor) == ["c"]
+
+
+async def test_what_cannot_fit_is_refused_and_tried_again_when_asked_again(
+    supervisor: Supervisor, need: Ask, memory: Memory
+) -> None:
+    with pytest.raises(EngineFailed) as refused:
+        await supervisor.ensure_ready(need("monster"))
+    assert refused.value.code == "out_of_gpu_memory"
+    assert supervisor.statuses() == []
+    memory.free = 300 * GB
+    await supervisor.ensure_ready(need("monster"))
+
+
+async def test_memory_that_comes_back_late_is_waited_for(
+    supervisor: Supervisor, need: Ask, memory: Memory, recorder: Recorder
+) -> None:
+    await supervisor.ensure_ready(need("b"))
+    await supervisor.ensure_ready(need("a"))
+    memory.keeps = "a"
+    waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
+    await recorder.until_state(S.STOPPED, "a")
+    async with asyncio.timeout(WAIT_S):
+        while memory.missed < 3:  # noqa: ASYNC110 -- it looks again and again, and tells nobody
+            await asyncio.sleep(0.01)
+    assert loaded(supervisor) == ["b"], "nobody else had to go for it"
+    assert not waiting.done()
+    memory.keeps = ""
+    await waiting
+    assert loaded(supervisor) == ["b", "c"]
+
+
+async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
+    async with supervisor.lease(need("a"), Terms(client="x")):
+        waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
+        queued = await recorder.until_state(S.STARTING, "c")
+        assert queued.stage == "Waiting for another model to make room"
+        assert loaded(supervisor) == ["a"]
+    await waiting
+    assert loaded(supervisor) == ["c"]
+
+
+async def test_a_gauge_that_fails_stops_nobody(
+    supervisor: Supervisor, need: Ask, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.supervisor = None
+    memory.free = None  # type: ignore[assignment]  # what makes it fail
+    await supervisor.ensure_ready(need("a"))
+    assert "Free memory could not be read" in caplog.text
+    caplog.clear()
+
+
+def test_an_estimate_is_put_right_by_what_the_engine_says() -> None:
+    needs = Needs(pools={"gpu": 80, "system": 20}, buffers=90)
+    assert corrected(needs, 110) == {"gpu": 96, "system": 24}
+    assert corrected(needs, 90) == needs.pools
+    assert corrected(Needs(pools={}), 7) == {}
+    assert corrected(None, 7) == {"system": 7}
+
+
+def test_what_engines_give_back_counts_as_there() -> None:
+    ready = Seat(model="a", last_used=0.0, is_idle=True, holds={"system": 50, "gpu": 30}, pid=1)
+    coming = Seat(model="b", last_used=0.0, holds={"gpu": 20}, pid=2)
+    reading = Reading(free={"system": 100, "gpu": 40}, private={1: 10, 2: 1})
+    assert limits_of(reading, [ready, coming], 5) == Limits(pools={"system": 106, "gpu": 65}, head_room=5)
+
+
+def test_a_little_less_than_before_is_as_good_as_all() -> None:
+    assert is_back({"gpu": 10 * GB}, {"gpu": 10 * GB - 1})
+    assert not is_back({"gpu": 10 * GB}, {"gpu": 9 * GB})
+    assert is_back({"gpu": 10 * GB}, {}), "who cannot read it cannot wait for it"
