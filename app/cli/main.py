@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Wire a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.",
     ),
     "list": ("models:list_models", "List the models on this computer."),
+    "alias": ("aliases:alias", "Let a model answer to a name that programs ask for."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "ps": ("engines:ps", "Show the models that are loaded."),
     "load": ("engines:load", "Make a model ready."),

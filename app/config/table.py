@@ -171,6 +171,13 @@ SETTINGS: tuple[Setting, ...] = (
         check=_aliases_only,
     ),
     Setting(
+        name="models.fallback",
+        title="Model for any other name",
+        help="Answers requests for models that are not here. Empty refuses them; `auto` is the model in use.",
+        kind=Kind.TEXT,
+        default="",
+    ),
+    Setting(
         name="models.folders",
         title="Model folders",
         help="Folders to look through for model files, beside Roundhouse's own. Files are used where they lie.",

@@ -3,6 +3,40 @@
 import msgspec
 
 
+class PresetMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that every conversation with a made model begins with."""
+
+    role: str
+    content: str
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """What a made model adds to the weights it shares. A request's own values go before these.
+
+    `parameters` have Ollama's names. `template` is as it was given; `chat_template` the same for the engine, in Jinja.
+    """
+
+    base: str = ""
+    """The model whose weights these are, by its own name; empty for one whose weights were uploaded."""
+    system: str = ""
+    template: str = ""
+    chat_template: str = ""
+    parameters: dict[str, bool | int | float | str | list[str]] = {}
+    messages: list[PresetMessage] = []
+    license: list[str] = []
+
+    @property
+    def context(self) -> int | None:
+        """Tokens of context to load it with, if the preset says."""
+        wanted = self.parameters.get("num_ctx")
+        return wanted if isinstance(wanted, int) and wanted > 0 else None
+
+    @property
+    def needs_own_engine(self) -> bool:
+        """Whether it is loaded differently from its base, and so not answered by the same process."""
+        return bool(self.chat_template) or self.context is not None
+
+
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One loadable model.
 
@@ -25,6 +59,19 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     chats: bool = True
     problem: str = ""
     modified_at: float = 0.0
+    preset: Preset | None = None
+    """Of a made model: a name with settings over the weights of another."""
+    attached: str = ""
+    """Base URL of the endpoint that serves it, if that is not this computer's doing."""
+    served_as: str = ""
+    """What that endpoint calls it."""
+
+    @property
+    def runs_as(self) -> str:
+        """The name its engine runs under: made models share the engine of what they were made from."""
+        if self.preset is None or not self.preset.base or self.preset.needs_own_engine:
+            return self.name
+        return self.preset.base
 
     @property
     def ranks(self) -> bool:

@@ -26,14 +26,16 @@ def stand_in(name: str, aliases: Iterable[str]) -> str:
 
 def in_use(models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen: str) -> ModelInfo | None:
     """Return the chat model that `AUTO` means now, None if there are several and none has been used or chosen."""
-    chatting = {model.name: model for model in models if model.chats and not model.problem}
+    able = [model for model in models if model.chats and not model.problem]
+    chatting = {model.runs_as: model for model in reversed(able)}  # of those that share an engine the first listed
+    chatting |= {model.name: model for model in able if model.runs_as == model.name}
     used = [status for status in statuses if status.model in chatting and status.state is not EngineState.FAILED]
     if used:
         return chatting[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
     own = [model for model in chatting.values() if not model.is_builtin]
     if len(own) <= 1:
         return next(iter(own or chatting.values()), None)
-    return next((model for model in own if model.name == chosen), None)
+    return next((model for model in able if model.name == chosen and not model.is_builtin), None)
 
 
 def unknown(name: str, missing: NotFound) -> NotFound:

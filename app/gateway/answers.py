@@ -19,10 +19,10 @@ from app.gateway.answers_writing import Job, write_answer
 from app.gateway.background import Background
 from app.gateway.launch import resolve
 from app.gateway.metrics import Metrics
+from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.gateway.watch import Outcome
 from app.store.rows import new_id
-from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,14 @@ class Answers:
         """
         about = await self._services.chats.chat(chat, with_messages=False)
         name = turn.model or about.model or self._services.settings.text("models.default")
-        model, load = await resolve(self._services, name)
-        if not model.chats:
-            raise BadRequest(f"{model.title} does not write text.", hint="Choose another model.", code="model_cannot")
-        unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=load.source.name, engine=load.engine)
+        found = await resolve(self._services, name)
+        if not found.model.chats:
+            raise BadRequest(
+                f"{found.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
+            )
+        unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=found.model.name, engine=found.load.engine)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
-        return await asyncio.shield(self._background.spawn(self._begin(turn, about, load, LiveAnswer(unwritten))))
+        return await asyncio.shield(self._background.spawn(self._begin(turn, about, found, LiveAnswer(unwritten))))
 
     async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
         """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""
@@ -95,7 +97,7 @@ class Answers:
             live.end(MessageStatus.INTERRUPTED)
         await self._background.join()
 
-    async def _begin(self, turn: NewTurn, about: Chat, load: LoadRequest, live: LiveAnswer) -> Turn:
+    async def _begin(self, turn: NewTurn, about: Chat, found: Found, live: LiveAnswer) -> Turn:
         if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
             raise Unavailable("Roundhouse is shutting down.", hint="Ask again when it has started.")
         message = live.message.id
@@ -105,7 +107,7 @@ class Answers:
         except BaseException:
             del self._live[message]
             raise
-        job = Job(chat=about, question=begun.answer.parent or "", load=load)
+        job = Job(chat=about, question=begun.answer.parent or "", model=found.model, load=found.load)
         writing = asyncio.create_task(write_answer(self._services, job, live))
         live.begin(begun.answer, writing)
         self._background.spawn(self._conduct(live, writing))

@@ -14,10 +14,12 @@ from app.core.chats import Chat
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged
+from app.core.models import ModelInfo
 from app.gateway.answers_live import LiveAnswer
 from app.gateway.answers_refusal import refusal
 from app.gateway.answers_request import chat_request
 from app.gateway.answers_stream import AnswerReader
+from app.gateway.presets import applied
 from app.gateway.proxy import EngineLost
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
@@ -34,6 +36,7 @@ class Job:
 
     chat: Chat
     question: str
+    model: ModelInfo
     load: LoadRequest
 
 
@@ -67,7 +70,7 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
     headers = {"Authorization": f"Bearer {lease.key}", "Content-Type": "application/json"}
     try:
         async with services.http.post(
-            lease.base_url + descriptor.routes[Route.CHAT], data=body, headers=headers
+            lease.base_url + descriptor.routes[Route.CHAT], data=applied(body, job.model, Route.CHAT), headers=headers
         ) as said:
             if said.status >= _ERROR_STATUS:
                 raise refusal(await said.read())

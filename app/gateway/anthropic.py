@@ -13,6 +13,7 @@ from app.gateway.dialects.anthropic.request import Asked, check, for_engine
 from app.gateway.launch import resolve
 from app.gateway.middleware import REQUEST_ID
 from app.gateway.native import answered, named, path_of
+from app.gateway.presets import applied
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -44,7 +45,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     return proxy.Ask(
         load=load,
         path=path_of(services, load.engine, model, route),
-        body=for_engine(body, asked),
+        body=applied(for_engine(body, asked), model, route),
         model=name,
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
     )

@@ -11,7 +11,7 @@ from app.config.paths import Paths
 from app.config.store import Settings
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
-from app.core.models import LoadOptions, ModelInfo
+from app.core.models import LoadOptions, ModelInfo, Preset
 from app.engine_store.catalogue import Catalogue
 from app.gateway import aliases
 from app.gateway.recent import Found
@@ -22,6 +22,7 @@ from app.supervisor.policy import LoadRequest, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
 
 UNCHOSEN = LoadOptions()
+_NO_PRESET = Preset()
 
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
@@ -63,7 +64,7 @@ def load_request_for(services: Services, model: ModelInfo, options: LoadOptions 
     """Return what loads `model`. Raises EngineFailed if no installed engine reads its format."""
     return LoadRequest(
         engine=_engine_for(model, services.catalogue.list()).id,
-        source=ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format)),
+        source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=_launch_options(services, model, options),
     )
 
@@ -93,6 +94,9 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
             model = aliases.in_use(library.models(), statuses, settings.text("models.default"))
             if model is not None:
                 return model
+        fallback = settings.text("models.fallback")
+        if fallback and folded(fallback) != folded(model_name):
+            return _found(services, fallback, statuses)
         raise aliases.unknown(model_name, missing) from None
 
 
@@ -110,13 +114,15 @@ def _engine_for(model: ModelInfo, engines: list[EngineInfo]) -> EngineInfo:
 
 
 def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) -> LaunchOptions:
-    wanted = asked.context or services.settings.integer("models.context")
+    preset = model.preset or _NO_PRESET
+    wanted = asked.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(
         context=min(wanted, model.trained_context or wanted),
         slots=asked.slots or services.settings.integer("models.slots"),
         threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
         kv_type=asked.kv_type,
+        chat_template=preset.chat_template or None,
         task="rerank" if model.ranks else "chat" if model.chats else "embed",
     )
 

@@ -14,6 +14,7 @@ from app.gateway.aliases import AUTO
 from app.gateway.bodies import decode
 from app.gateway.launch import resolve
 from app.gateway.native import answered, path_of
+from app.gateway.presets import applied
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -59,4 +60,6 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
             raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
     name = decode(body, Named).model or AUTO
     model, load = await resolve(services, name)
-    return proxy.Ask(load=load, path=path_of(services, load.engine, model, route), body=body, model=name)
+    return proxy.Ask(
+        load=load, path=path_of(services, load.engine, model, route), body=applied(body, model, route), model=name
+    )

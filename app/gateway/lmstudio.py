@@ -21,6 +21,7 @@ from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
 from app.gateway.launch import resolve
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import answered, named, path_of
+from app.gateway.presets import applied
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 from engines.api import Descriptor, Route
@@ -57,7 +58,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     return proxy.Ask(
         load=load,
         path=path_of(services, load.engine, model, route),
-        body=body,
+        body=applied(body, model, route),
         model=name,
         terms=Terms(keep_s=asked.ttl),
         form=V0(partial(_about, services, model, descriptor), started=request[ARRIVED]),
@@ -66,7 +67,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
 
 def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
     """Return who answers, as it is loaded now."""
-    status = next((one for one in services.supervisor.statuses() if one.model == model.name), None)
+    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return About(
         AboutModel(
             arch=model.architecture,

@@ -32,6 +32,7 @@ from app.gateway.launch import resolve
 from app.gateway.lmstudio_models import known_of
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import path_of
+from app.gateway.presets import applied
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.remembered import Remembered, new_response_id
@@ -95,7 +96,7 @@ async def _understood(request: web.Request, wanted: ChatRequest) -> Job:
     ask = Ask(
         load=found.load if context is None else await with_context(services, found, context),
         path=path,
-        body=body_of(work, model=found.model.name, features=descriptor.features),
+        body=applied(body_of(work, model=found.model.name, features=descriptor.features), found.model, Route.CHAT),
         model=found.model.name,
         terms=Terms(keep_s=wanted.ttl, context=context),
     )

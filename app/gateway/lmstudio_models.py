@@ -103,7 +103,7 @@ async def unload(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     asked = requests.required((await read_json(request, requests.UnloadRequest)).instance_id, "instance_id")
     running = {status.model for status in services.supervisor.statuses()}
-    name = asked if asked in running else (await find_model(services, asked)).name
+    name = asked if asked in running else (await find_model(services, asked)).runs_as
     if name not in running:
         raise NotFound(f"{asked!r} is not loaded.", hint="/api/v1/models lists what is.", code="model_not_found")
     await services.supervisor.unload(name)
@@ -132,7 +132,7 @@ async def download_status(request: web.Request) -> web.Response:
 
 async def known_of(services: Services, model: ModelInfo) -> Known:
     """Return all there is to say of a model."""
-    status = next((one for one in services.supervisor.statuses() if one.model == model.name), None)
+    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return Known(
         model=model,
         facts=await _facts(services, model),

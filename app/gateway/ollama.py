@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from app.core.errors import RoundhouseError, UserError
-from app.gateway import ollama_embed, ollama_models
+from app.gateway import ollama_create, ollama_embed, ollama_models
 from app.gateway.dialects.canonical import Failed, Request
 from app.gateway.dialects.engine.request import body_of, route_of
 from app.gateway.dialects.folding import fold
@@ -26,6 +26,7 @@ from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateReques
 from app.gateway.faults import ollama_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import abilities_of, find, json_reply, load_for, read_document
+from app.gateway.presets import applied
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
@@ -58,6 +59,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/generate", generate)
     ollama_embed.add_routes(app)
     ollama_models.add_routes(app)
+    ollama_create.add_routes(app)
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -116,16 +118,18 @@ async def _sendable(services: Services, found: Found, named: str, request: Reque
     if abilities.needed(request) != ["completion"] or not found.model.chats:
         abilities.check(request, await abilities_of(services, found), model=named)
     descriptor = services.adapters[found.load.engine].descriptor
-    path = descriptor.routes.get(route_of(request))
+    route = route_of(request)
+    path = descriptor.routes.get(route)
     if path is None:
         raise abilities.cannot(named, "completion")
-    return path, body_of(request, model=found.model.name, features=descriptor.features)
+    body = body_of(request, model=found.model.name, features=descriptor.features)
+    return path, applied(body, found.model, route)
 
 
 async def _loaded(services: Services, job: Job, watch: Watch) -> web.Response:
     """Load the model, or let it go once nobody uses it, and say which."""
     if job.wanted.unloads:
-        await services.supervisor.expire(job.ask.model)
+        await services.supervisor.expire(job.ask.load.source.name)
     else:
         async with services.supervisor.lease(job.ask.load, job.ask.terms):
             pass

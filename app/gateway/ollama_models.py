@@ -1,35 +1,25 @@
-"""Ollama's routes about models: which there are, which are loaded, what one is; and those that would change the list.
+"""Ollama's routes about models: which there are, which are loaded, what one is.
 
-Nothing is downloaded, built or uploaded here yet, and those routes say so. Pulling what is here succeeds at once and
-offline. Deleting takes a registered file off the list and leaves it on disk; what lies in a model folder stays listed.
+Nothing is downloaded or pushed here yet, and those routes say so. Pulling what is here succeeds at once and offline.
 """
 
 import asyncio
-import re
 
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
-from app.core.errors import BadRequest, NotFound, Unauthorized, UserError
-from app.core.events import ModelsChanged
+from app.core.errors import NotFound, Unauthorized
 from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
 from app.gateway.dialects.ollama.stream import error_line, line
-from app.gateway.dialects.ollama.wire import CopyRequest, CreateRequest, Models, NamedRequest, Progress, Version
-from app.gateway.ollama_asked import abilities_of, facts_of, find, json_reply, not_found, read_document
+from app.gateway.dialects.ollama.wire import Models, NamedRequest, Progress, Version
+from app.gateway.ollama_asked import abilities_of, facts_of, find, json_reply, read_document
+from app.gateway.ollama_create import NotOffered
 from app.gateway.services import SERVICES, Services
 
 VERSION = "0.13.5"
 """The level of Ollama's API that is emulated, bare: Codex wants 0.13.4 or later, Open WebUI reads three numbers."""
 _COPILOT = "GitHubCopilotChat/"
-_DIGEST = re.compile(r"sha256[:-][0-9a-f]{64}")
 _NO_CLOUD = {"cloud": {"disabled": True, "source": "config"}}
-
-
-class NotOffered(UserError):
-    """Ollama has it, and this endpoint does not, or not yet."""
-
-    default_code = "not_offered"
-    status = 501
 
 
 def add_routes(app: web.Application) -> None:
@@ -43,11 +33,6 @@ def add_routes(app: web.Application) -> None:
     router.add_post("/api/show", show)
     router.add_post("/api/pull", pull)
     router.add_post("/api/push", push)
-    router.add_post("/api/create", create)
-    router.add_post("/api/copy", copy)
-    router.add_delete("/api/delete", delete)
-    router.add_head("/api/blobs/{digest}", has_blob)
-    router.add_post("/api/blobs/{digest}", add_blob)
     for path in ("/api/me", "/api/signout", "/api/web_search", "/api/web_fetch"):
         router.add_post(path, cloud)
 
@@ -87,7 +72,7 @@ async def show(request: web.Request) -> web.Response:
     named = (await read_document(request, NamedRequest)).named
     found = await find(services, named)
     model = found.model
-    now = next((one.context for one in services.supervisor.statuses() if one.model == model.name), None)
+    now = next((one.context for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     reply = shown(
         model,
         await facts_of(services, model),
@@ -128,58 +113,6 @@ async def push(request: web.Request) -> web.Response:
     raise NotOffered("Models are not uploaded from here.")
 
 
-async def create(request: web.Request) -> web.Response:
-    """POST /api/create."""
-    sent = await read_document(request, CreateRequest)
-    if not sent.from_ and not sent.files:
-        raise BadRequest("neither 'from' or 'files' was specified")
-    if sent.from_:
-        await find(request.app[SERVICES], sent.from_)
-    raise NotOffered(
-        "Models cannot be created here yet.", hint="Send `system` and `options` with each request instead."
-    )
-
-
-async def copy(request: web.Request) -> web.Response:
-    """POST /api/copy."""
-    await find(request.app[SERVICES], (await read_document(request, CopyRequest)).source)
-    raise NotOffered("Models cannot be given further names here yet.", hint="Use the name it has.")
-
-
-async def delete(request: web.Request) -> web.Response:
-    """DELETE /api/delete: forget a registered file. It stays on disk."""
-    services = request.app[SERVICES]
-    named = (await read_document(request, NamedRequest)).named
-    if not named:
-        raise BadRequest("model is required", code="model_required")
-    try:
-        model = await asyncio.to_thread(services.library.find, named)
-        await asyncio.to_thread(services.library.forget, model.name)
-    except NotFound as error:
-        raise not_found(named, error) from None
-    await services.supervisor.expire(model.name)
-    services.events.publish(ModelsChanged())
-    return web.Response()
-
-
-async def has_blob(request: web.Request) -> web.Response:
-    """HEAD /api/blobs/{digest}: there are none, since nothing can be created from them."""
-    _check_digest(request)
-    return web.Response(status=404)
-
-
-async def add_blob(request: web.Request) -> web.Response:
-    """POST /api/blobs/{digest}. Answered without reading what may be gigabytes."""
-    _check_digest(request)
-    raise NotOffered("Models cannot be created from uploaded files here yet.")
-
-
 async def cloud(_request: web.Request) -> web.Response:
     """Say of Ollama's cloud that nobody is signed in to it."""
     raise Unauthorized("This endpoint is not connected to Ollama's cloud.")
-
-
-def _check_digest(request: web.Request) -> None:
-    digest = request.match_info["digest"]
-    if not _DIGEST.fullmatch(digest):
-        raise BadRequest(f'invalid digest format: "{digest[:80]}"', code="invalid_value")

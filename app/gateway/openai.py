@@ -19,6 +19,7 @@ from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
 from app.gateway.native import answered, named, path_of
+from app.gateway.presets import applied
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -71,7 +72,7 @@ async def list_models(request: web.Request) -> web.Response:
         usable = [model for model in models if not model.problem]
         return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
     running = {status.model: status for status in services.supervisor.statuses()}
-    return _json(ModelCards(data=[_card(model, running.get(model.name)) for model in models if not model.problem]))
+    return _json(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in models if not model.problem]))
 
 
 async def show_model(request: web.Request) -> web.Response:
@@ -81,7 +82,7 @@ async def show_model(request: web.Request) -> web.Response:
     if is_anthropic(request.path, request.headers):
         return _json(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
-    return _json(_card(model, running.get(model.name)))
+    return _json(_card(model, running.get(model.runs_as)))
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -110,7 +111,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     prepared = _prepared(body, asked, route)
     model, load = await resolve(services, name)
     path = path_of(services, load.engine, model, prepared.route)
-    return proxy.Ask(load=load, path=path, body=prepared.body, model=name, form=prepared.form)
+    body = applied(prepared.body, model, prepared.route)
+    return proxy.Ask(load=load, path=path, body=body, model=name, form=prepared.form)
 
 
 class _Prepared(NamedTuple):

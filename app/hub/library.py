@@ -1,18 +1,21 @@
-"""The models on this machine: the Guide, registered files, and what lies in the model folders.
+"""The models that can be named: the Guide, registered files, what lies in the model folders, made and attached ones.
 
 Files are used where they lie. Headers are read once per (path, size, time of change), so looking again is cheap. A
 broken file is listed with its problem instead of being hidden: people look for it.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from app.core.errors import BadRequest, Conflict, NotFound
-from app.core.models import ModelInfo
+from app.core.models import ModelInfo, Preset
 from app.hub import naming
+from app.hub.attached import Attachments
 from app.hub.candidates import Candidate, candidate_for, find_candidates
 from app.hub.inspection import Inspector
+from app.hub.made import Made, MadeModels, checked_name, with_made
 from app.hub.registry_file import RegistryFile
 
 GUIDE_NAME = "guide"
@@ -20,11 +23,16 @@ GUIDE_TITLE = "Roundhouse Guide (tiny help model)"
 
 
 class Library:
-    """Every model that can be named in a request. Thread-safe; reads disks, so call it from a thread."""
+    """Every model that can be named in a request. Thread-safe; reads disks, so call it from a thread.
+
+    What it has been told is kept in `registry_file` and beside it.
+    """
 
     def __init__(self, folders: Callable[[], Sequence[Path]], registry_file: Path, guide: Path) -> None:
         self._folders = folders
         self._registry = RegistryFile(registry_file)
+        self._made = MadeModels(registry_file.with_name("made.json"))
+        self.attachments = Attachments(registry_file.with_name("attached"))
         self._guide = guide
         self._inspector = Inspector()
         self._lock = threading.Lock()
@@ -57,6 +65,58 @@ class Library:
 
     def register(self, path: Path) -> ModelInfo:
         """List a file where it lies. Raises NotFound or BadRequest if it is no model file that can be read."""
+        candidate = self._checked(path)
+        with self._lock:
+            self._registry.add(candidate.first)
+            return next(model for model in self._models() if _is_same(Path(model.path), candidate.first))
+
+    def make(self, name: str, path: Path, preset: Preset) -> ModelInfo:
+        """Give weights that are here a further name with settings; a made model of that name is replaced.
+
+        Raises BadRequest for an impossible name, Conflict for one that a model of another kind has.
+        """
+        plain = checked_name(name)
+        with self._lock:
+            taken = {naming.folded(model.name): model for model in self._models()}.get(naming.folded(plain))
+            if taken is not None and taken.preset is None:
+                raise Conflict(f"There is a model called {taken.name} already.", hint="Choose another name.")
+            self._made.put(Made(name=plain, path=str(path), preset=preset, made_at=time.time()))
+            return next(model for model in self._models() if model.name == plain)
+
+    def check(self, path: Path) -> None:
+        """Return if a file is a whole model that can be loaded by itself. Raises NotFound or BadRequest."""
+        described = self._inspector.describe(self._checked(path))
+        if described is not None and described.problem:
+            raise BadRequest(f"{path.name} cannot be used: {described.problem}", code="model_unusable")
+
+    def look_again(self) -> None:
+        """Forget what is known of names: something outside the folders changed."""
+        with self._lock:
+            self._known = {}
+
+    def forget(self, name: str) -> None:
+        """Stop listing a registered file, a made or an attached model; files stay on disk.
+
+        Raises NotFound, or Conflict for what is listed because it lies where it does.
+        """
+        model = self.find(name)
+        if model.is_builtin:
+            raise Conflict("The Guide is part of Roundhouse and cannot be forgotten.")
+        with self._lock:
+            self._known = {}
+            if model.preset is not None:
+                self._made.remove(model.name)
+                return
+            if model.attached:
+                self.attachments.remove(Path(model.path))
+                return
+            if not self._registry.remove(Path(model.path)):
+                raise Conflict(
+                    f"{model.name} lies in a model folder and is found there again.",
+                    hint=f"Move {model.path} elsewhere, or take its folder out of the settings.",
+                )
+
+    def _checked(self, path: Path) -> Candidate:
         candidate = candidate_for(_absolute(path))
         facts = self._inspector.facts(candidate)
         if candidate.is_projector or not naming.is_model_kind(facts.kind, facts.architecture):
@@ -64,39 +124,40 @@ class Library:
                 f"{path.name} belongs to another model and cannot be loaded by itself.",
                 hint="Register the model itself.",
             )
-        with self._lock:
-            self._registry.add(candidate.first)
-            return next(model for model in self._models() if _is_same(Path(model.path), candidate.first))
-
-    def forget(self, name: str) -> None:
-        """Stop listing a registered file; it stays on disk. Raises NotFound, or Conflict for what is not registered."""
-        model = self.find(name)
-        if model.is_builtin:
-            raise Conflict("The Guide is part of Roundhouse and cannot be forgotten.")
-        with self._lock:
-            self._known = {}
-            if not self._registry.remove(Path(model.path)):
-                raise Conflict(
-                    f"{model.name} lies in a model folder and is found there again.",
-                    hint=f"Move {model.path} elsewhere, or take its folder out of the settings.",
-                )
+        return candidate
 
     def _models(self) -> list[ModelInfo]:
         registered = self._registry.files()
         self._known_folders = tuple(self._folders())
         found = find_candidates(self._known_folders)
         unique = _without_repeats([*(candidate_for(path) for path in registered), *found])
-        self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide)])
+        made = self._made.all()
+        uploaded = self._uploads(made, unique)
+        self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
         described = [self._inspector.describe(candidate) for candidate in unique]
         usable = sorted((model for model in described if model is not None), key=lambda model: model.path)
-        named = naming.with_unique_names(usable, taken={GUIDE_NAME})
-        models = [self._describe_guide(), *sorted(named, key=lambda model: model.name.casefold())]
+        attached = self.attachments.models()
+        taken = {GUIDE_NAME, *(one.name for one in made), *(model.name for model in attached)}
+        named = [*naming.with_unique_names(usable, taken=taken), *attached]
+        alone = {str(one.first): model for one in uploaded if (model := self._inspector.describe(one)) is not None}
+        guide = self._describe_guide()
+        others = with_made([guide, *named], made, alone)[1:]
+        models = [guide, *sorted(others, key=lambda model: model.name.casefold())]
         self._known = {naming.folded(model.name): model for model in models}
         return models
 
     def _is_as_it_was(self, model: ModelInfo) -> bool:
         """Whether a model needs no new look at the folders: every request asks for one by name."""
-        return self._known_folders == tuple(self._folders()) and self._inspector.is_as_it_was(Path(model.path))
+        if self._known_folders != tuple(self._folders()):
+            return False
+        return bool(model.attached) or self._inspector.is_as_it_was(Path(model.path))
+
+    def _uploads(self, made: Iterable[Made], others: Iterable[Candidate]) -> list[Candidate]:
+        """Return the weights that only made models have: those that were uploaded for them."""
+        listed = {str(candidate.first) for candidate in others} | {str(self._guide)}
+        paths = dict.fromkeys(one.path for one in made if one.path not in listed and Path(one.path).is_file())
+        attached = self.attachments.folder
+        return [candidate_for(Path(path)) for path in paths if Path(path).parent != attached]
 
     def _describe_guide(self) -> ModelInfo:
         model = self._inspector.describe(candidate_for(self._guide))

@@ -1,4 +1,4 @@
-"""The list of registered model files, kept as JSON: written whole or not at all.
+"""Lists kept as JSON, written whole or not at all: the registered files, and the names made of other models.
 
 A list that cannot be read is put aside under another name and a new one begun: it names files, it is not the files.
 """
@@ -7,12 +7,44 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
 from app.core.errors import StorageFault
 
 VERSION = 1
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+
+class KeptFile(Generic[C]):
+    """One value of the type `kind` in a file that only its owner can read. `what` names it in errors."""
+
+    def __init__(self, file: Path, kind: type[C], what: str) -> None:
+        self._file, self._kind, self._what = file, kind, what
+
+    def read(self) -> C | None:
+        """Return what was kept; None when nothing was, or it cannot be read."""
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=self._kind)
+        except FileNotFoundError:
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError, OSError):
+            with contextlib.suppress(OSError):
+                self._file.replace(self._file.with_suffix(".unreadable"))
+            return None
+
+    def write(self, content: C) -> None:
+        """Keep this from now on. Raises StorageFault."""
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, staged = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)
+            with os.fdopen(handle, "wb") as out:
+                out.write(msgspec.json.format(msgspec.json.encode(content)))
+            Path(staged).replace(self._file)
+        except OSError as error:
+            raise StorageFault(f"{self._what} could not be saved: {error}") from error
 
 
 class _Content(msgspec.Struct):
@@ -24,19 +56,12 @@ class RegistryFile:
     """Absolute paths in the order they were registered."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._kept = KeptFile(file, _Content, "The list of registered models")
 
     def files(self) -> list[Path]:
         """Return the registered paths; none when nothing was registered yet."""
-        try:
-            content = msgspec.json.decode(self._file.read_bytes(), type=_Content)
-        except FileNotFoundError:
-            return []
-        except (msgspec.DecodeError, OSError):
-            with contextlib.suppress(OSError):
-                self._file.replace(self._file.with_suffix(".unreadable"))
-            return []
-        return [Path(file) for file in content.files]
+        content = self._kept.read()
+        return [Path(file) for file in content.files] if content else []
 
     def add(self, path: Path) -> None:
         """Remember a path; once is enough. Raises StorageFault."""
@@ -53,12 +78,4 @@ class RegistryFile:
         return True
 
     def _write(self, files: list[Path]) -> None:
-        content = msgspec.json.encode(_Content(version=VERSION, files=[str(file) for file in files]))
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, staged = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)
-            with os.fdopen(handle, "wb") as out:
-                out.write(msgspec.json.format(content))
-            Path(staged).replace(self._file)
-        except OSError as error:
-            raise StorageFault(f"The list of registered models could not be saved: {error}") from error
+        self._kept.write(_Content(version=VERSION, files=[str(file) for file in files]))

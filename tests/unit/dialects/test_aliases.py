@@ -1,9 +1,10 @@
 """Names that stand for models."""
 
+import msgspec
 import pytest
 
 from app.core.engines import EngineState, EngineStatus
-from app.core.models import ModelInfo
+from app.core.models import ModelInfo, Preset
 from app.gateway.aliases import AUTO, in_use, stand_in
 
 
@@ -32,6 +33,7 @@ def status(name: str, used: float, state: EngineState = EngineState.READY) -> En
 
 
 GUIDE, ONE, TWO, EMBEDS = model("guide", is_builtin=True), model("one"), model("two"), model("e", chats=False)
+SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x"))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,9 @@ GUIDE, ONE, TWO, EMBEDS = model("guide", is_builtin=True), model("one"), model("
         ([GUIDE, ONE, TWO], [], "two", TWO),
         ([GUIDE, ONE, TWO], [], "guide", None),
         ([], [], "guide", None),
+        ([GUIDE, SHARES, ONE, TWO], [status("one", 1.0)], "guide", ONE),
+        ([GUIDE, SHARES, ONE], [], "guide", ONE),
+        ([GUIDE, SHARES, ONE, TWO], [], "a", SHARES),
     ],
 )
 def test_the_model_in_use(

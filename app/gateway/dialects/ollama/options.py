@@ -43,6 +43,15 @@ def read_options(fields: Mapping[str, msgspec.Raw] | None) -> Options:
     )
 
 
+def kept_parameters(fields: Mapping[str, msgspec.Raw] | None) -> dict[str, bool | int | float | str | list[str]]:
+    """Return the options that a made model keeps: those that have an effect, each of its type. Raises BadRequest."""
+    given = {name: value_of(raw) for name, raw in (fields or {}).items()}
+    read = {name: _read(name, value) for name, value in given.items() if value is not None and name in _READERS}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in read.items() if value is not None
+    }
+
+
 def _read(name: str, value: object) -> Any:  # noqa: ANN401 -- each option has a type of its own
     reader, kind = _READERS[name]
     try:

@@ -132,10 +132,19 @@ class NamedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """`POST /api/create`."""
+    """`POST /api/create`. Files and adapters are names and digests of blobs; `modelfile` is what clients sent once."""
 
-    from_: str = ""
+    from_: str | None = None
     files: dict[str, str] | None = None
+    adapters: dict[str, str] | None = None
+    system: str | None = None
+    template: str | None = None
+    license: str | list[str] | None = None
+    parameters: Fields | None = None
+    messages: list[SentMessage] | None = None
+    quantize: str | None = None
+    quantization: str | None = None
+    modelfile: str | None = None
 
 
 class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +283,13 @@ class Models(msgspec.Struct, frozen=True):
     models: list[Listed] | list[Loaded]
 
 
+class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that every conversation with a model begins with."""
+
+    role: str
+    content: str
+
+
 class ShowReply(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /api/show`. `model_info` and `capabilities` are never null: clients look into them unasked."""
 
@@ -286,3 +302,4 @@ class ShowReply(msgspec.Struct, frozen=True, kw_only=True):
     model_info: dict[str, object]
     capabilities: list[str]
     modified_at: str
+    messages: list[ShownMessage] | msgspec.UnsetType = msgspec.UNSET

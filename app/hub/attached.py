@@ -1,0 +1,102 @@
+"""Endpoints that somebody else runs, listed as models: one record and one key file for each, in a folder of their own.
+
+The record is what tells the supervisor that something changed, so it is written anew with every new key; the key lies
+beside it (mode 0600), never in the settings and never in a value that travels.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from app.core.errors import StorageFault
+from app.core.models import ModelInfo
+from app.hub.registry_file import KeptFile
+
+FORMAT = "remote"
+KEY_SUFFIX = ".key"
+_RECORD_SUFFIX = ".json"
+_DIGITS = 16
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """One model of an endpoint. `url` is the base its routes are below; `served_as` what the endpoint calls it."""
+
+    name: str
+    url: str
+    served_as: str
+    context: int | None = None
+    chats: bool = True
+    embeds: bool = False
+    attached_at: float = 0.0
+
+
+class Attachments:
+    """The attached models. Reads and writes disks; its library holds a lock around what reads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def models(self) -> list[ModelInfo]:
+        """Return them as the library lists models, by name."""
+        records = sorted(self.folder.glob("*" + _RECORD_SUFFIX)) if self.folder.is_dir() else []
+        read = [(path, _file(path).read()) for path in records]
+        return sorted((_listed(path, one) for path, one in read if one), key=lambda model: model.name)
+
+    def put(self, attachment: Attachment, key: str) -> None:
+        """Keep one, in place of the one that had its name. Raises StorageFault."""
+        record = self._record(attachment.name)
+        _write_private(record.with_suffix(KEY_SUFFIX), key)  # first: a record without its key would be asked without
+        _file(record).write(attachment)
+
+    def remove(self, record: Path) -> None:
+        """Forget one, and its key. Raises StorageFault."""
+        try:
+            record.unlink(missing_ok=True)
+            record.with_suffix(KEY_SUFFIX).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageFault(f"The attached model could not be forgotten: {error}") from error
+
+    def _record(self, name: str) -> Path:
+        digest = hashlib.sha256(name.casefold().encode()).hexdigest()[:_DIGITS]
+        return self.folder / (digest + _RECORD_SUFFIX)
+
+
+def _file(path: Path) -> KeptFile[Attachment]:
+    return KeptFile(path, Attachment, "The attached model")
+
+
+def _listed(record: Path, one: Attachment) -> ModelInfo:
+    return ModelInfo(
+        name=one.name,
+        title=one.name,
+        path=str(record),
+        format=FORMAT,
+        size_bytes=0,
+        trained_context=one.context,
+        chats=one.chats,
+        embeds=one.embeds,
+        modified_at=one.attached_at,
+        attached=one.url,
+        served_as=one.served_as,
+    )
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, whole or not at all. Raises StorageFault."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, staged = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # 0600 from the first byte
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+            Path(staged).replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(staged).unlink()
+            raise
+    except OSError as error:
+        raise StorageFault(f"The key could not be saved: {error}") from error

@@ -1,0 +1,155 @@
+"""Files uploaded under their SHA-256, to make models of: checked while they are written, there whole or not at all.
+
+Weights made of blobs are hard links to them, under names that engines and people can read. A blob nothing was made of
+goes after a while.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from app.core.errors import BadRequest, NotFound, StorageFault
+
+DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+RESERVE_BYTES = 1 << 30
+"""Left free on the disk: a machine whose disk is full does worse things than refuse an upload."""
+KEPT_S = 7 * 86_400.0
+_STAGED = ".upload-"
+
+
+def hex_of(digest: str) -> str:
+    """Return the 64 digits of `sha256:...`. Raises BadRequest for anything else: it becomes part of a path."""
+    found = DIGEST.fullmatch(digest)
+    if found is None:
+        raise BadRequest(f'invalid digest format: "{digest[:80]}"', code="invalid_value")
+    return found[1]
+
+
+class Blobs:
+    """The uploaded files, and what models were made of them. Reads and writes disks."""
+
+    def __init__(self, folder: Path, made: Path) -> None:
+        self._folder, self._made = folder, made
+
+    def path(self, digest: str) -> Path:
+        """Return where a blob is, or would be. Raises BadRequest."""
+        return self._folder / f"sha256-{hex_of(digest)}"
+
+    def has(self, digest: str) -> bool:
+        """Whether it is here. Raises BadRequest."""
+        return self.path(digest).is_file()
+
+    def upload(self, digest: str, *, expected_bytes: int | None) -> "Upload":
+        """Return what takes in a blob; call its `end` whatever happens. Raises BadRequest."""
+        return Upload(self.path(digest), hex_of(digest), expected_bytes or 0)
+
+    def place(self, files: dict[str, str]) -> dict[str, Path]:
+        """Link blobs under the names given, and return where each is. Raises NotFound, StorageFault."""
+        for digest in files.values():
+            if not self.has(digest):
+                raise NotFound(f"There is no blob {digest}.", hint="Upload it first.", code="blob_not_found")
+        told = "\0".join(f"{name}\0{hex_of(digest)}" for name, digest in sorted(files.items()))
+        folder = self._made / hashlib.sha256(told.encode()).hexdigest()[:16]
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return {name: _linked(self.path(digest), folder / name) for name, digest in files.items()}
+        except OSError as error:
+            raise StorageFault(f"The uploaded files could not be put together: {error}") from error
+
+    def tidy(self, used: set[str], now: float | None = None) -> None:
+        """Remove weights whose models are gone (`used`: the paths of those that are not), and blobs left unused."""
+        before = (time.time() if now is None else now) - KEPT_S
+        with contextlib.suppress(OSError):
+            for folder in self._made.iterdir() if self._made.is_dir() else ():
+                if not any(str(file) in used for file in folder.iterdir()):
+                    shutil.rmtree(folder, ignore_errors=True)
+            for blob in self._folder.iterdir() if self._folder.is_dir() else ():
+                status = blob.stat()
+                if status.st_mtime < before and status.st_nlink == 1:
+                    blob.unlink()
+
+
+class Upload:
+    """One blob on its way in. `finish` puts it where it belongs; left otherwise, nothing of it stays."""
+
+    def __init__(self, path: Path, digest: str, expected_bytes: int) -> None:
+        self._path, self._digest, self._expected_bytes = path, digest, expected_bytes
+        self._hash = hashlib.sha256()
+        self._out: BinaryIO | None = None
+        self._staged: Path | None = None
+
+    def begin(self) -> None:
+        """Open the file. Raises StorageFault, also if the disk has no room for all of it."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_room(self._expected_bytes)
+            handle, staged = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
+        except OSError as error:
+            raise _not_stored(error) from error
+        self._out, self._staged = os.fdopen(handle, "wb"), Path(staged)
+
+    def end(self) -> None:
+        """Close, and remove what is left of it."""
+        with contextlib.suppress(OSError):
+            if self._out is not None:
+                self._out.close()
+        with contextlib.suppress(OSError):
+            if self._staged is not None:
+                self._staged.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Take in a piece. Raises StorageFault."""
+        assert self._out is not None  # noqa: S101 -- `begin` comes first
+        try:
+            self._check_room(len(data))
+            self._out.write(data)
+        except OSError as error:
+            raise _not_stored(error) from error
+        self._hash.update(data)
+
+    def finish(self) -> None:
+        """Put it in place. Raises BadRequest if it is not what its digest says, StorageFault."""
+        assert self._out is not None  # noqa: S101 -- as above
+        assert self._staged is not None  # noqa: S101 -- as above
+        got = self._hash.hexdigest()
+        if got != self._digest:
+            raise BadRequest(
+                f'digest mismatch, expected "sha256:{self._digest}", got "sha256:{got}"', code="digest_mismatch"
+            )
+        try:
+            self._out.flush()
+            os.fsync(self._out.fileno())
+            self._out.close()
+            self._staged.replace(self._path)
+        except OSError as error:
+            raise _not_stored(error) from error
+
+    def _check_room(self, more_bytes: int) -> None:
+        free = shutil.disk_usage(self._path.parent).free
+        if free - more_bytes < RESERVE_BYTES:
+            raise StorageFault(
+                "The disk has no room for this file.", hint=f"Free some space at {self._path.parent}.", code="disk_full"
+            )
+
+
+def _linked(blob: Path, target: Path) -> Path:
+    """Make the blob known by another name; where the disk knows no hard links, by moving a copy into place."""
+    if target.exists():
+        return target
+    try:
+        os.link(blob, target)
+    except OSError:
+        staged = target.with_name(_STAGED + target.name)
+        shutil.copyfile(blob, staged)
+        staged.replace(target)
+    return target
+
+
+def _not_stored(error: OSError) -> StorageFault:
+    return StorageFault(f"The file could not be stored: {error.strerror or error}.")

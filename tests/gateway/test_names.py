@@ -1,0 +1,51 @@
+"""Names that clients hard-code: aliases, and the model that answers every other name."""
+
+import pytest
+from aiohttp import web
+
+from tests.gateway.played import Gateway
+
+ASKED = [{"role": "user", "content": "Why?"}]
+
+
+@pytest.fixture(autouse=True)
+def answers(gateway: Gateway) -> None:
+    async def play(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"choices": [{"message": {"role": "assistant", "content": "ok"}}]})
+
+    gateway.upstream.play = play
+
+
+async def asked(gateway: Gateway, model: str) -> int:
+    status, _ = await gateway.chat(model=model, messages=ASKED)
+    return status
+
+
+async def test_without_one_a_name_that_is_not_here_is_refused(gateway: Gateway) -> None:
+    assert await asked(gateway, "gpt-9") == 404
+
+
+async def test_one_model_answers_every_name_that_is_not_here(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.fallback": "guide"})
+    assert await asked(gateway, "gpt-9") == 200
+    assert gateway.supervisor.asked[-1].source.name == "guide"
+    async with gateway.http.post(f"{gateway.url}/api/show", json={"model": "qwen3"}) as reply:
+        assert reply.status == 200
+
+
+async def test_the_model_in_use_can_be_the_one(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.fallback": "auto"})
+    assert await asked(gateway, "gpt-9") == 200
+
+
+async def test_a_models_own_name_and_an_alias_go_first(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.fallback": "org/embed:q8", "models.aliases": ["gpt-*=guide"]})
+    assert await asked(gateway, "guide") == 200
+    assert await asked(gateway, "gpt-9") == 200
+    assert await asked(gateway, "other") == 400, "it makes embeddings, and says so"
+
+
+async def test_one_that_is_not_here_itself_is_no_endless_search(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.fallback": "gone"})
+    assert await asked(gateway, "gpt-9") == 404
+    assert await asked(gateway, "gone") == 404

@@ -1,0 +1,132 @@
+"""Uploaded files: whole and what their digest says, or not there at all."""
+
+import hashlib
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import BadRequest, NotFound, StorageFault
+from app.hub import blobs as module
+from app.hub.blobs import KEPT_S, Blobs, Upload, hex_of
+
+DATA = b"weights" * 1000
+DIGEST = "sha256:" + hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path / "blobs", tmp_path / "created")
+
+
+def upload(blobs: Blobs, data: bytes = DATA, digest: str = DIGEST) -> None:
+    with taking(blobs, digest, len(data)) as one:
+        one.write(data[:100])
+        one.write(data[100:])
+        one.finish()
+
+
+@contextmanager
+def taking(blobs: Blobs, digest: str = DIGEST, expected: int | None = None) -> Iterator[Upload]:
+    one = blobs.upload(digest, expected_bytes=expected)
+    try:
+        one.begin()
+        yield one
+    finally:
+        one.end()
+
+
+def left(tmp_path: Path) -> list[str]:
+    return sorted(file.name for file in (tmp_path / "blobs").iterdir())
+
+
+def test_an_upload_is_there_whole(blobs: Blobs, tmp_path: Path) -> None:
+    assert not blobs.has(DIGEST)
+    upload(blobs)
+    assert blobs.has(DIGEST)
+    assert blobs.has(DIGEST.replace(":", "-")), "Ollama writes it both ways"
+    assert blobs.path(DIGEST).read_bytes() == DATA
+    assert left(tmp_path) == [DIGEST.replace(":", "-")]
+
+
+def test_what_is_not_what_its_digest_says_is_refused_and_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="digest mismatch"):
+        upload(blobs, data=DATA + b"x")
+    assert left(tmp_path) == []
+
+
+def test_an_upload_that_is_broken_off_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
+    with taking(blobs) as one:
+        one.write(DATA)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("expected", [None, 1 << 40])
+def test_a_disk_without_room_is_not_filled(
+    blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: int | None
+) -> None:
+    usage = namedtuple("usage", "free")  # noqa: PYI024 -- as `shutil` has it
+    free = module.RESERVE_BYTES + len(DATA)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
+    with pytest.raises(StorageFault, match="no room"), taking(blobs, expected=expected) as one:
+        one.write(DATA + DATA)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "digest",
+    [
+        "",
+        "sha256:",
+        "sha256:" + "0" * 63,
+        "sha256:" + "0" * 65,
+        "sha256:" + "A" * 64,
+        "md5:" + "0" * 64,
+        "sha256:../../../etc/passwd",
+        "sha256:" + "0" * 32 + "/" + "0" * 31,
+        "sha256:" + "0" * 64 + "\n",
+    ],
+)
+def test_a_digest_is_nothing_but_a_digest(digest: str) -> None:
+    with pytest.raises(BadRequest, match="invalid digest format"):
+        hex_of(digest)
+
+
+def test_weights_are_linked_and_take_no_more_space(blobs: Blobs) -> None:
+    upload(blobs)
+    placed = blobs.place({"weights.gguf": DIGEST})["weights.gguf"]
+    assert placed.name == "weights.gguf"
+    assert placed.samefile(blobs.path(DIGEST))
+    assert blobs.place({"weights.gguf": DIGEST})["weights.gguf"] == placed, "asking again changes nothing"
+
+
+def test_where_links_are_not_to_be_had_a_copy_is_made(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_names: object) -> None:
+        raise OSError("not supported")
+
+    upload(blobs)
+    monkeypatch.setattr(os, "link", refuse)
+    assert blobs.place({"weights.gguf": DIGEST})["weights.gguf"].read_bytes() == DATA
+
+
+def test_a_blob_that_was_never_uploaded_cannot_be_used(blobs: Blobs) -> None:
+    with pytest.raises(NotFound, match="no blob"):
+        blobs.place({"weights.gguf": DIGEST})
+
+
+def test_tidying_keeps_what_is_used_and_what_is_new(blobs: Blobs) -> None:
+    upload(blobs)
+    placed = blobs.place({"weights.gguf": DIGEST})["weights.gguf"]
+    later = placed.stat().st_mtime + 2 * KEPT_S
+    blobs.tidy({str(placed)}, later)
+    assert placed.is_file()
+    assert blobs.has(DIGEST)
+    blobs.tidy(set(), placed.stat().st_mtime + 1)
+    assert not placed.exists()
+    assert blobs.has(DIGEST), "creating it again needs no new upload"
+    blobs.tidy(set(), later)
+    assert not blobs.has(DIGEST)
