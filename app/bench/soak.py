@@ -7,7 +7,6 @@ go away, many ask at once, and models are unloaded under way. An answer must be 
 import asyncio
 import collections
 import contextlib
-import itertools
 import random
 import statistics
 import tempfile
@@ -29,13 +28,18 @@ MODELS = ("one", "two", "three")
 """One more than are kept loaded, so that they have to make room for each other."""
 CLIENTS = 12
 BURST = 48
-FAULT_EVERY_S = 4.0
+BURST_EVERY_S = 20.0
+UNLOAD_EVERY_S = 13.0
+KILL_EVERY_S = 150.0
+"""An engine that crashes more often than three times in ten minutes is not started again, and rightly so."""
 GONE_SHARE = 0.15
 GROWTH_PERCENT = 5.0
 WARM_UP = 0.25
 """Of the time: until then caches fill and what is needed at first use is imported."""
 _ANSWER_WITHIN_S = 120.0
 _QUIET_WITHIN_S = 20.0
+_REST_S = 0.5
+"""Clients that were refused come again, but not at once."""
 _SAMPLE_S = 0.5
 _WORDS = (
     "north",
@@ -74,7 +78,7 @@ class Soak:
         """Go on for that long, then wait until all is quiet and everything is unloaded."""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
             self._askings = [item for item in ASKINGS.items() if await self._works(http, item[1])]
-            async with _going_on([self._sample(), self._trouble(http), *(self._ask(http) for _ in range(CLIENTS))]):
+            async with _going_on([self._sample(), *self._troubles(http), *(self._ask(http) for _ in range(CLIENTS))]):
                 await asyncio.sleep(seconds)
             await self._settle(http)
 
@@ -94,9 +98,10 @@ class Soak:
 
     async def _ask(self, http: aiohttp.ClientSession) -> None:
         while True:
-            await self._exchange(http)
+            if await self._exchange(http) != "right":
+                await asyncio.sleep(_REST_S)
 
-    async def _exchange(self, http: aiohttp.ClientSession) -> None:
+    async def _exchange(self, http: aiohttp.ClientSession) -> str:
         """Ask once and judge the answer; some clients do not wait for it."""
         chance = self._chance
         words = " ".join([*chance.choices(_WORDS, k=chance.randrange(3, 40)), str(chance.random())])
@@ -111,6 +116,7 @@ class Soak:
         self.seen[ended] += 1
         if ended not in _FINE and len(self.wrong) < 20:  # noqa: PLR2004 -- enough to see a pattern
             self.wrong.append(f"{name}: {ended}")
+        return ended
 
     async def _answered(self, http: aiohttp.ClientSession, asking: Asking, model: str, words: str) -> str:
         limit = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
@@ -124,16 +130,19 @@ class Soak:
         except aiohttp.ClientError as error:
             return f"connection broke ({type(error).__name__})"
 
-    async def _trouble(self, http: aiohttp.ClientSession) -> None:
-        faults: dict[str, Callable[[], Coroutine[None, None, None]]] = {
-            "engines killed": self._kill,
-            "bursts": lambda: self._burst(http),
-            "unloads": lambda: self._unload(http, self._chance.choice(MODELS)),
-        }
-        for name, fault in itertools.cycle(faults.items()):
-            await asyncio.sleep(FAULT_EVERY_S)
+    def _troubles(self, http: aiohttp.ClientSession) -> list[Coroutine[None, None, None]]:
+        return [
+            self._again("bursts", BURST_EVERY_S, lambda: self._burst(http)),
+            self._again("unloads", UNLOAD_EVERY_S, lambda: self._unload(http, self._chance.choice(MODELS))),
+            self._again("engines killed", KILL_EVERY_S, self._kill),
+        ]
+
+    async def _again(self, name: str, every_s: float, fault: Callable[[], Coroutine[None, None, None]]) -> None:
+        await asyncio.sleep(every_s / 10)
+        while True:
             await fault()
             self.faults[name] += 1
+            await asyncio.sleep(every_s)
 
     async def _kill(self) -> None:
         children = self._gateway.children(recursive=True)

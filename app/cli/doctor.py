@@ -1,7 +1,7 @@
 """`roundhouse doctor`: look at everything once more and write down what was seen, without names or serial numbers."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -9,21 +9,34 @@ import msgspec
 
 from app.cli.gateway import connected
 from app.cli.machine import machine_lines
-from app.cli.output import json_option, talk
+from app.cli.output import json_option, show, table, talk
+from app.core import words
 from app.core.errors import EnvironmentFault
 from app.core.machine import Machine
+from app.core.report import Bundle
 
 _TIMEOUT_S = 60.0
 
 
 @click.command()
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the report.")
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a zip file with the report, versions, settings, figures of requests, and the ends of logs.",
+)
 @json_option
-def doctor(*, output: Path | None, as_json: bool) -> None:
+def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     """Write a report about this machine that can be passed on: no serial numbers, host names or user names are in it.
 
-    With --json the report itself goes to standard output and no file is written unless --output names one.
+    With --json the report itself goes to standard output and no file is written unless --output names one. With
+    --bundle, what is in the bundle and why is listed instead; no prompts, answers or keys are in it either.
     """
+    if bundle is not None:
+        if output is not None:
+            raise click.UsageError("--output and --bundle exclude each other: the bundle has the report in it.")
+        _bundled(bundle, as_json=as_json)
+        return
     report = connected().get("/doctor", msgspec.Raw, timeout_s=_TIMEOUT_S)
     text = msgspec.json.format(bytes(report), indent=2) + b"\n"
     if as_json:
@@ -45,6 +58,28 @@ def summary_lines(found: Machine) -> Iterator[str]:
     for device in found.engine_devices:
         if device.difference:
             yield f"{'Difference':<12}{device.engine}: {device.difference}"
+
+
+def _bundled(path: Path, *, as_json: bool) -> None:
+    from app.client.bundle import save  # noqa: PLC0415 -- zipfile is slow to import, and seldom needed
+
+    made = connected().get("/bundle", Bundle, timeout_s=_TIMEOUT_S)
+    save(made, path)
+    listed = [BundledFile(name=file.name, why=file.why, bytes=len(file.text.encode())) for file in made.files]
+    show("files", listed, as_json=as_json, text=_lines)
+    talk(f"The bundle is in {path.resolve()}. Have a look before you pass it on.")
+
+
+class BundledFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of what is in a bundle."""
+
+    name: str
+    why: str
+    bytes: int
+
+
+def _lines(files: Sequence[BundledFile]) -> list[str]:
+    return table(("FILE", "SIZE", "WHY"), [(file.name, words.size(file.bytes), file.why) for file in files])
 
 
 class _Report(msgspec.Struct):

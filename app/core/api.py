@@ -32,6 +32,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /calibrate                          204, stops it
     GET    /loads                              list[LoadTruth], newest first
     GET    /doctor                             the report, see docs/advisor.md
+    GET    /bundle                             Bundle, with the report in it, see docs/security.md
     GET    /keys                               list[KeyInfo]
     POST   /keys                 NewKey        MadeKey, the only time the key is told
     DELETE /keys/{name}                        204, from then on it opens nothing

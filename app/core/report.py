@@ -1,4 +1,4 @@
-"""The report of one examination of a machine: what `roundhouse doctor` writes and tests replay."""
+"""What `roundhouse doctor` writes: the report of a machine, which tests replay, and the bundle around it."""
 
 from typing import Any
 
@@ -25,3 +25,19 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     engines: list[EngineVersion]
     machine: Machine
     raw: dict[str, Any]
+
+
+class BundleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a bundle: its name, with forward slashes, why it is in there, and what it says."""
+
+    name: str
+    why: str
+    text: str
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """What helps to find out what went wrong, free of secrets and words. The first file lists the others."""
+
+    made_at: float
+    application: str
+    files: list[BundleFile]

@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.requests import UsageRow
-from app.store import listing, measurements, responses, rows, usage
+from app.store import listing, measurements, responses, rows, statistics, usage
 from app.store.faults import is_damage, said_plainly
 from app.store.opening import Opened, open_database, suspect_marker
 
@@ -150,6 +150,10 @@ class ChatStore:
     async def delete_response(self, response: str) -> None:
         """Forget a response. Raises NotFound."""
         await self._do(responses.delete, response)
+
+    async def counts(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        return await self._do(statistics.counts)
 
     async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         call = functools.partial(job, self._connection, *args, **kwargs)

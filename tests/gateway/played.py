@@ -31,6 +31,7 @@ from app.gateway.services import Identity, Limits, Services
 from app.store.database import ChatStore
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms
+from engines.api import Installation
 from engines.registry import ADAPTERS
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -162,6 +163,9 @@ class StandInCatalogue:
         return [
             EngineInfo(id="llama.cpp", name="llama.cpp", licence="MIT", homepage="", formats=["gguf"], installed=True)
         ]
+
+    def installation(self, engine_id: str) -> Installation:
+        raise EngineFailed(f"{engine_id} cannot be asked here.", code="not_installed")
 
 
 @dataclass

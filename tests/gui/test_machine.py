@@ -337,6 +337,21 @@ def test_the_report_is_read_and_then_saved(
     assert shell.copied == [screen.report.text.toPlainText()]
 
 
+def test_logs_and_settings_can_be_added_to_the_report_and_left_out_again(screen: MachineScreen, api: DemoApi) -> None:
+    screen._doctor.click()
+    api.flush()
+    assert not screen.report._less.isVisible()
+    screen.report._more.click()
+    assert not screen.report._save.isEnabled(), "nothing is saved before it can be read"
+    api.flush()
+    assert "logs/gateway.jsonl" in screen.report.text.toPlainText()
+    assert "prompts" in screen.report._about.text()
+    assert not screen.report._more.isVisible()
+    screen.report._less.click()
+    api.flush()
+    assert "report_version" in screen.report.text.toPlainText()
+
+
 def test_a_report_that_cannot_be_had_is_said(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /doctor"] = REFUSED
     screen._doctor.click()

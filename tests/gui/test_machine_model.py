@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.client.bundle import zipped
 from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
@@ -311,6 +312,32 @@ def test_a_report_that_cannot_be_saved_says_where(api: DemoApi, model: MachineMo
     assert model.report.error is not None
     assert "missing" in model.report.error.sentence
     assert model.report.text, "the report is still there to be saved elsewhere"
+
+
+def test_logs_and_settings_are_shown_before_they_are_saved(api: DemoApi, model: MachineModel, tmp_path: Path) -> None:
+    report = model.report
+    report.open(is_bundle=True)
+    api.flush()
+    assert report.parts == [file.name for file in advice.BUNDLE.files]
+    assert all(f"{file.name}: {file.why}" in report.text and file.text in report.text for file in advice.BUNDLE.files)
+    assert report.file_name.endswith(".zip")
+    report.save(tmp_path / report.file_name)
+    assert (tmp_path / report.file_name).read_bytes() == zipped(advice.BUNDLE)
+    report.save(tmp_path / "missing" / "x.zip")
+    assert report.error is not None
+    report.open()
+    api.flush()
+    assert not report.is_bundle
+    assert report.file_name.endswith(".json")
+    assert "raw outputs" in report.parts
+
+
+def test_an_answer_that_comes_too_late_is_passed_over(api: DemoApi, model: MachineModel) -> None:
+    model.report.open(is_bundle=True)
+    model.report.open()
+    model.report.open(is_bundle=True)
+    api.flush()
+    assert model.report.parts == [file.name for file in advice.BUNDLE.files]
 
 
 def test_a_report_that_came_as_text_is_shown_as_it_is() -> None:

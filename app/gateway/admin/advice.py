@@ -1,13 +1,8 @@
 """What the advisor answers: plans, estimates, calibrations, loads against their prediction, and the report."""
 
-import asyncio
-
-from app import __version__
 from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
-from app.core.report import DoctorReport, EngineVersion
+from app.core.report import Bundle, DoctorReport
 from app.gateway.admin.calls import Call, NoQuery
-from app.gateway.launch import devices_of
-from app.gateway.machine import LLAMA_CPP
 
 
 async def plan(call: Call[PlanRequest, NoQuery]) -> Advice:
@@ -51,16 +46,13 @@ async def loads(call: Call[None, NoQuery]) -> list[LoadTruth]:
 
 async def doctor(call: Call[None, NoQuery]) -> DoctorReport:
     """GET /doctor."""
-    from app.hardware.doctor import examine  # noqa: PLC0415 -- start-up must not pay for the readers
+    from app.gateway.bundle import machine_report  # noqa: PLC0415 -- start-up must not pay for the readers
 
-    services = call.services
-    engines, devices = await asyncio.gather(
-        asyncio.to_thread(services.catalogue.list), asyncio.to_thread(devices_of, services.catalogue)
-    )
-    installed = [
-        EngineVersion(id=engine.id, version=engine.version, backend=engine.backend)
-        for engine in engines
-        if engine.installed
-    ]
-    application = f"Roundhouse {__version__}"
-    return await examine(application=application, engines=installed, devices={LLAMA_CPP: devices})
+    return await machine_report(call.services)
+
+
+async def bundle(call: Call[None, NoQuery]) -> Bundle:
+    """GET /bundle."""
+    from app.gateway.bundle import collect  # noqa: PLC0415 -- as above
+
+    return await collect(call.services, call.inspector)

@@ -10,7 +10,7 @@ from app.core.events import Event, LogLine
 from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
-from app.core.report import DoctorReport
+from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
@@ -222,6 +222,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=advice.doctor,
         summary="Write a report about this computer without names or serial numbers",
         reply=DoctorReport,
+    ),
+    Endpoint(
+        method="GET",
+        path="/bundle",
+        handler=advice.bundle,
+        summary="Gather what helps to find a mistake: report, versions, settings, logs; no prompts, keys or names",
+        reply=Bundle,
     ),
     Endpoint(method="GET", path="/keys", handler=keys.list_keys, summary="List the access keys", reply=list[KeyInfo]),
     Endpoint(

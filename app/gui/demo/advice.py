@@ -25,6 +25,7 @@ from app.core.advice import (
     Rate,
 )
 from app.core.engines import Reason
+from app.core.report import Bundle, BundleFile
 from app.gui.demo.machines import CARDS, GIB, NOON, RADEON
 
 _C = EstimateConfidence
@@ -343,3 +344,18 @@ REPORT = {
     "left_out": ["host name", "user name", "serial numbers", "MAC addresses"],
     "device": RADEON,
 }
+
+BUNDLE = Bundle(
+    made_at=1.7637e9,
+    application="Roundhouse 0.1.0",
+    files=[
+        BundleFile(name="manifest.json", why="What is in here, and why", text='{"files": [...]}'),
+        BundleFile(name="versions.json", why="What is installed", text='{"roundhouse": "0.1.0", "python": "3.11.7"}'),
+        BundleFile(name="machine.json", why="What the probes saw of this computer", text='{"report_version": 1}'),
+        BundleFile(
+            name="logs/gateway.jsonl",
+            why="The service's log, its end",
+            text='{"level":"info","message":"Listening","url":"http://127.0.0.1:11434"}',
+        ),
+    ],
+)

@@ -252,6 +252,7 @@ def replies(
         "DELETE /calibrate": None,
         "GET /loads": advice.LOADS,
         "GET /doctor": msgspec.Raw(msgspec.json.encode(advice.REPORT)),
+        "GET /bundle": advice.BUNDLE,
         "GET /engines": ENGINES,
         **tools.replies(),
         "GET /logs": LOG,

@@ -130,6 +130,7 @@ def machine_scenes(much: Replies) -> Iterator[Scene]:
     yield Scene("machine-cards-sums", page, cards, scroll_to(Sums))
     yield Scene("machine-calibrating", page, usual, calibrate)
     yield Scene("machine-report", page, usual, open_report, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("machine-bundle", page, usual, open_bundle, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("machine-refused", page, {**usual, "POST /plan": data.NO_SUCH_MODEL}, scroll_to(Controls))
     yield Scene("machine-long-names", page, much, wish_long, looks=(*BOTH, EVERY_LOOK[2]))
 
@@ -239,6 +240,13 @@ def open_report(window: Window, _api: DemoApi) -> None:
     page = window.pages.currentWidget()
     if isinstance(page, MachineScreen):
         page.model.report.open()
+
+
+def open_bundle(window: Window, _api: DemoApi) -> None:
+    """Have the report written with logs and settings around it."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachineScreen):
+        page.model.report.open(is_bundle=True)
 
 
 def type_wrong_port(window: Window, _api: DemoApi) -> None:

@@ -1,17 +1,22 @@
-"""State of the report: what the doctor wrote, shown before it is kept, and whether keeping it worked."""
+"""State of the report: what the doctor wrote, shown before it is kept, and whether keeping it worked.
+
+It is about this machine alone, or with logs and settings around it: a bundle of files, kept as a zip archive.
+"""
 
 from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import QDate, QObject, Qt, Signal
 
-from app.core.errors import ErrorBody
+from app.client.bundle import save
+from app.core.errors import EnvironmentFault, ErrorBody
+from app.core.report import Bundle, BundleFile
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
 
 class Report(QObject):
-    """`text` is empty until the report is there. `said` is a sentence in passing."""
+    """`text` is empty until the report is there; with `is_bundle` logs and settings are in it. `said` is in passing."""
 
     changed = Signal()
     said = Signal(str)
@@ -20,40 +25,55 @@ class Report(QObject):
         super().__init__(shell)
         self._api = api
         self.text = ""
-        self.is_open = self.is_reading = False
+        self.is_open = self.is_reading = self.is_bundle = False
+        self._bundle: Bundle | None = None
         self.error: ErrorBody | None = None
 
     @property
     def file_name(self) -> str:
         """A name to keep it under."""
-        return f"roundhouse-report-{QDate.currentDate().toString(Qt.DateFormat.ISODate)}.json"
+        ending = "zip" if self.is_bundle else "json"
+        return f"roundhouse-report-{QDate.currentDate().toString(Qt.DateFormat.ISODate)}.{ending}"
 
     @property
     def parts(self) -> list[str]:
         """What it contains: the names of its parts."""
+        if self._bundle is not None:
+            return [file.name for file in self._bundle.files]
         try:
             found = msgspec.json.decode(self.text)
         except msgspec.DecodeError:
             return []
         return [name.replace("_", " ") for name in found] if isinstance(found, dict) else []
 
-    def open(self) -> None:
+    def open(self, *, is_bundle: bool = False) -> None:
         """Have it written, and show it."""
         self.is_open = self.is_reading = True
+        self.is_bundle, self._bundle, self.text = is_bundle, None, ""
         self.error = None
         self.changed.emit()
-        self._api.get("/doctor", msgspec.Raw, self._took, self._failed)
+        if is_bundle:
+            self._api.get("/bundle", Bundle, self._took_bundle, self._failed)
+        else:
+            self._api.get("/doctor", msgspec.Raw, self._took, self._failed)
+
+    def read_again(self) -> None:
+        """Have the same written once more."""
+        self.open(is_bundle=self.is_bundle)
 
     def close(self) -> None:
         """Put it away."""
-        self.is_open, self.text = False, ""
+        self.is_open, self.text, self._bundle = False, "", None
         self.changed.emit()
 
     def save(self, file: Path) -> None:
         """Keep the report in a file."""
         try:
-            file.write_text(self.text + "\n", encoding="utf-8")
-        except OSError as problem:
+            if self._bundle is not None:
+                save(self._bundle, file)
+            else:
+                file.write_text(self.text + "\n", encoding="utf-8")
+        except (OSError, EnvironmentFault) as problem:
             self._failed(
                 ErrorBody(
                     code="storage",
@@ -68,12 +88,25 @@ class Report(QObject):
         self.changed.emit()
 
     def _took(self, raw: msgspec.Raw) -> None:
+        if self.is_bundle:
+            return
         self.is_reading, self.text = False, readable(bytes(raw))
+        self.changed.emit()
+
+    def _took_bundle(self, bundle: Bundle) -> None:
+        if not self.is_bundle:
+            return
+        self.is_reading, self._bundle, self.text = False, bundle, "\n\n".join(map(shown, bundle.files))
         self.changed.emit()
 
     def _failed(self, error: ErrorBody) -> None:
         self.is_reading, self.error = False, error
         self.changed.emit()
+
+
+def shown(file: BundleFile) -> str:
+    """Return a file of a bundle under its name and what it is for."""
+    return f"{file.name}: {file.why}\n{'=' * len(file.name)}\n{file.text.strip()}"
 
 
 def readable(raw: bytes) -> str:

@@ -20,6 +20,10 @@ _ABOUT = (
     "What was found on this machine, for a bug report. It holds no serial numbers, host names or user names, and "
     "nothing of your conversations. Read it before you give it away."
 )
+_ABOUT_BUNDLE = (
+    "What was found on this machine, versions, settings, figures of the last requests and the ends of the logs, for a "
+    "bug report. Keys, prompts, answers, names, folders and addresses are left out. Read it before you give it away."
+)
 _HEIGHT = 280
 
 
@@ -35,14 +39,19 @@ class ReportPanel(Surface):
         head = Beside(theme, room=240)
         named = Column(theme, gap=4)
         named.addWidget(Label(theme, "Report", role="section"))
-        named.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        self._about = Paragraph(theme, _ABOUT, color="ink-2")
+        named.addWidget(self._about)
         head.addLayout(named)
         tail = Line(theme, gap=8)
         self._save = Button(theme, "Save…", look=Look.PRIMARY, name="Save the report", action=self._ask)
         self._copy = Button(theme, "Copy", name="Copy the report", action=lambda: copy(report.text))
+        self._more = Button(theme, "Add logs and settings", action=lambda: report.open(is_bundle=True))
+        self._less = Button(theme, "This machine only", action=report.open)
         for button in (
             self._save,
             self._copy,
+            self._more,
+            self._less,
             Button(theme, "Close", look=Look.QUIET, name="Close the report", action=report.close),
         ):
             tail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
@@ -66,6 +75,9 @@ class ReportPanel(Surface):
         self.setVisible(report.is_open)
         has_text = bool(report.text)
         self._skeleton.setVisible(report.is_reading)
+        self._about.setText(_ABOUT_BUNDLE if report.is_bundle else _ABOUT)
+        self._more.setVisible(not report.is_bundle)
+        self._less.setVisible(report.is_bundle)
         self._sheet.setVisible(has_text)
         self._save.setEnabled(has_text)
         self._copy.setEnabled(has_text)
@@ -76,10 +88,11 @@ class ReportPanel(Surface):
         if report.error is None:
             self._error.hide()
         else:
-            self._error.say(report.error, "" if has_text else "Try again", None if has_text else report.open)
+            self._error.say(report.error, "" if has_text else "Try again", None if has_text else report.read_again)
 
     def _ask(self) -> None:
         start = str(Path(QDir.homePath()) / self._report.file_name)
-        path, _ = QFileDialog.getSaveFileName(self, "Save the report", start, "Reports (*.json)")
+        kinds = "Archives (*.zip)" if self._report.is_bundle else "Reports (*.json)"
+        path, _ = QFileDialog.getSaveFileName(self, "Save the report", start, kinds)
         if path:
             self._report.save(Path(path))
