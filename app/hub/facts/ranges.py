@@ -27,16 +27,30 @@ DEADLINE_S = 180.0
 """For one model, however many parts it has."""
 LARGEST_BLOCK_BYTES = 8 << 20
 _PIECE_BYTES = 64 << 10
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,16})-(\d{1,16})/(\d{1,16})$")
+
+
+class Busy(Unavailable):
+    """The server wants to be left alone for a while: `retry_s`, as far as it says."""
+
+    default_code = "hub_busy"
+
+    def __init__(self, retry_s: float) -> None:
+        self.retry_s = retry_s
+        hint = f"Try again in {retry_s:.0f} seconds." if retry_s else "Try again in a few minutes."
+        super().__init__("The server has had enough requests from here for now.", hint=hint)
 
 
 class Budget:
     """What reading one model may cost. Shared by threads."""
 
-    def __init__(self, *, max_bytes: int = MAX_BYTES, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, *, max_bytes: int = MAX_BYTES, max_requests: int = MAX_REQUESTS, deadline_s: float = DEADLINE_S
+    ) -> None:
         self._lock = threading.Lock()
         self._bytes_left = max_bytes
-        self._requests_left = MAX_REQUESTS
+        self._requests_left = max_requests
         self._ends_at = time.monotonic() + deadline_s
 
     def request(self) -> None:
@@ -71,10 +85,15 @@ class Remote:
         """Raise BadRequest unless an address is https, or the endpoint's own."""
         parts = urlsplit(url)
         is_own = parts.scheme in ("http", "https") and _origin(parts) == self._origin
-        if not is_own and (parts.scheme != "https" or not parts.hostname):
+        if not is_own and not self._is_beside(parts) and (parts.scheme != "https" or not parts.hostname):
             raise BadRequest("Models are read over https only.", code="bad_address")
         if parts.username or parts.password:
             raise BadRequest("An address may not carry a password.", code="bad_address")
+
+    def _is_beside(self, parts: SplitResult) -> bool:
+        """Tell whether it is the endpoint under another of the names this computer has for itself."""
+        (scheme, host, port), own = _origin(parts), self._origin
+        return (scheme, port) == (own[0], own[2]) and {host, own[1]} <= _LOOPBACK
 
     def get(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
         """Open an address. Raises what the status means in words."""
@@ -239,8 +258,7 @@ def _refusal(status: int, url: str, wait: str) -> RoundhouseError:
     if status == 416:  # noqa: PLR2004
         return corrupt("it is shorter than the server said")
     if status == 429:  # noqa: PLR2004
-        hint = f"Try again in {wait} seconds." if wait.isdigit() else "Try again in a few minutes."
-        return Unavailable("The server has had enough requests from here for now.", hint=hint, code="hub_busy")
+        return Busy(float(wait[:9]) if wait.isdecimal() else 0.0)
     return Unavailable(
         f"The server answered with an error ({status}).", hint="Try again later.", code="hub_unreachable"
     )

@@ -1,0 +1,99 @@
+"""Hugging Face's cache on disk, as `huggingface_hub` lays it out, so that every program finds what one has fetched.
+
+    models--owner--name/refs/main              the commit of a branch
+    models--owner--name/blobs/<etag>           the content
+    models--owner--name/snapshots/<commit>/…   links to it under its path; the file itself where links are not allowed
+
+https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from app.core.errors import StorageFault
+from app.hub.repository import RepoFile
+
+HEAD_ROOM_BYTES = 1 << 30
+"""What a download leaves free on the disk: a system without any space does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryCache:
+    """One repository's place below the cache's root."""
+
+    root: Path
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """All that is kept of it."""
+        return self.root / ("models--" + self.name.replace("/", "--"))
+
+    def blob(self, file: RepoFile) -> Path:
+        """Where a file's content is once it is whole and right."""
+        return self.folder / "blobs" / file.etag
+
+    def part(self, file: RepoFile) -> Path:
+        """Where it grows. No program takes a name like this for a model."""
+        return self.folder / "blobs" / f"{file.etag}.part"
+
+    def snapshot(self, commit: str, path: str) -> Path:
+        """Where programs look for it."""
+        return self.folder / "snapshots" / commit / PurePosixPath(path)
+
+    def has(self, commit: str, file: RepoFile) -> bool:
+        """Tell whether a file is there, whole, under its name."""
+        try:
+            return self.snapshot(commit, file.path).stat().st_size == file.size
+        except OSError:
+            return False
+
+    def link(self, commit: str, file: RepoFile) -> None:
+        """Give a whole blob its name in the snapshot. Raises StorageFault."""
+        blob, pointer = self.blob(file), self.snapshot(commit, file.path)
+        try:
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            if pointer.is_symlink() or pointer.exists():
+                pointer.unlink()
+            try:
+                pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+            except OSError:  # Windows without the right to make links: huggingface_hub moves the file there as well
+                blob.replace(pointer)
+        except OSError as error:
+            raise storage_fault(error) from error
+
+    def remember(self, revision: str, commit: str) -> None:
+        """Note which commit a branch points to. Raises StorageFault."""
+        reference = self.folder / "refs" / PurePosixPath(revision)
+        if revision == commit:
+            return
+        try:
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            staged = reference.with_name(reference.name + ".tmp")
+            staged.write_text(commit, encoding="ascii")
+            staged.replace(reference)
+        except OSError as error:
+            raise storage_fault(error) from error
+
+    def check_room(self, missing_bytes: int) -> None:
+        """Raise StorageFault (disk_full) unless that much fits, with some left over."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.root).free
+        if missing_bytes + HEAD_ROOM_BYTES > free:
+            raise StorageFault(
+                f"The download needs {_gb(missing_bytes)}, and {_gb(free)} are free on its disk.",
+                hint=f"Free {_gb(missing_bytes + HEAD_ROOM_BYTES - free)}, or move the cache with HF_HOME.",
+                code="disk_full",
+            )
+
+
+def storage_fault(error: OSError) -> StorageFault:
+    """Return what is said when the disk refuses."""
+    reason = error.strerror or str(error)
+    return StorageFault(f"The download cannot be written: {reason}.", hint="Check the disk.", code="disk_full")
+
+
+def _gb(size: int) -> str:
+    return f"{max(size, 0) / 1e9:.1f} GB"

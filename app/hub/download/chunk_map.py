@@ -1,0 +1,152 @@
+"""Which chunks of a part file are there, kept beside it so that a killed download goes on where it was.
+
+One line of JSON says what is being fetched; then comes one byte per chunk. A chunk is marked once its bytes were handed
+to the system, which outlives this process, and marked again once they are on the disk, which outlives the computer's
+power. What was only handed over before the last start of the computer is fetched again.
+"""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from app.hub.download.cache import storage_fault
+
+SYNC_S = 5.0
+"""What a power cut costs at most, in download time."""
+_MISSING, _WRITTEN, _ON_DISK = 0, 1, 2
+_SLACK_S = 60.0
+"""Clocks are put right after a start."""
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part file will be. A map for anything else is of no use."""
+
+    version: int = 1
+    size: int
+    chunk_bytes: int
+    etag: str = ""
+    """As the hub's own description has it."""
+
+    @property
+    def count(self) -> int:
+        """How many chunks there are."""
+        return -(-self.size // self.chunk_bytes)
+
+
+class ChunkMap:
+    """The marks of one part file. Thread-safe."""
+
+    def __init__(self, part: Path, content: Content) -> None:
+        self.content = content
+        self._part, self._file = part, part.with_suffix(".map")
+        self._lock = threading.Lock()
+        self._unsynced: list[int] = []
+        self._synced_at = time.monotonic()
+        self._marks = bytearray(content.count)
+        self._head = msgspec.json.encode(content) + b"\n"
+        self._open()
+
+    @property
+    def missing(self) -> list[int]:
+        """The chunks that have to be fetched."""
+        with self._lock:
+            return [index for index, mark in enumerate(self._marks) if mark == _MISSING]
+
+    def span(self, index: int) -> range:
+        """Return the positions of a chunk's bytes in the file."""
+        start = index * self.content.chunk_bytes
+        return range(start, min(start + self.content.chunk_bytes, self.content.size))
+
+    def is_there(self, index: int) -> bool:
+        """Tell whether a chunk has been written."""
+        return self._marks[index] != _MISSING
+
+    def mark(self, index: int, written: int) -> None:
+        """Note that a chunk was written through the file handle `written`. Raises StorageFault."""
+        try:
+            with self._lock:
+                self._set(index, _WRITTEN)
+                self._unsynced.append(index)
+                if time.monotonic() - self._synced_at < SYNC_S:
+                    return
+                settled, self._unsynced, self._synced_at = self._unsynced, [], time.monotonic()
+            os.fsync(written)
+            with self._lock:
+                for done in settled:
+                    self._set(done, _ON_DISK)
+        except OSError as error:
+            raise storage_fault(error) from error
+
+    def clear(self) -> None:
+        """Forget every chunk: what was fetched is wrong. Raises StorageFault."""
+        with self._lock:
+            self._marks = bytearray(self.content.count)
+            self._unsynced = []
+            self._begin()
+
+    def remove(self) -> None:
+        """End the map; the file it was for is whole."""
+        self._handle.close()
+        self._file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the file; the marks stay."""
+        self._handle.close()
+
+    def _set(self, index: int, mark: int) -> None:
+        self._marks[index] = mark
+        self._handle.seek(len(self._head) + index)
+        self._handle.write(bytes([mark]))
+
+    def _open(self) -> None:
+        try:
+            self._part.parent.mkdir(parents=True, exist_ok=True)
+            self._take_over()
+            is_new = not self._file.exists()
+            self._handle = self._file.open("r+b" if not is_new else "w+b", buffering=0)
+            if is_new:
+                self._begin()
+            if not self._part.exists() or self._part.stat().st_size != self.content.size:
+                self._marks = bytearray(self.content.count)
+                self._begin()
+                with self._part.open("ab") as part:
+                    part.truncate(self.content.size)
+        except OSError as error:
+            raise storage_fault(error) from error
+
+    def _take_over(self) -> None:
+        """Take the marks an earlier run left, as far as they can be trusted."""
+        try:
+            kept = self._file.read_bytes()
+            is_older = self._file.stat().st_mtime < psutil.boot_time() - _SLACK_S
+        except FileNotFoundError:
+            return
+        marks = kept[len(self._head) :]
+        if not kept.startswith(self._head) or len(marks) != self.content.count or max(marks, default=0) > _ON_DISK:
+            self._file.unlink()
+            return
+        trusted = {_ON_DISK} if is_older else {_WRITTEN, _ON_DISK}
+        self._marks = bytearray(mark if mark in trusted else _MISSING for mark in marks)
+
+    def _begin(self) -> None:
+        self._handle.seek(0)
+        self._handle.write(self._head + bytes(self._marks))
+        self._handle.truncate(len(self._head) + len(self._marks))
+
+
+def written_bytes(part: Path) -> int:
+    """Return how much of a part file is there by its map; 0 for one that cannot be gone on with."""
+    try:
+        head, separator, marks = part.with_suffix(".map").read_bytes().partition(b"\n")
+        content = msgspec.json.decode(head, type=Content)
+    except (OSError, msgspec.DecodeError):
+        return 0
+    if not separator or len(marks) != content.count or not part.exists():
+        return 0
+    there = sum(mark != _MISSING for mark in marks)
+    is_short = bool(marks) and marks[-1] != _MISSING
+    return there * content.chunk_bytes - (content.count * content.chunk_bytes - content.size) * is_short

@@ -1,0 +1,56 @@
+"""What one download process is told, and what it says. Both are one JSON object per line."""
+
+import msgspec
+
+from app.core.errors import ErrorBody
+from app.hub.repository import RepoFile
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one commit, to be brought into the cache at `cache`. The first line on standard input."""
+
+    endpoint: str
+    repository: str
+    revision: str
+    commit: str
+    files: list[RepoFile]
+    cache: str
+    token: str = ""
+    streams: int = 4
+    bytes_per_s: float = 0.0
+    """No faster than this; 0 is as fast as it goes."""
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):
+    """Change the limit: any later line on standard input. Its end means that the process should end."""
+
+    bytes_per_s: float
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    """How much there is, and how much of it was there already."""
+
+    total_bytes: int
+    present_bytes: int
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
+    """How much is there now."""
+
+    present_bytes: int
+    file: str
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """Why it ended. What came so far stays for another try."""
+
+    error: ErrorBody
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    """Every file is there, whole and right. `folder` is the snapshot."""
+
+    folder: str
+
+
+Said = Started | Moved | Failed | Done

@@ -1,0 +1,119 @@
+"""One download as a process of its own: `python -m app.hub.download.program`, told by `job.Job` on standard input.
+
+It can be killed at any moment; the next one goes on. It ends by itself when its standard input does, so that none is
+left when the gateway dies. The token comes by that way too: neither argv nor environment shows it.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from app.core.errors import Bug, RoundhouseError
+from app.hub.download.cache import RepositoryCache
+from app.hub.download.chunk_map import written_bytes
+from app.hub.download.job import Done, Failed, Job, Limit, Moved, Said, Started
+from app.hub.download.transfer import Means, fetch
+from app.hub.download.wire import Throttle, Wire
+from app.hub.repository import RepoFile, resolve_address
+
+EVERY_S = 0.25
+EXIT_FAILED = 1
+_LOST_PARENT = 81
+
+
+def main() -> int:
+    """Do what the first line says. Returns 0, or 1 with the reason as the last line."""
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    throttle = Throttle(job.bytes_per_s)
+    threading.Thread(target=_listen, args=(throttle,), name="lifeline", daemon=True).start()
+    try:
+        _say(download(job, throttle, _say))
+    except RoundhouseError as error:
+        _say(Failed(error=error.body))
+        return EXIT_FAILED
+    except Exception as error:  # noqa: BLE001 -- the last stop of the program: whoever started it is told
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        _say(Failed(error=Bug("Roundhouse made a mistake while downloading.").body))
+        return EXIT_FAILED
+    return 0
+
+
+def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
+    """Fetch what is missing, one file after the other, and return where it is. Raises an error of ours."""
+    cache = RepositoryCache(Path(job.cache), job.repository)
+    progress = Progress(sum(present_bytes(cache, job.commit, file) for file in job.files), say)
+    total = sum(file.size for file in job.files)
+    say(Started(total_bytes=total, present_bytes=progress.present))
+    cache.check_room(total - progress.present)
+    for file in job.files:
+        if cache.has(job.commit, file):
+            continue
+        progress.begin(file.path)
+        url = resolve_address(job.endpoint, job.repository, job.commit, file.path)
+        wire = Wire(job.endpoint, url, size=file.size, token=job.token)
+        fetch(cache, file, wire, Means(progress=progress.moved, throttle=throttle, streams=job.streams))
+        cache.link(job.commit, file)
+    cache.remember(job.revision, job.commit)
+    progress.tell()
+    return Done(folder=str(cache.snapshot(job.commit, "")))
+
+
+def present_bytes(cache: RepositoryCache, commit: str, file: RepoFile) -> int:
+    """Return how much of a file need not be fetched any more."""
+    if cache.has(commit, file) or cache.blob(file).exists():
+        return file.size
+    return written_bytes(cache.part(file))
+
+
+class Progress:
+    """How many bytes are there, told a few times a second. Thread-safe."""
+
+    def __init__(self, present: int, say: Callable[[Said], None]) -> None:
+        self.present = present
+        self._say = say
+        self._lock = threading.Lock()
+        self._file = ""
+        self._told_at = 0.0
+
+    def begin(self, file: str) -> None:
+        """Go on to the next file."""
+        self._file = file
+
+    def moved(self, count: int) -> None:
+        """Note bytes that came, or (negative) that have to come again."""
+        with self._lock:
+            self.present += count
+            now = time.monotonic()
+            if now - self._told_at < EVERY_S:
+                return
+            self._told_at = now
+        self.tell()
+
+    def tell(self) -> None:
+        """Say how much there is."""
+        self._say(Moved(present_bytes=self.present, file=self._file))
+
+
+_writing = threading.Lock()
+
+
+def _say(said: Said) -> None:
+    with _writing:
+        sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _listen(throttle: Throttle) -> None:
+    """Follow what is told later, and end with the end of it."""
+    for line in sys.stdin.buffer:
+        throttle.bytes_per_s = msgspec.json.decode(line, type=Limit).bytes_per_s
+    os._exit(_LOST_PARENT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""One file from the hub into the cache: streams in parallel, tried again as long as it helps, checked, then named.
+
+A chunk that was written is never asked for again, whatever happens in between. A file whose hash is wrong is fetched
+once more from the start; a second time it is an error, and nothing is left that could be mistaken for the file.
+"""
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
+from io import FileIO
+from pathlib import Path
+
+from app.core.errors import EnvironmentFault
+from app.hub.download.cache import RepositoryCache, storage_fault
+from app.hub.download.chunk_map import ChunkMap, Content
+from app.hub.download.hashing import Follower
+from app.hub.download.regions import Regions
+from app.hub.download.wire import Changed, Interrupted, NoRanges, Stopped, Throttle, Wire, pieces
+from app.hub.repository import RepoFile
+
+CHUNK_BYTES = 8 << 20
+"""What is fetched again at most, for each stream, after a kill."""
+STREAMS = 4
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+LONGEST_WAIT_S = 300.0
+"""What a server may ask us to wait before we say so instead."""
+FRUITLESS_TRIES = 8
+"""So many in a row without a byte: with the pauses, about two minutes."""
+_LOOK_S = 0.25
+ATTEMPTS = 2
+"""At a file whose hash turns out wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a transfer works with. `progress` is told how many bytes were written, from several threads."""
+
+    progress: Callable[[int], None]
+    stop: threading.Event = field(default_factory=threading.Event)
+    throttle: Throttle = field(default_factory=Throttle)
+    streams: int = STREAMS
+    chunk_bytes: int = CHUNK_BYTES
+    first_pause_s: float = FIRST_PAUSE_S
+
+
+def fetch(cache: RepositoryCache, file: RepoFile, wire: Wire, means: Means) -> None:
+    """Bring a file's content into the cache's blobs. Raises Stopped, or what no further try can mend."""
+    blob, part = cache.blob(file), cache.part(file)
+    if blob.exists():
+        return
+    chunks = ChunkMap(part, Content(size=file.size, chunk_bytes=means.chunk_bytes, etag=file.etag))
+    try:
+        for _attempt in range(ATTEMPTS):
+            streams = _Streams(chunks, part, wire, means)
+            if _fetched(chunks, part, file, streams):
+                part.replace(blob)
+                chunks.remove()
+                return
+            streams.forget()
+    except OSError as error:
+        raise storage_fault(error) from error
+    finally:
+        chunks.close()
+    part.unlink(missing_ok=True)
+    chunks.remove()
+    raise EnvironmentFault(
+        f"{file.path} arrived damaged twice.",
+        hint="The server or something on the way changes it. Try another network or mirror.",
+        code="checksum_mismatch",
+    )
+
+
+def _fetched(chunks: ChunkMap, part: Path, file: RepoFile, streams: "_Streams") -> bool:
+    """Fetch what is missing; return whether the whole is right."""
+    follower = Follower(part, chunks, file)
+    try:
+        streams.run(follower.look)
+        return follower.digest() == file.etag or not file.etag
+    except Changed:
+        return False
+    finally:
+        follower.give_up()
+
+
+class _Streams:
+    """The threads that fetch one file."""
+
+    def __init__(self, chunks: ChunkMap, part: Path, wire: Wire, means: Means) -> None:
+        self._chunks, self._part, self._wire, self._means = chunks, part, wire, means
+        self._regions = Regions(chunks.missing)
+        self._failure: Exception | None = None
+        self._fruitless = 0
+        self._begun: dict[int, int] = {}
+        """Bytes of chunks that came since this process began."""
+        self._is_whole = False
+        """The server knows no ranges: one stream, from the start."""
+
+    def run(self, arrived: Callable[[], None]) -> None:
+        """Fetch every missing chunk. Raises Changed, Stopped, or an error of ours."""
+        count = max(1, min(self._means.streams, len(self._chunks.missing)))
+        threads = [threading.Thread(target=self._work, args=(arrived,), daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._is_whole:
+            self._failure = None
+            self._read_whole(arrived)
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self, arrived: Callable[[], None]) -> None:
+        try:
+            with self._part.open("r+b", buffering=0) as out:
+                while self._failure is None and (run := self._regions.take()):
+                    self._try(run, out, arrived)
+        except OSError as error:
+            self._failure = storage_fault(error)
+        except NoRanges as error:
+            self._is_whole, self._failure = True, error
+        except Exception as error:  # noqa: BLE001 -- raised again by whoever waits for the threads
+            self._failure = self._failure or error
+
+    def _try(self, run: range, out: FileIO, arrived: Callable[[], None]) -> None:
+        index = run.start
+        start = self._chunks.span(index).start + self._begun.get(index, 0)
+        try:
+            with self._wire.stream(start, self._chunks.span(run.stop - 1).stop) as answer:
+                while True:
+                    self._chunk(index, answer, out)
+                    arrived()
+                    if self._failure is not None or not self._regions.go_on(index):
+                        return
+                    index += 1
+        except Interrupted as broken:
+            self._regions.give_back(index)
+            self._pause(broken)
+
+    def _chunk(self, index: int, answer: HTTPResponse, out: FileIO) -> None:
+        """Write the rest of a chunk. What came of it before the stream broke is not asked for again."""
+        span = self._chunks.span(index)
+        begun = self._begun.get(index, 0)
+        out.seek(span.start + begun)
+        for piece in pieces(answer, len(span) - begun, self._means.stop):
+            _write(out, piece)
+            begun += len(piece)
+            self._begun[index], self._fruitless = begun, 0
+            self._means.progress(len(piece))
+            self._means.throttle.took(len(piece), self._means.stop)
+        self._chunks.mark(index, out.fileno())
+
+    def _read_whole(self, arrived: Callable[[], None]) -> None:
+        size = self._chunks.content.size
+        while True:
+            self.forget()
+            try:
+                with self._wire.stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
+                    for index in range(self._chunks.content.count):
+                        self._chunk(index, answer, out)
+                        arrived()
+                    return
+            except Interrupted as broken:
+                self._pause(broken)
+
+    def forget(self) -> None:
+        """Start over: what is there so far counts for nothing, and is not counted twice."""
+        there = [index for index in range(self._chunks.content.count) if self._chunks.is_there(index)]
+        broken = sum(count for index, count in self._begun.items() if not self._chunks.is_there(index))
+        self._means.progress(-broken - sum(len(self._chunks.span(index)) for index in there))
+        self._begun.clear()
+        self._chunks.clear()
+        self._wire.forget()
+
+    def _pause(self, broken: Interrupted) -> None:
+        """Wait before the next try, longer each time nothing came. Raises when it is no use, or somebody ends it."""
+        self._fruitless += 1
+        if self._fruitless > FRUITLESS_TRIES or broken.wait_s > LONGEST_WAIT_S:
+            raise broken.error
+        longest = min(LONGEST_PAUSE_S, self._means.first_pause_s * 2 ** (self._fruitless - 1))
+        pause = max(broken.wait_s, longest * random.uniform(0.5, 1.0))  # noqa: S311 -- so that streams spread out
+        while pause > 0 and self._failure is None:
+            if self._means.stop.wait(min(pause, _LOOK_S)):
+                raise Stopped
+            pause -= _LOOK_S
+
+
+def _write(out: FileIO, piece: bytes) -> None:
+    """Write all of it: a full disk takes a part, and only says so the next time."""
+    left = memoryview(piece)
+    while left:
+        left = left[out.write(left) :]

@@ -1,0 +1,127 @@
+"""One stream of bytes from a hub: asked for by range, and checked to be the range that was asked for.
+
+Everything that can go wrong on the way is one of two things: `Interrupted`, which another try may mend, or an error of
+ours that it cannot.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from threading import Event, Lock
+
+from app.core.errors import BadRequest, RoundhouseError, Unavailable
+from app.hub.facts.ranges import Budget, Busy, Remote
+
+PIECE_BYTES = 1 << 20
+"""Read and written at once, at most."""
+SLOW_AFTER_S, SLOWEST_BYTES_PER_S = 20.0, 1024
+"""A stream slower than this for so long is asked for anew: other servers of the hub may be quicker."""
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,16})-(\d{1,16})/(\d{1,16})$")
+_PARTIAL = 206
+_UNENDING = 1 << 62
+
+
+class Interrupted(Exception):
+    """The stream broke, or did not come. `wait_s` is what the server asked for, `error` what is said in the end."""
+
+    def __init__(self, error: RoundhouseError, wait_s: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error, self.wait_s = error, wait_s
+
+
+class NoRanges(Exception):
+    """The server sends whole files only."""
+
+
+class Changed(Exception):
+    """The file is not the one it was when the download began."""
+
+
+class Stopped(Exception):
+    """Somebody wants the download to end."""
+
+
+class Throttle:
+    """A limit on bytes per second for all streams together; 0 is none."""
+
+    def __init__(self, bytes_per_s: float = 0.0) -> None:
+        self.bytes_per_s = bytes_per_s
+        self._lock = Lock()
+        self._free_at = 0.0
+
+    def took(self, count: int, stop: Event) -> None:
+        """Wait until so many bytes are within the limit."""
+        if self.bytes_per_s <= 0:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._free_at = max(self._free_at, now) + count / self.bytes_per_s
+            pause = self._free_at - now
+        stop.wait(max(0.0, pause))
+
+
+class Wire:
+    """Where one file is, and how it is read. `size` is what the hub said of it."""
+
+    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "") -> None:
+        budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
+        self._remote = Remote(endpoint, token=token, budget=budget)
+        self._url, self._size = url, size
+        self._etag = ""
+
+    @contextlib.contextmanager
+    def stream(self, start: int, end: int) -> Iterator[HTTPResponse]:
+        """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
+        try:
+            answer = self._remote.get(self._url, {"Range": f"bytes={start}-{end - 1}"})
+        except Busy as busy:
+            raise Interrupted(busy, busy.retry_s) from None
+        except Unavailable as error:
+            raise Interrupted(error) from None
+        except BadRequest as error:
+            raise (Changed() if error.code == "model_corrupt" else error) from None
+        with answer:
+            self._check(answer, start, end)
+            yield answer
+
+    def forget(self) -> None:
+        """Take the file as it is from now on."""
+        self._etag = ""
+
+    def _check(self, answer: HTTPResponse, start: int, end: int) -> None:
+        if answer.status != _PARTIAL:
+            if (start, end) == (0, self._size):
+                return
+            raise NoRanges
+        said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if said is None or int(said[1]) != start or int(said[2]) != end - 1:
+            raise Interrupted(Unavailable("The server sent another part than was asked for.", code="hub_unreachable"))
+        etag = answer.headers.get("ETag", "")
+        if int(said[3]) != self._size or (self._etag and etag and etag != self._etag):
+            raise Changed
+        self._etag = self._etag or etag
+
+
+def pieces(answer: HTTPResponse, count: int, stop: Event) -> Iterator[bytes]:
+    """Yield the next `count` bytes of an answer as they come. Raises Interrupted or Stopped."""
+    waited_s, received = 0.0, 0
+    while received < count:
+        if stop.is_set():
+            raise Stopped
+        before = time.monotonic()
+        try:
+            piece = answer.read1(min(PIECE_BYTES, count - received))
+        except (OSError, HTTPException) as error:
+            raise Interrupted(_broke()) from error
+        waited_s, received = waited_s + time.monotonic() - before, received + len(piece)
+        if not piece:
+            raise Interrupted(_broke())
+        yield piece
+        if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
+            raise Interrupted(Unavailable("The server sends next to nothing.", hint="Try again.", code="hub_slow"))
+
+
+def _broke() -> Unavailable:
+    return Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")

@@ -1,0 +1,96 @@
+"""What the fake hub holds: repositories with branches, files kept as git or LFS objects, and who may read them."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+LFS_FROM_BYTES = 4096
+"""The real hub decides by .gitattributes and at 10 MB."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of a commit."""
+
+    path: str
+    content: bytes
+
+    @property
+    def is_lfs(self) -> bool:
+        return len(self.content) >= LFS_FROM_BYTES
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @cached_property
+    def oid(self) -> str:
+        return hashlib.sha1(f"blob {len(self.content)}\0".encode() + self.content).hexdigest()  # noqa: S324 -- git's
+
+    @property
+    def etag(self) -> str:
+        return self.sha256 if self.is_lfs else self.oid
+
+    def described(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"rfilename": self.path, "size": len(self.content), "blobId": self.oid}
+        if self.is_lfs:
+            plain["lfs"] = {"sha256": self.sha256, "size": len(self.content), "pointerSize": 130}
+        return plain
+
+
+@dataclass
+class StoredRepository:
+    """A repository; `branches` maps names to files by path. Every branch is one commit."""
+
+    name: str
+    branches: dict[str, dict[str, bytes]]
+    gated: str = ""
+    """"manual" or "auto": readable only with a token in `readers`."""
+    readers: set[str] = field(default_factory=set)
+    about: dict[str, Any] = field(default_factory=dict)
+    """More fields of its description."""
+
+    def commit(self, branch: str) -> str:
+        files = "".join(f"{path}\0{StoredFile(path, content).oid}\0" for path, content in self.branches[branch].items())
+        return hashlib.sha1(f"{self.name}\0{branch}\0{files}".encode()).hexdigest()  # noqa: S324 -- as git does
+
+    def branch_of(self, revision: str) -> str | None:
+        named = [branch for branch in self.branches if revision in (branch, self.commit(branch))]
+        return named[0] if named else None
+
+    def files(self, branch: str) -> Iterator[StoredFile]:
+        for path, content in sorted(self.branches[branch].items()):
+            yield StoredFile(path, content)
+
+
+@dataclass
+class FakeHub:
+    """The whole hub, and what was asked of it."""
+
+    repositories: dict[str, StoredRepository] = field(default_factory=dict)
+    faults: dict[str, Callable[..., bool]] = field(default_factory=dict)
+    """By path of the content, what happens instead of serving it; see `faults`."""
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    """Method, path and range of every request."""
+    tokens_at_storage: list[str | None] = field(default_factory=list)
+    """What the storage behind redirects was shown, which should be nothing."""
+    sent_bytes: int = 0
+    url: str = ""
+
+    @property
+    def storage_url(self) -> str:
+        """The same server under another name, as the real hub's storage is another host."""
+        return self.url.replace("127.0.0.1", "localhost")
+
+    def add(self, name: str, files: dict[str, bytes], **more: Any) -> StoredRepository:  # noqa: ANN401 -- fields
+        made = StoredRepository(name=name, branches={"main": files}, **more)
+        self.repositories[name] = made
+        return made
+
+    def ranges_of(self, path: str) -> list[str]:
+        """Return the ranges asked for of a file's content."""
+        return [
+            wanted for method, asked, wanted in self.asked if method == "GET" and asked.endswith(f"/{path}") and wanted
+        ]

@@ -1,0 +1,200 @@
+"""The fake hub over HTTP: descriptions, refs, trees, search, and files by way of redirects to a storage.
+
+Routes and headers as https://huggingface.co/docs/hub/api and `huggingface_hub` 1.x use them.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fake_hub.hub import FakeHub, StoredFile, StoredRepository
+
+_API = re.compile(r"/api/models/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|refs|tree)(?:/(?P<revision>[^/]+))?)?$")
+_RESOLVE = re.compile(r"/(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)$")
+_STORAGE = re.compile(r"/storage/(?P<etag>[0-9a-f]{40,64})/(?P<path>.+)$")
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients leave in the middle; that is what they are tested for."""
+
+
+@contextmanager
+def serving(hub: FakeHub) -> Iterator[FakeHub]:
+    """Serve on a free port until the block ends; `hub.url` is the endpoint."""
+
+    class Handler(_Handler):
+        served = hub
+
+    server = _Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: FakeHub
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        hub, address = self.served, urlsplit(self.path)
+        path = unquote(address.path)
+        hub.asked.append((self.command, path, self.headers.get("Range", "")))
+        if path == "/api/models":
+            self.reply_json(_found(hub, parse_qs(address.query)))
+        elif described := _API.match(path):
+            self.describe(described)
+        elif stored := _STORAGE.match(path):
+            hub.tokens_at_storage.append(self.headers.get("Authorization"))
+            self.serve(stored["path"], _by_etag(hub, stored["etag"]))
+        elif resolved := _RESOLVE.match(path):
+            self.resolve(resolved)
+        else:
+            self.refuse(404, "EntryNotFound", "Not found")
+
+    do_HEAD = do_GET  # noqa: N815 -- the base class calls it so
+
+    def describe(self, asked: re.Match[str]) -> None:
+        repository = self.served.repositories.get(asked["name"])
+        if repository is None:
+            self.refuse(401, "RepoNotFound", "Invalid username or password.")
+            return
+        if asked["what"] == "refs":
+            branches = [
+                {"name": name, "ref": f"refs/heads/{name}", "targetCommit": repository.commit(name)}
+                for name in repository.branches
+            ]
+            self.reply_json({"branches": branches, "converts": [], "tags": []})
+            return
+        branch = repository.branch_of(asked["revision"] or "main")
+        if branch is None:
+            self.refuse(404, "RevisionNotFound", "Invalid rev id")
+        elif asked["what"] == "tree":
+            self.reply_json([_leaf(file) for file in repository.files(branch)])
+        else:
+            self.reply_json(_description(repository, branch))
+
+    def resolve(self, asked: re.Match[str]) -> None:
+        repository = self.served.repositories.get(asked["name"])
+        branch = repository.branch_of(asked["revision"]) if repository else None
+        content = repository.branches[branch].get(asked["path"]) if repository and branch else None
+        if repository is None:
+            self.refuse(401, "RepoNotFound", "Invalid username or password.")
+        elif branch is None or content is None:
+            self.refuse(404, "EntryNotFound", "Entry not found")
+        elif (
+            repository.gated
+            and (self.headers.get("Authorization") or "").removeprefix("Bearer ") not in repository.readers
+        ):
+            self.refuse_gated(repository)
+        else:
+            self.answer_with(repository.commit(branch), StoredFile(asked["path"], content))
+
+    def refuse_gated(self, repository: StoredRepository) -> None:
+        status = 403 if self.headers.get("Authorization") else 401
+        self.refuse(status, "GatedRepo", f"Access to model {repository.name} is restricted.")
+
+    def answer_with(self, commit: str, file: StoredFile) -> None:
+        common = {"X-Repo-Commit": commit, "ETag": f'"{file.etag}"'}
+        if not file.is_lfs:
+            self.serve(file.path, file, common)
+            return
+        linked = {"X-Linked-Size": str(len(file.content)), "X-Linked-ETag": f'"{file.sha256}"'}
+        where = f"{self.served.storage_url}/storage/{file.sha256}/{file.path}"
+        self.reply(302, b"", {**common, **linked, "Location": where})
+
+    def serve(self, path: str, file: StoredFile | None, headers: dict[str, str] | None = None) -> None:
+        if file is None:
+            self.refuse(404, "EntryNotFound", "Not found")
+            return
+        fault = self.served.faults.get(path)
+        if fault is not None and fault(self, file):
+            return
+        status, body, more = cut(file, self.headers.get("Range"))
+        self.reply(status, body, {"ETag": f'"{file.etag}"', "Accept-Ranges": "bytes", **(headers or {}), **more})
+
+    def refuse(self, status: int, code: str, message: str) -> None:
+        self.reply(status, json.dumps({"error": message}).encode(), {"X-Error-Code": code, "X-Error-Message": message})
+
+    def reply_json(self, value: object) -> None:
+        self.reply(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+            self.served.sent_bytes += len(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
+        """Stay silent."""
+
+
+def cut(file: StoredFile, wanted: str | None) -> tuple[int, bytes, dict[str, str]]:
+    """Return status, bytes and headers for a range of a file."""
+    size, asked = len(file.content), _RANGE.match(wanted or "")
+    if asked is None:
+        return 200, file.content, {}
+    start, end = int(asked[1]), min(int(asked[2] or size), size - 1)
+    if start > end:
+        return 416, b"", {"Content-Range": f"bytes */{size}"}
+    return 206, file.content[start : end + 1], {"Content-Range": f"bytes {start}-{end}/{size}"}
+
+
+def _by_etag(hub: FakeHub, etag: str) -> StoredFile | None:
+    stored = (file for one in hub.repositories.values() for branch in one.branches for file in one.files(branch))
+    return next((file for file in stored if file.etag == etag), None)
+
+
+def _description(repository: StoredRepository, branch: str) -> dict[str, object]:
+    return {
+        "id": repository.name,
+        "modelId": repository.name,
+        "sha": repository.commit(branch),
+        "private": False,
+        "gated": repository.gated or False,
+        "lastModified": "2026-11-01T00:00:00.000Z",
+        "createdAt": "2026-01-01T00:00:00.000Z",
+        "downloads": 1000,
+        "likes": 10,
+        "tags": [],
+        "siblings": [file.described() for file in repository.files(branch)],
+        **repository.about,
+    }
+
+
+def _leaf(file: StoredFile) -> dict[str, object]:
+    leaf: dict[str, object] = {"type": "file", "path": file.path, "size": len(file.content), "oid": file.oid}
+    if file.is_lfs:
+        leaf["lfs"] = {"oid": file.sha256, "size": len(file.content), "pointerSize": 130}
+    return leaf
+
+
+def _found(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[str, object]]:
+    words = " ".join(query.get("search", [""])).casefold().split()
+    tags = query.get("filter", [])
+    author = query.get("author", [""])[0]
+    found = [
+        _description(one, "main")
+        for one in hub.repositories.values()
+        if all(word in one.name.casefold() for word in words)
+        and all(tag in one.about.get("tags", []) for tag in tags)
+        and one.name.startswith(f"{author}/" if author else "")
+    ]
+    return found[: int(query.get("limit", ["1000"])[0])]

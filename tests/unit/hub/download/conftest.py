@@ -1,0 +1,70 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from app.hub.download.cache import RepositoryCache
+from app.hub.download.transfer import Means, fetch
+from app.hub.download.wire import Wire
+from app.hub.repository import RepoFile, read_repository, resolve_address
+from tests.fake_hub.faults import Fault
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+
+NAME, FILE = "org/model-GGUF", "model-Q4_K_M.gguf"
+CHUNK = 64 << 10
+
+
+def content_of(size: int) -> bytes:
+    """Bytes that are nowhere the same, so that a chunk in the wrong place shows."""
+    return b"".join(number.to_bytes(8, "big") for number in range(size // 8 + 1))[:size]
+
+
+@dataclass
+class Arena:
+    """A hub with one file, and a cache."""
+
+    hub: FakeHub
+    cache: RepositoryCache
+    content: bytes
+    moved: list[int] = field(default_factory=list)
+
+    @property
+    def file(self) -> RepoFile:
+        found = read_repository(self.hub.url, NAME).file(FILE)
+        assert found is not None
+        return found
+
+    @property
+    def part(self) -> Path:
+        return self.cache.part(self.file)
+
+    def means(self, **more: object) -> Means:
+        return Means(**{"progress": self.moved.append, "chunk_bytes": CHUNK, "first_pause_s": 0.01, **more})  # type: ignore[arg-type]
+
+    def go_wrong(self, fault: Fault) -> None:
+        self.hub.faults[FILE] = fault
+
+    def fetch(self, **more: object) -> bytes:
+        """Fetch the file and return what is in the cache then."""
+        file, commit = self.file, read_repository(self.hub.url, NAME).commit
+        url = resolve_address(self.hub.url, NAME, commit, FILE)
+        fetch(self.cache, file, Wire(self.hub.url, url, size=file.size), self.means(**more))
+        return self.cache.blob(file).read_bytes()
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        yield served
+
+
+@pytest.fixture
+def arena(hub: FakeHub, tmp_path: Path) -> Callable[..., Arena]:
+    def make(size: int = 20 * CHUNK + 1000) -> Arena:
+        content = content_of(size)
+        hub.add(NAME, {FILE: content, "config.json": b"{}"})
+        return Arena(hub, RepositoryCache(tmp_path / "hub", NAME), content)
+
+    return make

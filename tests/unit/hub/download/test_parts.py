@@ -1,0 +1,90 @@
+"""The pieces a download is made of: who fetches which chunk, and what is known of a part file after anything."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.hub.download import chunk_map
+from app.hub.download.chunk_map import ChunkMap, Content, written_bytes
+from app.hub.download.regions import Regions
+
+CONTENT = Content(size=1050, chunk_bytes=100, etag="e")
+
+
+@given(missing=st.sets(st.integers(0, 60)), streams=st.integers(1, 6), data=st.data())
+def test_every_chunk_is_given_out_once_and_breaks_lose_none(
+    missing: set[int], streams: int, data: st.DataObject
+) -> None:
+    regions, at, done = Regions(missing), dict[int, int](), list[int]()
+    for _step in range(2000):
+        stream = data.draw(st.integers(0, streams - 1)) if len(done) < 30 else _step % streams
+        if stream not in at:
+            run = regions.take()
+            if run is None:
+                if not at:
+                    break
+                continue
+            assert run.start not in at.values()
+            at[stream] = run.start
+        elif len(done) < 30 and data.draw(st.booleans()) and data.draw(st.booleans()):
+            regions.give_back(at.pop(stream))
+        else:
+            index = at.pop(stream)
+            done.append(index)
+            if regions.go_on(index):
+                at[stream] = index + 1
+    assert sorted(done) == sorted(missing)
+
+
+def test_a_late_stream_takes_the_second_half_of_what_another_reads() -> None:
+    regions = Regions(range(10))
+    assert regions.take() == range(10)
+    assert regions.take() == range(5, 10)
+    assert regions.take() in (range(3, 5), range(8, 10))
+    assert regions.go_on(0)
+
+
+def marked(folder: Path, *indexes: int, count: int = CONTENT.count) -> list[int]:
+    """Open the map of a part file, mark chunks, and return what is missing then."""
+    with closing(ChunkMap(folder / "blob.part", CONTENT)) as chunks, (folder / "blob.part").open("r+b") as out:
+        for index in indexes:
+            chunks.mark(index, out.fileno())
+        assert chunks.content.count == count
+        return chunks.missing
+
+
+def test_marks_outlive_the_process(tmp_path: Path) -> None:
+    marked(tmp_path, 3, 10)
+    assert written_bytes(tmp_path / "blob.part") == 150
+    assert marked(tmp_path) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_what_was_not_on_disk_when_the_power_went_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_map, "SYNC_S", 0.0)
+    marked(tmp_path, 1)
+    monkeypatch.setattr(chunk_map, "SYNC_S", 1e9)
+    marked(tmp_path, 2)
+    before = psutil.boot_time() - 3600
+    os.utime(tmp_path / "blob.map", (before, before))
+    assert {1, 2} & set(marked(tmp_path)) == {2}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff" * 50, b'{"size":1050}\n' + b"\1" * 11])
+def test_a_damaged_map_counts_for_nothing(tmp_path: Path, damage: bytes) -> None:
+    marked(tmp_path, 1)
+    (tmp_path / "blob.map").write_bytes(damage)
+    assert len(marked(tmp_path)) == 11
+
+
+def test_a_map_without_its_part_counts_for_nothing(tmp_path: Path) -> None:
+    marked(tmp_path, 1)
+    (tmp_path / "blob.part").unlink()
+    assert written_bytes(tmp_path / "blob.part") == 0
+    assert len(marked(tmp_path)) == 11

@@ -1,0 +1,154 @@
+"""The download as a process: told by one line, killed at any moment, gone on with, and found by other programs."""
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from huggingface_hub import hf_hub_download, scan_cache_dir
+
+from app.config.programs import command
+from app.hub.download.chunk_map import written_bytes
+from app.hub.download.job import Done, Failed, Job, Moved, Said, Started
+from app.hub.download.transfer import CHUNK_BYTES, STREAMS
+from app.hub.repository import read_repository
+from tests.fake_hub import faults
+from tests.fake_hub.hub import FakeHub
+from tests.unit.hub.download.conftest import FILE, NAME, Arena, content_of
+
+Make = Callable[..., Arena]
+KILLS = 12
+
+
+def job_for(there: Arena, **more: object) -> Job:
+    repository = read_repository(there.hub.url, NAME)
+    return Job(
+        endpoint=there.hub.url,
+        repository=NAME,
+        revision="main",
+        commit=repository.commit,
+        files=repository.files,
+        cache=str(there.cache.root),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@contextmanager
+def started(job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        child.stdin.write(msgspec.json.encode(job) + b"\n")
+        child.stdin.flush()
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def run(job: Job) -> list[Said]:
+    with started(job) as child:
+        assert child.stdout is not None
+        said = [msgspec.json.decode(line, type=Said) for line in child.stdout]
+        child.wait(30)
+    return said
+
+
+def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make) -> None:
+    there = arena()
+    said = run(job_for(there))
+    assert said[0] == Started(total_bytes=len(there.content) + 2, present_bytes=0)
+    assert isinstance(said[-1], Done)
+    assert (Path(said[-1].folder) / FILE).read_bytes() == there.content
+    asked = len(there.hub.asked)
+    found = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
+    assert Path(found).read_bytes() == there.content
+    assert len(there.hub.asked) == asked
+    (kept,) = scan_cache_dir(there.cache.root).repos
+    assert (kept.repo_id, kept.nb_files, set(kept.refs)) == (NAME, 2, {"main"})
+    assert run(job_for(there))[-1] == said[-1]
+    assert len([one for one in there.hub.asked if "/resolve/" in one[1]]) == len(
+        [one for one in there.hub.asked[:asked] if "/resolve/" in one[1]]
+    )
+
+
+def test_what_huggingfaces_own_client_has_fetched_is_not_fetched_again(arena: Make) -> None:
+    there = arena()
+    hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url)
+    before = there.hub.sent_bytes
+    assert isinstance(run(job_for(there))[-1], Done)
+    assert there.hub.sent_bytes - before < 5000
+
+
+def test_why_it_failed_is_its_last_line(arena: Make) -> None:
+    there = arena()
+    there.hub.faults[FILE] = faults.status(403)
+    last = run(job_for(there))[-1]
+    assert isinstance(last, Failed)
+    assert last.error.code == "hub_forbidden"
+
+
+def test_it_ends_with_whoever_started_it(arena: Make) -> None:
+    there = arena(64 << 20)
+    with started(job_for(there, bytes_per_s=1 << 20)) as child:
+        assert child.stdin is not None
+        child.stdin.close()
+        assert child.wait(20) == 81
+
+
+def test_the_token_is_shown_to_the_hub_only(hub: FakeHub, arena: Make) -> None:
+    there = arena()
+    hub.repositories[NAME].gated = "manual"
+    assert isinstance(run(job_for(there))[-1], Failed)
+    hub.repositories[NAME].readers.add("hf_secret")
+    assert isinstance(run(job_for(there, token="hf_secret"))[-1], Done)
+    assert set(hub.tokens_at_storage) == {None}
+
+
+def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: Make) -> None:
+    there = arena(48 << 20)
+    job = job_for(there)
+    luck = random.Random(7)  # noqa: S311 -- when to kill
+    refetched = 0
+    for _kill in range(KILLS):
+        kept = written_bytes(there.part)
+        with started(job) as child:
+            assert child.stdout is not None
+            first = msgspec.json.decode(child.stdout.readline(), type=Said)
+            assert isinstance(first, Started)
+            assert first.present_bytes >= kept
+            time.sleep(luck.uniform(0, 0.05))
+        assert not there.cache.blob(there.file).exists() or there.cache.blob(there.file).read_bytes() == there.content
+        refetched = max(refetched, kept - written_bytes(there.part))
+    moved = [one for one in run(job) if isinstance(one, Moved)]
+    assert there.cache.blob(there.file).read_bytes() == there.content
+    assert moved[-1].present_bytes == len(there.content) + 2
+    assert refetched <= 0, "a map that was kept is never shorter the next time"
+
+
+def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
+    there = arena(0)
+    content = content_of(6 * CHUNK_BYTES)
+    there.hub.repositories[NAME].branches["main"][FILE] = content
+    with started(job_for(there, bytes_per_s=CHUNK_BYTES * 4)) as child:
+        assert child.stdout is not None
+        while (said := msgspec.json.decode(child.stdout.readline(), type=Said)) and not (
+            isinstance(said, Moved) and said.present_bytes > 3 * CHUNK_BYTES
+        ):
+            pass
+    lost = said.present_bytes - written_bytes(there.part)
+    assert lost <= STREAMS * CHUNK_BYTES
+    assert (Path(run(job_for(there))[-1].folder) / FILE).read_bytes() == content  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there that most people do not have")
+def test_links_are_relative_so_that_the_cache_can_be_moved(arena: Make, tmp_path: Path) -> None:
+    there = arena()
+    run(job_for(there))
+    there.cache.root.rename(tmp_path / "moved")
+    (found,) = (tmp_path / "moved").glob(f"models--*/snapshots/*/{FILE}")
+    assert found.read_bytes() == there.content
