@@ -12,6 +12,17 @@ _NOT_IMPLEMENTED = 501
 _LONGEST_TEXT = 2000
 
 
+class ContextOverflow(BadRequest):
+    """The prompt does not fit. The counts are there if the engine told them."""
+
+    default_code = "context_length_exceeded"
+
+    def __init__(self, sentence: str, *, prompt_tokens: int | None = None, context: int | None = None) -> None:
+        super().__init__(sentence, hint="Shorten it, or ask for a larger context.")
+        self.prompt_tokens = prompt_tokens
+        self.context = context
+
+
 class _Error(msgspec.Struct, frozen=True):
     message: str = ""
     type: str | None = None
@@ -40,14 +51,14 @@ def refused(body: bytes, status: int = _SERVER_ERROR) -> RoundhouseError:
     return EngineFailed(said, code="engine_error")
 
 
-def _too_long(error: _Error) -> BadRequest:
-    counts = "The prompt is longer than the model's context."
+def _too_long(error: _Error) -> ContextOverflow:
+    sentence = "The prompt is longer than the model's context."
     if error.n_prompt_tokens is not None and error.n_ctx is not None:
-        counts = (
+        sentence = (
             f"The prompt exceeds the context length: it has {error.n_prompt_tokens} tokens, "
             f"and the model keeps {error.n_ctx} at once."
         )
-    return BadRequest(counts, hint="Shorten it, or ask for a larger context.", code="context_length_exceeded")
+    return ContextOverflow(sentence, prompt_tokens=error.n_prompt_tokens, context=error.n_ctx)
 
 
 def _decoded(body: bytes) -> _Error:

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import Generate, Image, Level, Limits, Message, Part, Role, Sampling, Text
+from app.gateway.dialects.canonical import Generate, Level, Limits, Message, Part, Role, Sampling, Text
+from app.gateway.dialects.data_uris import image_of
 from app.gateway.dialects.lmstudio.errors import NOT_IMPLEMENTED
 
 RESPONSE_PREFIX = "resp_"
@@ -16,7 +17,6 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 """Engines keep these in a C int."""
 _Positive = Annotated[float, msgspec.Meta(ge=0)]
-_DATA_URI, _BASE64 = "data:", ";base64,"
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,7 +130,7 @@ def _parts(said: str | list[Item] | None) -> tuple[Part, ...]:
     if isinstance(said, str):
         return (Text(said),)
     texts = [_content(item) for item in said if item.type != "image"]
-    pictures = [_picture(item) for item in said if item.type == "image"]
+    pictures = [image_of(item.data_url or "", field="data_url") for item in said if item.type == "image"]
     return (*([Text("\n".join(texts))] if texts else []), *pictures)
 
 
@@ -138,14 +138,3 @@ def _content(item: Item) -> str:
     if item.content is None:
         raise BadRequest("A message of `input` has no `content`.", code="invalid_value")
     return item.content
-
-
-def _picture(item: Item) -> Image:
-    kind, comma, data = (item.data_url or "").partition(_BASE64)
-    if not comma or not kind.startswith(_DATA_URI):
-        raise BadRequest(
-            "An image's `data_url` is a data URI in base64.",
-            hint="Addresses of pictures are not fetched.",
-            code="invalid_value",
-        )
-    return Image(media_type=kind.removeprefix(_DATA_URI), data=data)
