@@ -1,7 +1,8 @@
 """The output of a response, item by item, as events go by.
 
 An item ends before the next one begins. A call whose arguments are not yet an object stays open, since an engine may
-still go on with it. A call nobody named yet waits: what its tool is to the client decides how it is told.
+still go on with it. A call nobody named yet waits, since what its tool is to the client decides how it is told; a
+shell's waits for the end, since it is nothing without its command.
 """
 
 import msgspec
@@ -75,7 +76,7 @@ class Output:
         if call is not None:
             return b"" if call.place.output_index in self._ended else call.add(self._sink, delta)
         delta = _joined(self._waiting.pop(delta.index, None), delta)
-        if delta.name:
+        if delta.name and self._manner.offer.of(delta.name).kind is not Kind.LOCAL_SHELL:
             return self._begin_call(delta)
         self._waiting[delta.index] = delta
         return b""

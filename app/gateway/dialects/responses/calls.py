@@ -72,7 +72,7 @@ class Call:
         if isinstance(item, CustomCallItem):
             return self._whole(sink, item)
         if self._known.kind is not Kind.FUNCTION:
-            missing = self._told(sink, "added", self._empty()) + sink.delta(self._head, self.arguments)
+            missing = self._told(sink, "added", self._empty()) + sink.delta(self._head, self.arguments or _NO_ARGUMENTS)
         elif not self._pieces:
             missing = sink.delta(self._head, _NO_ARGUMENTS)
         done = sink.event(
