@@ -1,0 +1,1 @@
+"""ONNX Runtime GenAI: made to live inside programs, on processors, GPUs and NPUs, behind our own server."""

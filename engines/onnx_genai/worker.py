@@ -1,0 +1,144 @@
+"""ONNX Runtime GenAI in a process of its own: `python -m engines.onnx_genai.worker`.
+
+Each request has a generator of its own, and generators take turns, a token each. The library's batched engine would
+have a request that joins wait until the others end, unless a model was built for dynamic batching on a GPU.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engines import worker_base
+from engines.onnx_genai.generation import Generation
+from engines.serving.backend import Ability, Decoder, Loaded, Outcome, Tell, Work
+from engines.serving.json_text import compact, parse_object
+from engines.serving.refusals import Refused, invalid
+from engines.serving.server import serve
+from engines.serving.templates import found_in
+
+
+class Generators:
+    """`engines.serving.backend.Backend` with one generator a request."""
+
+    def __init__(self) -> None:
+        self._genai: Any = None
+        self._model: Any = None
+        self._tokenizer: Any = None
+        self._running: dict[int, Generation] = {}
+        self._adds_special: bool | None = None
+
+    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model with the provider asked for, and no other. Raises RuntimeError when the library refuses."""
+        tell("Starting ONNX Runtime")
+        import onnxruntime_genai  # noqa: PLC0415 -- native code: the lifeline must hold before it loads
+
+        onnxruntime_genai.disable_telemetry_events()
+        tell("Reading weights")
+        self._genai = onnxruntime_genai
+        folder = Path(str(config["model"]))
+        self._model = onnxruntime_genai.Model(self._config(folder, config))
+        self._tokenizer = onnxruntime_genai.Tokenizer(self._model)
+        context, asked = _trained_context(folder), config["context"]
+        template, specials = found_in(folder)
+        return Loaded(
+            context=min(int(str(asked)), context) if asked else context,
+            slots=int(str(config["slots"])),
+            device=str(self._model.device_type),
+            device_name=str(config["provider"] or "CPUExecutionProvider"),
+            abilities=frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.TOP_LOGPROBS}),
+            chat_template=template,
+            specials=specials,
+        )
+
+    def encode(self, text: str, *, adds_special: bool) -> list[int]:
+        """Return a text's tokens."""
+        if adds_special is not self._adds_special:
+            self._tokenizer.update_options(add_special_tokens="true" if adds_special else "false")
+            self._adds_special = adds_special
+        return [int(one) for one in self._tokenizer.encode(text)] if text or adds_special else []
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, special ones left out."""
+        return str(self._tokenizer.decode(list(tokens))) if tokens else ""
+
+    def decoder(self) -> Decoder:
+        """Return what turns the tokens of one answer into text."""
+        return _StreamDecoder(self._tokenizer.create_stream())
+
+    def start(self, work: Work) -> None:
+        """Take on a request. Raises Refused for what the library refuses at once, such as a bad schema."""
+        try:
+            self._running[work.id] = Generation(self._genai, self._model, self._tokenizer.eos_token_ids, work)
+        except RuntimeError as error:
+            is_schema = work.schema is not None and "grammar" in str(error)
+            raise invalid(
+                f"ONNX Runtime does not take this request: {error}.",
+                "response_format" if is_schema else None,
+                code="invalid_schema" if is_schema else "invalid_value",
+            ) from error
+
+    def step(self) -> Iterable[Outcome]:
+        """Compute the next token of every request, or a part of a long prompt."""
+        for generation in list(self._running.values()):
+            outcome = generation.step()
+            if outcome is not None:
+                yield outcome
+
+    def cancel(self, work: int) -> None:
+        """Let go of a request; its memory goes with it."""
+        self._running.pop(work, None)
+
+    def cache_use(self) -> float | None:
+        """Return None: each generator has a cache of its own, as long as its answer may get."""
+        return None
+
+    def _config(self, folder: Path, config: Mapping[str, object]) -> Any:  # noqa: ANN401 -- the wheel's own type
+        made = self._genai.Config(str(folder))
+        if config["provider"] is not None:
+            made.clear_providers()
+            if config["provider"]:
+                made.append_provider(config["provider"])
+            provider_options = config["provider_options"]
+            if isinstance(provider_options, dict):
+                for name, value in provider_options.items():
+                    made.set_provider_option(config["provider"], name, value)
+        if config["threads"]:
+            options = {"intra_op_num_threads": config["threads"]}
+            made.overlay(compact({"model": {"decoder": {"session_options": options}}}).decode())
+        return made
+
+
+class _StreamDecoder:
+    """`engines.serving.backend.Decoder` on the library's own stream, which keeps unfinished characters back."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 -- the wheel's own type
+        self._stream = stream
+
+    def feed(self, token: int) -> str:
+        """Return the text that a token completes."""
+        return str(self._stream.decode(token))
+
+    def flush(self) -> str:
+        """Return nothing: the library drops bytes that never became a character."""
+        return ""
+
+
+def _trained_context(folder: Path) -> int:
+    """Return the context the model was made for. Raises RuntimeError for a folder that does not say."""
+    try:
+        model = parse_object((folder / "genai_config.json").read_bytes()).get("model")
+    except (OSError, Refused) as error:
+        raise RuntimeError(f"Error opening {folder}/genai_config.json: {error}") from error
+    length = model.get("context_length") if isinstance(model, dict) else None
+    if not isinstance(length, int) or length < 1:
+        raise RuntimeError(f"{folder}/genai_config.json does not say the model's context_length")
+    return length
+
+
+def main() -> None:
+    """Serve as the environment says."""
+    worker_base.run(lambda launch: serve(launch, Generators))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""OpenVINO GenAI in a process of its own: `python -m engines.openvino.worker`.
+
+One continuous-batching pipeline serves every request. Its `step` keeps the interpreter lock, so the server shares its
+thread (see `engines.serving`).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engines import worker_base
+from engines.openvino.requests import Running, generation_config
+from engines.openvino.vocabulary import Vocabulary
+from engines.serving.backend import Ability, Decoder, Loaded, Outcome, Tell, Work
+from engines.serving.json_text import parse_object
+from engines.serving.refusals import Refused, invalid
+from engines.serving.server import serve
+from engines.serving.templates import found_in
+
+BLOCK_TOKENS = {"CPU": 32}
+"""Tokens in one block of the KV cache; the GPU's have 16."""
+_GPU_BLOCK_TOKENS = 16
+_UNBOUNDED_CONTEXT = 4096
+"""Where neither a person nor the model says how long a conversation may be."""
+
+
+class Pipeline:
+    """`engines.serving.backend.Backend` on a continuous-batching pipeline."""
+
+    def __init__(self) -> None:
+        self._genai: Any = None
+        self._pipeline: Any = None
+        self._vocabulary: Vocabulary
+        self._running: dict[int, Running] = {}
+
+    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model on the device asked for, and no other. Raises RuntimeError when OpenVINO refuses."""
+        tell("Starting OpenVINO")
+        import openvino  # noqa: PLC0415 -- 60 MB of native code: the lifeline must hold before it loads
+        import openvino_genai  # noqa: PLC0415 -- as above
+
+        folder, device = Path(str(config["model"])), str(config["device"])
+        context, slots = _context(folder, config), int(str(config["slots"]))
+        tell("Reading weights")
+        self._genai = openvino_genai
+        self._pipeline = openvino_genai.ContinuousBatchingPipeline(
+            str(folder), self._cache(config, context, slots), device, _properties(config)
+        )
+        tell("Reading the vocabulary")
+        self._vocabulary = Vocabulary(openvino_genai, self._pipeline.get_tokenizer())
+        template, specials = found_in(folder)
+        return Loaded(
+            context=context,
+            slots=slots,
+            device=device,
+            device_name=str(openvino.Core().get_property(device, "FULL_DEVICE_NAME")),
+            hides_cache=bool(config["prefix_cache"]),
+            abilities=frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.MIN_P, Ability.PENALTIES}),
+            chat_template=template or self._pipeline.get_tokenizer().get_original_chat_template() or None,
+            specials=specials,
+        )
+
+    def encode(self, text: str, *, adds_special: bool) -> list[int]:
+        """Return a text's tokens."""
+        return self._vocabulary.encode(text, adds_special=adds_special)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, special ones left out."""
+        return self._vocabulary.decode(tokens)
+
+    def decoder(self) -> Decoder:
+        """Return what turns the tokens of one answer into text."""
+        return self._vocabulary.decoder()
+
+    def start(self, work: Work) -> None:
+        """Take on a request. Raises Refused for what the library refuses at once."""
+        running = Running(work, list(work.prompt), work.max_tokens)
+        try:
+            self._add(running)
+        except RuntimeError as error:
+            raise invalid(f"OpenVINO does not take this request: {_said(error)}.") from error
+        self._running[work.id] = running
+
+    def step(self) -> Iterable[Outcome]:
+        """Compute the next token of every request, or a part of a long prompt."""
+        try:
+            self._pipeline.step()
+        except RuntimeError as error:
+            return self._recovered(error)
+        outcomes = [running.read() for running in self._running.values()]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def cancel(self, work: int) -> None:
+        """Let go of a request; the pipeline gives its memory back with the next step."""
+        running = self._running.pop(work, None)
+        if running is None or running.is_over:
+            return
+        running.handle.cancel()
+        if not self._running and self._pipeline.has_non_finished_requests():
+            self._pipeline.step()
+
+    def cache_use(self) -> float | None:
+        """Return the share of the KV cache's blocks in use."""
+        return float(self._pipeline.get_metrics().cache_usage) / 100
+
+    def _cache(self, config: Mapping[str, object], context: int, slots: int) -> Any:  # noqa: ANN401 -- the wheel's own
+        """Give the cache as many blocks as all slots can fill; without a number it would grow for ever."""
+        cache = self._genai.SchedulerConfig()
+        size = BLOCK_TOKENS.get(str(config["device"]), _GPU_BLOCK_TOKENS)
+        cache.num_kv_blocks = slots * (math.ceil(context / size) + 1)
+        cache.max_num_seqs = slots
+        cache.enable_prefix_caching = bool(config["prefix_cache"])
+        if config["batch"]:
+            cache.max_num_batched_tokens = int(str(config["batch"]))
+        return cache
+
+    def _add(self, running: Running) -> None:
+        import numpy as np  # noqa: PLC0415 -- comes with openvino
+        from openvino import Tensor  # noqa: PLC0415 -- as in `load`
+
+        made = generation_config(self._genai, self._pipeline.get_config(), running)
+        tokens = Tensor(np.array([running.prompt], dtype=np.int64))
+        running.handle = self._pipeline.add_request(running.work.id, tokens, made)
+
+    def _recovered(self, error: RuntimeError) -> list[Outcome]:
+        """Go on after a step that failed, as it does on a schema OpenVINO cannot follow.
+
+        A pipeline that failed in the middle of a step computes nothing until all its requests are let go of. Those that
+        can are asked again from where they were. Raises the error if no request can have been the cause.
+        """
+        suspects = [each for each in self._running.values() if each.work.schema is not None and not each.written]
+        if not suspects:
+            raise error
+        for each in self._running.values():
+            each.handle.cancel()
+        self._pipeline.step()
+        outcomes = [Outcome(each.work.id, (), error=_bad_schema(error)) for each in suspects]
+        for each in self._running.values():
+            if each in suspects:
+                continue
+            if each.work.schema is not None:  # its grammar cannot be resumed in the middle
+                outcomes.append(Outcome(each.work.id, (), error=_interrupted()))
+                continue
+            each.resume()
+            self._add(each)
+        for outcome in outcomes:
+            self._running[outcome.work].is_over = True
+        return outcomes
+
+
+def _context(folder: Path, config: Mapping[str, object]) -> int:
+    """Return how many tokens a conversation may have: what was asked for, within what the model was made for."""
+    made_for = _trained_context(folder)
+    asked = config["context"]
+    return min(int(str(asked)), made_for or int(str(asked))) if asked else made_for or _UNBOUNDED_CONTEXT
+
+
+def _trained_context(folder: Path) -> int | None:
+    try:
+        length = parse_object((folder / "config.json").read_bytes()).get("max_position_embeddings")
+    except (OSError, Refused):
+        return None
+    return length if isinstance(length, int) and length > 0 else None
+
+
+def _properties(config: Mapping[str, object]) -> dict[str, object]:
+    properties: dict[str, object] = {}
+    if config["threads"] and config["device"] == "CPU":
+        properties["INFERENCE_NUM_THREADS"] = config["threads"]
+    if config["kv_precision"]:
+        properties["KV_CACHE_PRECISION"] = config["kv_precision"]
+    return properties
+
+
+def _said(error: RuntimeError) -> str:
+    """Return the last line of what OpenVINO says; those before name source files of its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rpartition(".cc:")[2].rstrip(".") if lines else "no reason given"
+
+
+def _bad_schema(error: RuntimeError) -> Refused:
+    return invalid(f"OpenVINO cannot follow this schema: {_said(error)}.", "response_format", code="invalid_schema")
+
+
+def _interrupted() -> Refused:
+    return Refused(503, "The answer was interrupted by another request's mistake; ask again.", kind="unavailable_error")
+
+
+def main() -> None:
+    """Serve as the environment says."""
+    worker_base.run(lambda launch: serve(launch, Pipeline))
+
+
+if __name__ == "__main__":
+    main()

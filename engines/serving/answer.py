@@ -1,0 +1,134 @@
+"""One answer while it is written: tokens become text, text is kept until it can be sent, and times are noted."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from engines.serving.asked import Wanted
+from engines.serving.backend import Decoder, Finish, Outcome, Token
+from engines.serving.refusals import Refused
+from engines.serving.text import Stops
+
+_MS = 1000.0
+
+
+@dataclass(slots=True)
+class Clock:
+    """When an answer was asked for, begun, had its first token and ended: `time.perf_counter()` readings."""
+
+    asked: float = field(default_factory=time.perf_counter)
+    begun: float = 0.0
+    first: float = 0.0
+    last: float = 0.0
+
+    def prefill(self, tokens: int) -> dict[str, float]:
+        """Return llama-server's figures of how long reading a prompt took."""
+        return {"prompt_n": tokens, **_spent("prompt", tokens, self.first - self.begun)}
+
+    def decode(self, tokens: int) -> dict[str, float]:
+        """Return its figures of how long writing took. The first token came of reading the prompt."""
+        return {"predicted_n": tokens, **_spent("predicted", tokens - 1, self.last - self.first)}
+
+
+class Prompt(NamedTuple):
+    """How long a prompt is, and whether parts of it may be in a cache without anybody's knowing."""
+
+    tokens: int
+    hides_cache: bool = False
+
+
+class Answer:
+    """Takes tokens as they come and hands on text. `ready` is called whenever there is something to send."""
+
+    def __init__(self, wanted: Wanted, decoder: Decoder, prompt: Prompt, *, ready: Callable[[], None]) -> None:
+        self.wanted = wanted
+        self.prompt_tokens = prompt.tokens
+        self.written = 0
+        self.cached: int | None = None
+        self.finish: Finish | None = None
+        self.error: Refused | None = None
+        self.clock = Clock()
+        self._decoder = decoder
+        self._stops = Stops(wanted.stops)
+        self._ready = ready
+        self._hides_cache = prompt.hides_cache
+        self._text: list[str] = []
+        self._tokens: list[tuple[str, Token]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self.finish is not None or self.error is not None
+
+    def take(self, outcome: Outcome) -> bool:
+        """Take what a step brought; return False once no more is wanted."""
+        if outcome.error is not None:
+            self.error = outcome.error
+            return False
+        if outcome.cached is not None:
+            self.cached = outcome.cached
+        if outcome.tokens:
+            self._write(outcome.tokens)
+        if outcome.finish is not None:
+            self._keep(self._stops.feed(self._decoder.flush()))
+            self._keep(self._stops.flush())
+        if outcome.finish is not None or self._stops.is_met:
+            self._end(Finish.STOP if self._stops.is_met else outcome.finish)
+        return not self.is_over
+
+    def fail(self, error: Refused) -> None:
+        """End it with an error."""
+        self.error = error
+        self._ready()
+
+    def flush(self) -> None:
+        """Have what was collected sent."""
+        if self._text or self.is_over:
+            self._ready()
+
+    def text(self) -> str:
+        """Return the text that came since this was last asked."""
+        text = "".join(self._text)
+        self._text.clear()
+        return text
+
+    def tokens(self) -> Sequence[tuple[str, Token]]:
+        """Return the tokens with their text that came since this was last asked; only where figures are wanted."""
+        tokens, self._tokens = self._tokens, []
+        return tokens
+
+    def timings(self) -> dict[str, float]:
+        """Return how long what took."""
+        decode = self.clock.decode(self.written)
+        if self.cached is not None:
+            return {"cache_n": self.cached, **self.clock.prefill(self.prompt_tokens - self.cached), **decode}
+        return decode if self._hides_cache else {**self.clock.prefill(self.prompt_tokens), **decode}
+
+    def _write(self, tokens: Sequence[Token]) -> None:
+        self.clock.last = time.perf_counter()
+        if not self.written:
+            self.clock.first = self.clock.last
+        self.written += len(tokens)
+        for token in tokens:
+            piece = self._decoder.feed(token.id)
+            if self.wanted.logprobs is not None:
+                self._tokens.append((piece, token))
+            if piece:
+                self._keep(self._stops.feed(piece))
+            if self._stops.is_met:
+                break
+
+    def _keep(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+
+    def _end(self, finish: Finish | None) -> None:
+        self.finish = finish
+        if not self.clock.first:
+            self.clock.first = self.clock.last = time.perf_counter()
+
+
+def _spent(what: str, tokens: int, seconds: float) -> dict[str, float]:
+    rate = tokens / seconds if seconds > 0 else 0.0
+    return {f"{what}_ms": round(seconds * _MS, 3), f"{what}_per_second": round(rate, 3)}

@@ -1,0 +1,200 @@
+"""What a client asks for, from OpenAI's fields: everything is checked here, before the library hears of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engines.serving.backend import Ability, Sampling
+from engines.serving.fields import Fields
+from engines.serving.refusals import invalid, unsupported
+
+MOST_STOPS = 16
+_MOST_LOGPROBS = 20
+_NOT_OFFERED = {
+    "logit_bias": "a bias for tokens",
+    "suffix": "text after the answer",
+    "echo": "repeating the prompt",
+    "grammar": "grammars",
+    "functions": "functions; use tools",
+    "audio": "audio",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What chat and bare completions have in common. `max_tokens` None: as many as fit."""
+
+    sampling: Sampling
+    stops: Sequence[str]
+    max_tokens: int | None
+    ignores_end: bool
+    streams: bool
+    tells_usage: bool
+    schema: str | None
+    logprobs: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What a chat template is rendered with."""
+
+    messages: Sequence[Mapping[str, object]]
+    tools: Sequence[Mapping[str, object]] = ()
+    arguments: Mapping[str, object] | None = None
+    """Further names for the template, as clients may give them."""
+
+
+def wanted_of(body: Mapping[str, object], abilities: frozenset[Ability], *, is_chat: bool) -> Wanted:
+    """Return what a request wants of the answer. Raises Refused."""
+    fields = Fields(body)
+    _refuse_what_nobody_offers(fields)
+    limits = [fields.integer(name, least=-1) for name in ("max_tokens", "max_completion_tokens", "n_predict")]
+    most = next((limit for limit in limits if limit is not None), None)
+    if most == 0:
+        raise invalid("`max_tokens` must be at least 1.", "max_tokens")
+    stops = fields.strings("stop")
+    if len(stops) > MOST_STOPS:
+        raise invalid(f"`stop` may hold at most {MOST_STOPS} strings.", "stop")
+    return Wanted(
+        sampling=_sampling(fields, abilities),
+        stops=stops,
+        max_tokens=None if most == -1 else most,
+        ignores_end=fields.flag("ignore_eos"),
+        streams=fields.flag("stream"),
+        tells_usage=Fields(fields.mapping("stream_options")).flag("include_usage"),
+        schema=_schema(fields, abilities),
+        logprobs=_logprobs(fields, abilities, is_chat=is_chat),
+    )
+
+
+def conversation_of(body: Mapping[str, object]) -> Conversation:
+    """Return the conversation of a chat request. Raises Refused."""
+    fields = Fields(body)
+    messages = fields.objects("messages")
+    if not messages:
+        raise invalid("`messages` must hold at least one message.", "messages")
+    tools = [] if body.get("tool_choice") == "none" else fields.objects("tools")
+    return Conversation(
+        messages=[_message(message) for message in messages],
+        tools=tools,
+        arguments=fields.mapping("chat_template_kwargs"),
+    )
+
+
+def prompt_of(body: Mapping[str, object]) -> str | list[int]:
+    """Return the one prompt of a bare completion, as text or as tokens. Raises Refused."""
+    fields = Fields(body)
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        return prompt
+    tokens = fields.tokens("prompt") or Fields({"prompt": prompt}).tokens("prompt")
+    if tokens is None:
+        raise invalid("`prompt` must be one string, or one list of tokens.", "prompt")
+    return tokens
+
+
+def _refuse_what_nobody_offers(fields: Fields) -> None:
+    for name, what in _NOT_OFFERED.items():
+        if fields.has(name):
+            raise unsupported(what, name)
+    for name in ("n", "best_of"):
+        count = fields.integer(name, least=1)
+        if count is not None and count > 1:
+            raise unsupported("several answers to one request", name)
+
+
+def _sampling(fields: Fields, abilities: frozenset[Ability]) -> Sampling:
+    named = fields.number("repetition_penalty", least=0.01, most=10)
+    sampling = Sampling(
+        temperature=fields.number("temperature", least=0, most=100),
+        top_p=fields.number("top_p", least=0, most=1),
+        top_k=fields.integer("top_k", least=-1, most=2**31 - 1),
+        min_p=fields.number("min_p", least=0, most=1),
+        repetition_penalty=fields.number("repeat_penalty", least=0.01, most=10) if named is None else named,
+        presence_penalty=fields.number("presence_penalty", least=-2, most=2),
+        frequency_penalty=fields.number("frequency_penalty", least=-2, most=2),
+        seed=_seed(fields),
+    )
+    if sampling.min_p and Ability.MIN_P not in abilities:
+        raise unsupported("a least probability", "min_p")
+    if (sampling.presence_penalty or sampling.frequency_penalty) and Ability.PENALTIES not in abilities:
+        raise unsupported("penalties of presence and frequency", "presence_penalty")
+    return sampling
+
+
+def _seed(fields: Fields) -> int | None:
+    """Return the seed, which llama-server's clients also give as -1 for a random one."""
+    seed = fields.integer("seed", least=-1)
+    return None if seed == -1 else seed
+
+
+def _schema(fields: Fields, abilities: frozenset[Ability]) -> str | None:
+    wanted = fields.mapping("response_format")
+    kind = wanted.get("type", "text")
+    if kind == "text":
+        schema: object = fields.of.get("json_schema")
+    elif kind == "json_object":
+        schema = wanted.get("schema") or {"type": "object"}
+    elif kind == "json_schema":
+        inner = Fields(wanted).mapping("json_schema")
+        schema = inner.get("schema", inner)
+    else:
+        raise unsupported(f"the response format {kind!r}", "response_format")
+    if schema is None:
+        return None
+    if Ability.JSON_SCHEMA not in abilities:
+        raise unsupported("answers in a given format", "response_format")
+    if not isinstance(schema, dict | bool):
+        raise invalid("The schema must be an object.", "response_format")
+    return json.dumps(schema)
+
+
+def _logprobs(fields: Fields, abilities: frozenset[Ability], *, is_chat: bool) -> int | None:
+    if is_chat:
+        top = fields.integer("top_logprobs", least=0, most=_MOST_LOGPROBS)
+        count = (top or 0) if fields.flag("logprobs") else None
+    elif isinstance(fields.of.get("logprobs"), bool):  # as llama-server's clients give it
+        count = fields.integer("top_logprobs", least=0, most=_MOST_LOGPROBS) or 0 if fields.flag("logprobs") else None
+    else:
+        count = fields.integer("logprobs", least=0, most=_MOST_LOGPROBS)
+    if count is not None and Ability.LOGPROBS not in abilities:
+        raise unsupported("log probabilities", "logprobs")
+    if count and Ability.TOP_LOGPROBS not in abilities:
+        raise unsupported("log probabilities of other tokens than the chosen", "top_logprobs")
+    return count
+
+
+def _message(message: Mapping[str, object]) -> dict[str, object]:
+    """Return a message as templates take it: its text in one piece, and the arguments of calls as objects."""
+    if not isinstance(message.get("role"), str):
+        raise invalid("Each message must have a `role`.", "messages")
+    ours = {**message, "content": _content(message.get("content"))}
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        ours["tool_calls"] = [_call(call) for call in calls]
+    return ours
+
+
+def _content(content: object) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise invalid("A message's `content` must be a string or a list of parts.", "messages")
+    texts = [part.get("text") if part.get("type", "text") in {"text", "input_text"} else None for part in content]
+    if not all(isinstance(text, str) for text in texts):
+        raise invalid("This engine reads text only.", "messages", code="unsupported_content")
+    return "".join(str(text) for text in texts)
+
+
+def _call(call: object) -> object:
+    """Return a call with its arguments as an object, which most templates expect; text that is none stays text."""
+    if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
+        raise invalid("Each of `tool_calls` must have a `function`.", "messages")
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return call
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call

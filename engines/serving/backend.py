@@ -1,0 +1,144 @@
+"""What a library must do to be served, and the values it is asked with.
+
+Everything is called on one thread, but `load`, which has one of its own, so that health is told while it goes on. A
+step is the library's smallest piece of work, as a rule one token for each request that runs: between steps requests
+come, go and are answered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from engines.serving.refusals import Refused
+
+
+class Ability(StrEnum):
+    """What not every library can do; the rest is expected of all."""
+
+    JSON_SCHEMA = "json_schema"
+    LOGPROBS = "logprobs"
+    """Of the tokens that were chosen."""
+    TOP_LOGPROBS = "top_logprobs"
+    """Of those that might have been, too."""
+    MIN_P = "min_p"
+    PENALTIES = "penalties"
+    """OpenAI's two, of presence and of frequency."""
+
+
+class Finish(StrEnum):
+    """Why an answer ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are chosen. None leaves it to the model's own defaults."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One answer to write. `logprobs` is how many alternatives are told beside each token, None for no figures."""
+
+    id: int
+    prompt: Sequence[int]
+    max_tokens: int
+    sampling: Sampling
+    ignores_end: bool = False
+    schema: str | None = None
+    """A JSON schema the answer must keep to."""
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What came of loading. `device` is what really computes, in the backend's word; `context` is tokens a request.
+
+    `chat_template` is the model's own; `specials` are the tokens it may name, such as `bos_token`.
+    """
+
+    context: int
+    device: str
+    device_name: str
+    abilities: frozenset[Ability]
+    slots: int
+    hides_cache: bool = False
+    """It may have parts of a prompt in a cache without saying which: then nobody knows how fast it read the rest."""
+    chat_template: str | None = None
+    specials: Mapping[str, str] = field(default_factory=dict)
+
+
+class Token(NamedTuple):
+    """A token that was written. `top` holds alternatives with their logarithms of probability, likeliest first."""
+
+    id: int
+    logprob: float | None = None
+    top: Sequence[tuple[int, float]] = ()
+
+
+class Outcome(NamedTuple):
+    """What one step did for one request; the end-of-sequence token is not among the tokens."""
+
+    work: int
+    tokens: Sequence[Token]
+    finish: Finish | None = None
+    cached: int | None = None
+    """How many tokens of the prompt need not be computed, told once, where it is known."""
+    error: Refused | None = None
+    """Why nothing more comes."""
+
+
+class Decoder(Protocol):
+    """Tokens of one answer to text. Characters whose bytes are not all there are kept back."""
+
+    def feed(self, token: int) -> str:
+        """Return the text that a token completes."""
+
+    def flush(self) -> str:
+        """Return what was kept back."""
+
+
+class Tell(Protocol):
+    """Takes the stages of a load."""
+
+    def __call__(self, stage: str, fraction: float | None = None) -> None:
+        """Tell what goes on now."""
+
+
+class Backend(Protocol):
+    """A library that writes text. `step` raises RuntimeError when it fails for good."""
+
+    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model; called once, on a thread of its own. Raises RuntimeError when the library refuses."""
+
+    def encode(self, text: str, *, adds_special: bool) -> list[int]:
+        """Return a text's tokens; special tokens in it count as such. `adds_special` puts the model's own in front."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, special ones left out."""
+
+    def decoder(self) -> Decoder:
+        """Return what turns the tokens of one answer into text."""
+
+    def start(self, work: Work) -> None:
+        """Take on a request. Raises `refusals.Refused` for what it cannot do."""
+
+    def step(self) -> Iterable[Outcome]:
+        """Compute a little for every request that runs, and return what came of it."""
+
+    def cancel(self, work: int) -> None:
+        """Let go of a request, whether it runs or has ended."""
+
+    def cache_use(self) -> float | None:
+        """Return the share of the KV cache in use, 0 to 1; None where the library does not say."""

@@ -1,0 +1,206 @@
+"""HTTP/1.1 as far as the gateway speaks it: requests with a length, answers whole or in chunks, connections kept open.
+
+A client that hangs up cancels its request's task, whatever it is waiting for: that is how work nobody wants ends.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from engines.serving.json_text import compact
+from engines.serving.refusals import Refused
+
+MOST_HEAD_BYTES = 64 * 1024
+MOST_BODY_BYTES = 64 * 1024 * 1024
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]{0,4096}) HTTP/1\.([01])\Z")
+_HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}):[ \t]*([^\r\n\x00]*?)[ \t]*\Z")
+_JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request with its whole body. Header names are lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    keeps_open: bool
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection. `handle` answers each request by `send`, or by `begin`, `write` and `end`."""
+
+    def __init__(
+        self, handle: "Callable[[Request, Connection], Awaitable[None]]", open_ones: "set[Connection]"
+    ) -> None:
+        self._handle = handle
+        self._open_ones = open_ones
+        self._transport: asyncio.Transport | None = None
+        self._unread = bytearray()
+        self._task: asyncio.Task[None] | None = None
+        self._keeps_open = True
+        self._has_begun = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self._task is None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the head of an answer has been sent."""
+        return self._has_begun
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- a TCP server's is
+        self._transport = transport
+        self._open_ones.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- as asyncio calls it
+        """Let go of the request of a client that has gone."""
+        self._open_ones.discard(self)
+        self._give_up()
+
+    def eof_received(self) -> bool:
+        """Take a closed sending side for a client that has gone, as servers do; close."""
+        self._give_up()
+        return False
+
+    def data_received(self, data: bytes) -> None:
+        """Collect what comes, and answer when a request is whole."""
+        self._unread += data
+        if self._task is None:
+            self._next()
+        elif len(self._unread) > MOST_HEAD_BYTES and self._transport is not None:
+            self._transport.pause_reading()  # a client that sends ahead this much waits
+
+    def send(self, status: int, body: bytes, content_type: str = _JSON) -> None:
+        """Send a whole answer."""
+        self._write(_head(status, f"Content-Type: {content_type}", f"Content-Length: {len(body)}", self._connection()))
+        self._write(body)
+
+    def begin(self, content_type: str) -> None:
+        """Send the head of an answer that comes in chunks."""
+        self._has_begun = True
+        self._write(
+            _head(
+                200,
+                f"Content-Type: {content_type}",
+                "Cache-Control: no-store",
+                "Transfer-Encoding: chunked",
+                self._connection(),
+            )
+        )
+
+    def write(self, data: bytes) -> None:
+        """Send a chunk; nothing is sent for nothing, which would end the answer."""
+        if data:
+            self._write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def end(self) -> None:
+        """End an answer that came in chunks."""
+        self._write(b"0\r\n\r\n")
+
+    def refuse(self, refused: Refused) -> None:
+        """Send an error instead of an answer."""
+        self.send(refused.status, compact(refused.document()))
+
+    def close(self) -> None:
+        """Hang up once what was written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _connection(self) -> str:
+        return f"Connection: {'keep-alive' if self._keeps_open else 'close'}"
+
+    def _give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _next(self) -> None:
+        try:
+            request = _taken(self._unread)
+        except Refused as refused:
+            self._keeps_open = False
+            self.refuse(refused)
+            self.close()
+            return
+        if request is None:
+            return
+        self._keeps_open, self._has_begun = request.keeps_open, False
+        self._task = asyncio.get_running_loop().create_task(self._answer(request))
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            await self._handle(request, self)
+        finally:
+            self._task = None
+            if not self._keeps_open:
+                self.close()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._next()
+
+
+def _taken(unread: bytearray) -> Request | None:
+    """Take a whole request from what has come; None while there is none. Raises Refused."""
+    end = unread.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES)
+    if end < 0:
+        if len(unread) >= MOST_HEAD_BYTES:
+            raise _malformed("The head is too long.", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return None
+    line, *rest = bytes(unread[:end]).split(b"\r\n")
+    found = _REQUEST_LINE.match(line)
+    if found is None:
+        raise _malformed("This is no HTTP/1.1 request.")
+    headers = _headers(rest)
+    size = _body_size(headers)
+    if len(unread) < end + 4 + size:
+        return None
+    body = bytes(unread[end + 4 : end + 4 + size])
+    del unread[: end + 4 + size]
+    wish = headers.get("connection", "").lower()
+    keeps_open = wish == "keep-alive" or (found[3] == b"1" and wish != "close")
+    path = found[2].decode().partition("?")[0]
+    return Request(found[1].decode(), path, headers, body, keeps_open)
+
+
+def _headers(lines: list[bytes]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        found = _HEADER.match(line)
+        if found is None:
+            raise _malformed("A header is malformed.")
+        name = found[1].decode().lower()
+        if name == "content-length" and name in headers:
+            raise _malformed("The length is said twice.")
+        headers[name] = found[2].decode("latin-1")
+    return headers
+
+
+def _body_size(headers: Mapping[str, str]) -> int:
+    if "transfer-encoding" in headers:
+        raise _malformed("The body must have a length.", HTTPStatus.LENGTH_REQUIRED)
+    said = headers.get("content-length", "0")
+    if not (said.isascii() and said.isdigit()):
+        raise _malformed("The length is no number.")
+    size = int(said[:20])
+    if size > MOST_BODY_BYTES:
+        raise _malformed(f"The body is larger than {MOST_BODY_BYTES >> 20} MiB.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return size
+
+
+def _malformed(message: str, status: int = HTTPStatus.BAD_REQUEST) -> Refused:
+    return Refused(status, message, code="malformed_request")
+
+
+def _head(status: int, *lines: str) -> bytes:
+    return "\r\n".join((f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *lines, "\r\n")).encode()

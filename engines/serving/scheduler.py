@@ -1,0 +1,137 @@
+"""Who is computed for: as many requests at once as there are slots, the rest in the order they came.
+
+The library is stepped while anybody waits for it. Steps that take microseconds share one look at the network: what they
+bring within `SHARE_S` is sent together, so that serving costs a fast model little and a slow one's words come at once.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engines.serving.answer import Answer
+from engines.serving.backend import Backend, Outcome, Sampling, Work
+from engines.serving.metrics import Metrics
+from engines.serving.refusals import Refused, failed
+
+SHARE_S = 0.004
+"""Text appears to come at once below some hundredths of a second; this is well below."""
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Work
+    answer: Answer
+
+
+class Scheduler:
+    """Owns the backend once it is loaded. Belongs to the event loop's thread."""
+
+    def __init__(self, backend: Backend, *, slots: int, metrics: Metrics) -> None:
+        self._backend = backend
+        self._slots = slots
+        self._metrics = metrics
+        self._waiting: deque[_Job] = deque()
+        self._running: dict[int, _Job] = {}
+        self._ids = itertools.count(1)
+        self._awake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        metrics.queue = lambda: (len(self._running), len(self._waiting))
+
+    def submit(self, make: Callable[[int], Work], answer: Answer) -> int:
+        """Put a request in the queue; return its number."""
+        work = make(next(self._ids))
+        self._waiting.append(_Job(work, answer))
+        self._idle.clear()
+        self._awake.set()
+        return work.id
+
+    def cancel(self, number: int) -> None:
+        """Let go of a request, wherever it is; one that is over is none."""
+        if number in self._running:
+            del self._running[number]
+            self._backend.cancel(number)
+            self._metrics.cancelled += 1
+        else:
+            left = deque(job for job in self._waiting if job.work.id != number)
+            self._metrics.cancelled += len(self._waiting) - len(left)
+            self._waiting = left
+
+    async def drained(self) -> None:
+        """Return once nobody is computed for."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Compute for ever. Raises RuntimeError when the library fails; whoever waited has been told."""
+        while True:
+            if not self._running and not self._waiting:
+                self._idle.set()
+                self._awake.clear()
+                await self._awake.wait()
+            self._admit()
+            try:
+                self._compute()
+            except RuntimeError as error:
+                self._fail_all(failed(f"The engine failed: {error}"))
+                raise
+            await asyncio.sleep(0)
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._running) < self._slots:
+            job = self._waiting.popleft()
+            job.answer.clock.begun = time.perf_counter()
+            try:
+                self._backend.start(job.work)
+            except Refused as refused:
+                job.answer.fail(refused)
+                continue
+            self._running[job.work.id] = job
+
+    def _compute(self) -> None:
+        """Step until something is due to be sent, then send it."""
+        until = time.perf_counter() + SHARE_S
+        served: dict[int, Answer] = {}
+        is_first = False
+        while self._running and not is_first and time.perf_counter() < until:
+            for outcome in self._backend.step():
+                job = self._running.get(outcome.work)
+                if job is None:
+                    continue
+                served[outcome.work] = job.answer
+                is_first |= not job.answer.written
+                self._take(job, outcome)
+        for answer in served.values():
+            answer.flush()
+
+    def _take(self, job: _Job, outcome: Outcome) -> None:
+        if job.answer.take(outcome):
+            return
+        del self._running[job.work.id]
+        self._backend.cancel(job.work.id)
+        if job.answer.error is None:
+            self._metrics.ended(job.answer)
+
+    def _fail_all(self, error: Refused) -> None:
+        for job in (*self._running.values(), *self._waiting):
+            job.answer.fail(error)
+        self._running.clear()
+        self._waiting.clear()
+
+
+def work_of(answer: Answer, prompt: list[int], *, context: int) -> Callable[[int], Work]:
+    """Return what makes the work of an answer, once it has a number."""
+    wanted = answer.wanted
+    room = context - len(prompt)
+    sampling: Sampling = wanted.sampling
+    return lambda number: Work(
+        id=number,
+        prompt=prompt,
+        max_tokens=min(wanted.max_tokens or room, room),
+        sampling=sampling,
+        ignores_end=wanted.ignores_end,
+        schema=wanted.schema,
+        logprobs=wanted.logprobs,
+    )

@@ -1,0 +1,128 @@
+"""Chat templates: programs that come with a model nobody vouched for, run in Jinja's sandbox with limits.
+
+A rendering may last so long and write so much; what a template may do at all is the matter of `sandbox`.
+"""
+
+import ctypes
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engines.serving.asked import Conversation
+from engines.serving.refusals import Refused, invalid
+
+LIMIT_S = 2.0
+
+
+class _TooSlow(BaseException):
+    """Thrown into the thread of a rendering that lasts too long."""
+
+
+@dataclass(slots=True)
+class _Rendering:
+    """One run of a template on a thread of its own, which can be stopped."""
+
+    render: Callable[[], str]
+    text: str = ""
+    error: BaseException | None = None
+    thread: threading.Thread = field(init=False)
+
+    def finished(self, limit_s: float) -> str:
+        """Return the text. Raises what the template raised, or _TooSlow."""
+        self.thread = threading.Thread(target=self._run, name="template", daemon=True)
+        self.thread.start()
+        self.thread.join(limit_s)
+        if self.thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(_TooSlow)
+            )
+            raise _TooSlow
+        if self.error is not None:
+            raise self.error
+        return self.text
+
+    def _run(self) -> None:
+        try:
+            self.text = self.render()
+        except BaseException as error:  # noqa: BLE001 -- handed to the thread that waits
+            self.error = error
+
+
+class Template:
+    """A model's chat template. Compiled once; raises RuntimeError if it cannot be."""
+
+    def __init__(self, text: str, specials: Mapping[str, str]) -> None:
+        import jinja2  # noqa: PLC0415 -- the engine's environment has it; `worker_base` says by exit code when it lacks
+
+        from engines.serving.sandbox import environment  # noqa: PLC0415 -- as above
+
+        self._specials = specials
+        try:
+            self._template = environment().from_string(text)
+        except jinja2.TemplateError as error:
+            raise RuntimeError(f"chat template parsing error: {error}") from error
+
+    def render(self, conversation: Conversation, limit_s: float = LIMIT_S) -> str:
+        """Return the prompt. Raises Refused for what the template refuses or cannot do."""
+        names: dict[str, object] = {
+            **(conversation.arguments or {}),
+            **self._specials,
+            "messages": conversation.messages,
+            "tools": conversation.tools or None,
+            "documents": None,
+            "add_generation_prompt": True,
+        }
+        try:
+            return _Rendering(lambda: self._bounded(names)).finished(limit_s)
+        except _TooSlow:
+            raise _bad(f"it takes longer than {limit_s:g} seconds") from None
+        except Exception as error:  # noqa: BLE001 -- a template can raise anything; it is the client's answer
+            raise _bad(str(error) or type(error).__name__) from None
+
+    def _bounded(self, names: Mapping[str, object]) -> str:
+        from engines.serving.sandbox import MOST_CHARS  # noqa: PLC0415 -- as above
+
+        pieces, chars = [], 0
+        for piece in self._template.generate(names):
+            chars += len(piece)
+            if chars > MOST_CHARS:
+                raise ValueError(f"it writes more than {MOST_CHARS} characters")
+            pieces.append(piece)
+        return "".join(pieces)
+
+
+def found_in(folder: Path) -> tuple[str | None, dict[str, str]]:
+    """Return the chat template a model folder holds, if it does, and the special tokens it may name."""
+    config = _object(folder / "tokenizer_config.json")
+    specials = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    return _text_of(folder, config), specials
+
+
+def _text_of(folder: Path, config: Mapping[str, object]) -> str | None:
+    own = folder / "chat_template.jinja"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    found = config.get("chat_template") or _object(folder / "chat_template.json").get("chat_template")
+    if isinstance(found, list):  # several templates by name
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _token(token: object) -> str:
+    text = token.get("content") if isinstance(token, dict) else token
+    return text if isinstance(text, str) else ""
+
+
+def _object(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _bad(why: str) -> Refused:
+    return invalid(f"The chat template cannot be applied: {why}.", "messages", code="template_failed")
