@@ -90,6 +90,19 @@ class Feature(StrEnum):
     PORT_ZERO = "port_zero"
 
 
+class Gauge(StrEnum):
+    """What an engine's own metrics tell beyond what the gateway measures itself (TTFT, TPOT, rates)."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    KV_USAGE = "kv_usage"
+    """0..1 of the KV cache."""
+    PROMPT_TOKENS = "prompt_tokens"
+    GENERATED_TOKENS = "generated_tokens"
+    PREFIX_HITS = "prefix_hits"
+    PREFIX_QUERIES = "prefix_queries"
+
+
 class FailureKind(StrEnum):
     """Why an engine ended or refused. The values are stable: API, CLI and window show the same code."""
 
@@ -209,6 +222,10 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Backends it can use, best first: "cuda", "metal", "rocm", "vulkan", "cpu", ..."""
     verified: str
     unverified: str
+    metrics_path: str = ""
+    """Where it tells its gauges in Prometheus' text; empty where it does not."""
+    metrics: Mapping[Gauge, str] = {}
+    """Our name -> its name."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ The one place to change for a frozen application, where the interpreter and the 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engines import worker_base
@@ -19,6 +19,19 @@ def worker_process(
         role="server",
         argv=worker_argv(found, module),
         env={worker_base.CONFIG_VARIABLE: json.dumps(config), "PYTHONPATH": str(_above_engines()), **env},
+        secrets={worker_base.KEY_VARIABLE: key},
+        stdin_lifeline=True,
+    )
+
+
+def foreign_process(
+    found: Installation, module: str, arguments: Sequence[str], key: str, *, env: Mapping[str, str]
+) -> ProcessSpec:
+    """Return the process that runs a server of another program behind the key (see `foreign_worker`)."""
+    return ProcessSpec(
+        role="server",
+        argv=worker_argv(found, "engines.foreign_worker", module, *arguments),
+        env={"PYTHONPATH": str(_above_engines()), **env},
         secrets={worker_base.KEY_VARIABLE: key},
         stdin_lifeline=True,
     )

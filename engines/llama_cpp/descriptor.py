@@ -1,6 +1,6 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
 
 DESCRIPTOR = Descriptor(
     id="llama.cpp",
@@ -42,6 +42,13 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("metal", "cpu"),
+    metrics_path="/metrics",
+    metrics={
+        Gauge.RUNNING: "llamacpp:requests_processing",
+        Gauge.WAITING: "llamacpp:requests_deferred",
+        Gauge.PROMPT_TOKENS: "llamacpp:prompt_tokens_total",
+        Gauge.GENERATED_TOKENS: "llamacpp:tokens_predicted_total",
+    },
     verified=(
         "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
         "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "

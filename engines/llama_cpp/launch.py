@@ -1,7 +1,7 @@
-"""The adapter for llama.cpp through xllamacpp: options in, one worker process out.
+"""The adapter for llama.cpp: through xllamacpp in a worker of ours, or as a program (see `binary`).
 
-Options travel as parameters, not flags, so there is no flag list to trust; what these parameters cannot express is
-refused with a sentence rather than dropped.
+To the worker options travel as parameters, not flags, so there is no flag list to trust; what these parameters cannot
+express is refused with a sentence rather than dropped.
 """
 
 import importlib.metadata
@@ -27,15 +27,14 @@ from engines.api import (
     SoftStop,
     Stop,
 )
-from engines.llama_cpp import log
+from engines.llama_cpp import binary, log
+from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
 from engines.worker_launch import worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
 WORKER = "engines.llama_cpp.worker"
-KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
-"""What llama.cpp accepts for its KV cache."""
 TASKS = ("chat", "embed", "rerank")
 _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
@@ -71,6 +70,8 @@ class LlamaCpp:
 
     def probe(self, place: Place | None = None) -> Installation | Failure:
         """Find xllamacpp in this environment by its metadata, or in `place`; nothing native is loaded here."""
+        if place is not None and place.executable is not None:
+            return binary.probed(place, place.executable)
         if place is not None:
             return Installation(engine=DESCRIPTOR.id, version=place.version, backend=place.backend, python=place.python)
         try:
@@ -87,6 +88,8 @@ class LlamaCpp:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
+        if found.executable is not None:
+            return binary.plan(model, options, net, found)
         for is_refused, sentence in _REFUSED:
             if is_refused(options):
                 raise ValueError(sentence)
@@ -118,6 +121,8 @@ ADAPTER = LlamaCpp()
 
 def ask_devices(found: Installation) -> tuple[str, ...]:
     """Ask a short-lived child which devices llama.cpp can use; empty when it cannot say. Takes up to 20 s."""
+    if found.executable is not None:
+        return binary.devices_of(found.executable)
     try:
         asked = subprocess.run(
             worker_argv(found, WORKER, "--devices"),

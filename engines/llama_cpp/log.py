@@ -52,7 +52,23 @@ def read(line: str) -> Sequence[LogEvent]:
     said = read_worker_line(line)
     if said is not None:
         return said
+    line = _message(line)
     return [event for event in (reader(line) for reader in _READERS) if event is not None]
+
+
+class _JsonLine(msgspec.Struct):
+    type: str
+    msg: str = ""
+
+
+def _message(line: str) -> str:
+    """Return what a line of `--log-jsonl` says; any other line as it is."""
+    if not line.startswith('{"type"'):
+        return line
+    try:
+        return msgspec.json.decode(line, type=_JsonLine).msg
+    except msgspec.DecodeError:
+        return line
 
 
 def _read_child_state(text: str) -> Sequence[LogEvent]:

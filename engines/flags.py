@@ -1,0 +1,248 @@
+"""From generic options to one engine's command line, through a table: option -> flag, since which version, what if not.
+
+Nothing is passed over in silence. An option without a row is refused with a sentence; so is one whose flag the
+installed version lacks, unless the engine runs as well without it: then it is left out, and the plan says so. Extra
+arguments may add to a launch, but not take over what Roundhouse decides (`reserved`).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from engines.api import Installation, LaunchOptions, LeftOut
+
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "context": "the length of the context",
+        "slots": "the number of requests at once",
+        "threads": "the number of threads",
+        "gpu_layers": "the number of layers on the GPU",
+        "device_ids": "the choice of devices",
+        "tensor_parallel": "tensor parallelism",
+        "pipeline_parallel": "pipeline parallelism",
+        "split_ratio": "a split between devices",
+        "kv_type": "the type of the KV cache",
+        "flash_attention": "flash attention",
+        "gpu_memory_fraction": "a share of GPU memory",
+        "cpu_moe_layers": "experts in system memory",
+        "draft": "a draft model",
+        "lora": "LoRA adapters",
+        "projector": "a projector",
+        "task": "another task than chat",
+        "chat_template": "another chat template",
+        "max_batch_tokens": "the size of a batch",
+        "prefix_cache": "doing without a prefix cache",
+        "trust_remote_code": "running a model's own code",
+    }
+)
+"""Every option that maps to flags, as sentences name it. `extra_args` and `extra_env` are passed on."""
+
+_UNSET = LaunchOptions()
+_FLAG = re.compile(r"(?:^|[\s,\[(|])(--?[A-Za-z][\w-]*)")
+_SHORT = 2
+"""Characters of a flag such as -p."""
+
+Say = Callable[[LaunchOptions], Sequence[str]]
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: what an option is on the command line. `since` and `until` count where nobody could probe the flags."""
+
+    option: str
+    names: tuple[str, ...]
+    """Every spelling `say` may use; extra arguments may not use them beside it."""
+    say: Say
+    """Options in, arguments out. Raises ValueError with a sentence for a value the engine does not know."""
+    since: str = ""
+    until: str = ""
+    """The last version that has it."""
+    can_do_without: bool = False
+    """Left out, with a word about it, where the installed version lacks it."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """All rows of one engine, and what extra arguments and environment may not touch."""
+
+    engine: str
+    flags: tuple[Flag, ...]
+    reserved: frozenset[str]
+    reserved_env: frozenset[str] = frozenset()
+    takes_abbreviations: bool = True
+    """argparse takes --por for --port."""
+
+
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the options."""
+
+    args: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def value(option: str, flag: str, *, names: Mapping[Any, str] | None = None, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+    """Return a row that says `flag` and the value; `names` are the engine's words for values, and all it takes."""
+
+    def say(options: LaunchOptions) -> Sequence[str]:
+        chosen = getattr(options, option)
+        if names is None:
+            return (flag, str(chosen))
+        if chosen not in names:
+            known = ", ".join(str(name) for name in names)
+            raise ValueError(f"{WORDS[option].capitalize()} can be one of {known} here, not {chosen}.")
+        return (flag, names[chosen]) if names[chosen] else ()
+
+    return Flag(option=option, names=(flag,), say=say, **more)
+
+
+def switch(option: str, *, on: str = "", off: str = "", **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+    """Return a row that says one flag for true, another (or none) for false."""
+
+    def say(options: LaunchOptions) -> Sequence[str]:
+        flag = on if getattr(options, option) else off
+        return (flag,) if flag else ()
+
+    return Flag(option=option, names=tuple(filter(None, (on, off))), say=say, **more)
+
+
+def listed(option: str, flag: str, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+    """Return a row that says a flag and all values joined by commas."""
+    return Flag(
+        option=option,
+        names=(flag,),
+        say=lambda options: (
+            flag,
+            ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in getattr(options, option)),
+        ),
+        **more,
+    )
+
+
+def loras(flag: str, *before: str) -> Flag:
+    """Return a row that says LoRA adapters as name=path, each named after its folder or file."""
+    return Flag(
+        option="lora",
+        names=(*before, flag),
+        say=lambda options: (*before, flag, *(f"{path.stem}={path}" for path in options.lora)),
+    )
+
+
+def tasks(said: Mapping[str, tuple[str, ...]]) -> Flag:
+    """Return a row for tasks: what is said for each one it knows."""
+
+    def say(options: LaunchOptions) -> Sequence[str]:
+        if options.task not in said:
+            raise ValueError(f"This engine knows the tasks {', '.join(said)}, not {options.task}.")
+        return said[options.task]
+
+    names = {word for words in said.values() for word in words if word.startswith("-")}
+    return Flag(option="task", names=tuple(sorted(names)), say=say)
+
+
+def elsewhere(option: str, *names: str) -> Flag:
+    """Return a row for an option that is honoured by other means: the environment, a file, or the engine itself."""
+    return Flag(option=option, names=names, say=lambda _options: ())
+
+
+def arguments(table: Table, options: LaunchOptions, found: Installation) -> Spoken:
+    """Return the command line for options. Raises ValueError with a sentence for what cannot be honoured."""
+    _check_sizes(options)
+    _refuse_unknown(table, options)
+    args: list[str] = []
+    left_out: list[LeftOut] = []
+    for flag in table.flags:
+        if getattr(options, flag.option) == getattr(_UNSET, flag.option):
+            continue
+        said = tuple(flag.say(options))
+        lacking = _lacking(flag, said, found)
+        if not lacking:
+            args += said
+        elif flag.can_do_without:
+            left_out.append(LeftOut(option=flag.option, sentence=_sentence(table, flag.option, lacking, found)))
+        else:
+            raise ValueError(_sentence(table, flag.option, lacking, found))
+    return Spoken(args=(*args, *checked_extra(table, options, found)), left_out=tuple(left_out))
+
+
+def flags_in(text: str) -> frozenset[str]:
+    """Return the flags a help text explains. llama.cpp goes on naming those it has removed, to say so."""
+    entries = re.split(r"\n(?=\s{0,10}-)", text)
+    return frozenset(flag for entry in entries if "has been removed" not in entry for flag in _FLAG.findall(entry))
+
+
+def checked_extra(table: Table, options: LaunchOptions, found: Installation) -> tuple[str, ...]:
+    """Return the extra arguments. Raises ValueError for reserved ones and ones the installed version does not know."""
+    for name in options.extra_env:
+        if name.upper() in table.reserved_env:
+            raise ValueError(f"The variable {name} is Roundhouse's to set for {table.engine}.")
+    for flag in _extra_flags(options.extra_args):
+        if _is_reserved(flag, table):
+            raise ValueError(f"The argument {flag} is Roundhouse's to set for {table.engine}.")
+        if found.flags and _known(flag) not in {_known(each) for each in found.flags}:
+            raise ValueError(f"{table.engine} {found.version} has no argument {flag}.")
+    return options.extra_args
+
+
+def _extra_flags(extra: Sequence[str]) -> Iterator[str]:
+    """Yield the flags among extra arguments. Raises ValueError for a value that belongs to none."""
+    for before, word in zip(("", *extra), extra, strict=False):
+        is_flag = word.startswith("-") and not _is_number(word)
+        if word == "--" or (not is_flag and not before.startswith("-")):
+            raise ValueError(f"An extra argument has to begin with a dash: {word}.")
+        if is_flag:
+            yield word.partition("=")[0]
+
+
+def _is_number(token: str) -> bool:
+    return bool(re.fullmatch(r"-\d+(\.\d+)?", token))
+
+
+def _is_reserved(given: str, table: Table) -> bool:
+    name = _known(given)
+    for reserved in map(_known, (*table.reserved, *(name for flag in table.flags for name in flag.names))):
+        if name == reserved:
+            return True
+        is_long = name.startswith("--")
+        if is_long and table.takes_abbreviations and reserved.startswith(name):
+            return True
+        if not is_long and table.takes_abbreviations and len(reserved) == _SHORT and name.startswith(reserved):
+            return True  # argparse takes -p8000
+    return False
+
+
+def _known(flag: str) -> str:
+    """Return a flag in one spelling: several engines take underscores for dashes."""
+    return flag.replace("_", "-") if flag.startswith("--") else flag
+
+
+def _check_sizes(options: LaunchOptions) -> None:
+    if options.slots < 1:
+        raise ValueError("A model needs at least one slot.")
+    if options.context is not None and options.context < 1:
+        raise ValueError("A context holds at least one token.")
+
+
+def _refuse_unknown(table: Table, options: LaunchOptions) -> None:
+    rows = {flag.option for flag in table.flags}
+    for option, words in WORDS.items():
+        if option not in rows and getattr(options, option) != getattr(_UNSET, option):
+            raise ValueError(f"{table.engine} has no setting for {words}.")
+
+
+def _lacking(flag: Flag, said: Sequence[str], found: Installation) -> str:
+    """Return the first flag that the installed version lacks; empty when it has all."""
+    named = [token for token in said if re.match(r"--?[A-Za-z]", token)]
+    if found.flags:
+        return next((name for name in named if name not in found.flags), "")
+    is_too_old = flag.since and _version(found.version) < _version(flag.since)
+    is_too_new = flag.until and _version(found.version) > _version(flag.until)
+    return named[0] if named and (is_too_old or is_too_new) else ""
+
+
+def _sentence(table: Table, option: str, lacking: str, found: Installation) -> str:
+    return f"{table.engine} {found.version} has no {lacking}, so {WORDS[option]} cannot be set."
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text.partition("+")[0]))

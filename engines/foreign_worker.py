@@ -1,0 +1,84 @@
+"""Another program's server, run inside its own environment so that it ends with us and opens to nobody without the key.
+
+    python -P -m engines.foreign_worker MODULE ARGUMENTS...
+
+Most engines have a server in Python on uvicorn. Their own keys are in argv for every user to read, leave half of the
+routes open, or do not exist. Here the key comes by the environment and guards every route, and the module then runs as
+if it had been started by itself. Standard library only, beside what the engine brings.
+"""
+
+import hmac
+import importlib
+import json
+import os
+import runpy
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from engines import worker_base
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+_REFUSAL = json.dumps(
+    {"error": {"message": "This engine answers to its gateway only.", "type": "authentication_error", "code": 401}}
+).encode()
+
+
+def main() -> None:
+    """Guard what uvicorn will serve, then become the module that was named."""
+    module, *arguments = sys.argv[1:]
+    worker_base.hold_lifeline()
+    key = os.environ.pop(worker_base.KEY_VARIABLE, "")
+    try:
+        guard_uvicorn(key)
+    except ImportError as error:
+        sys.stderr.write(f"worker: {type(error).__name__}: {error}\n")
+        sys.exit(worker_base.ExitCode.MISSING_PACKAGE)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def guard_uvicorn(key: str) -> None:
+    """Make every application that uvicorn loads from now on ask for the key. Raises ImportError without uvicorn."""
+    config = importlib.import_module("uvicorn.config").Config
+    load = config.load
+
+    def guarded_load(self: Any) -> None:  # noqa: ANN401 -- uvicorn's, which is not there to type-check against
+        load(self)
+        self.loaded_app = guarded(self.loaded_app, key)
+
+    config.load = guarded_load
+
+
+def guarded(app: App, key: str) -> App:
+    """Return the application behind the key. An empty key opens to nobody."""
+    wanted = f"Bearer {key}".encode()
+
+    async def answer(
+        scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        if scope["type"] == "lifespan" or (key and _carries(scope, wanted)):
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await _refuse(send)
+
+    return answer
+
+
+def _carries(scope: Scope, wanted: bytes) -> bool:
+    given = [text for name, text in scope["headers"] if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], wanted)
+
+
+async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(_REFUSAL)).encode())]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": _REFUSAL})
+
+
+if __name__ == "__main__":
+    main()

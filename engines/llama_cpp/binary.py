@@ -1,0 +1,191 @@
+"""llama.cpp as a program: a release archive, one on PATH, or a person's own `llama-server`.
+
+The flags are those its `--help` names: builds differ by the week. Standard input is its lifeline, as for our workers:
+told that it runs under a router, it writes its load progress and ends with its input.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engines.api import (
+    FileToWrite,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    ModelSource,
+    Net,
+    Place,
+    ProcessSpec,
+    Readiness,
+    SoftStop,
+    Stop,
+)
+from engines.flags import Flag, Table, arguments, elsewhere, listed, tasks, value
+from engines.llama_cpp.descriptor import DESCRIPTOR
+from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
+from engines.probing import flags_of, output_of
+
+PROGRAM = "llama-server"
+KEY_VARIABLE = "LLAMA_API_KEY"
+TEMPLATE = "chat_template.jinja"
+KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""What llama.cpp accepts for its KV cache."""
+_SPECULATION = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
+_IF_THERE = (
+    ("--no-ui", ()),
+    ("--offline", ()),
+    ("--metrics", ()),
+    ("--log-jsonl", ()),
+    ("--log-verbosity", (str(LOG_LEVEL),)),
+    ("--cors-origins", (NOBODY,)),
+    ("--cache-ram", (str(CACHE_RAM_MIB),)),
+)
+"""Said where the build has it. Our key and the loopback address close the doors also where it has not."""
+
+
+def _context(options: LaunchOptions) -> Sequence[str]:
+    """Return the sum of all slots' contexts, as llama.cpp counts; embedding slots share one (see `worker`)."""
+    sharing = options.slots if options.task == "chat" else 1
+    return ("--ctx-size", str((options.context or 0) * sharing))
+
+
+def _draft(options: LaunchOptions) -> Sequence[str]:
+    draft = options.draft
+    if draft is None or draft.kind not in _SPECULATION:
+        raise ValueError(f"llama.cpp drafts with one of {', '.join(_SPECULATION)}.")
+    path = ("--spec-draft-model", str(draft.path)) if draft.path else ()
+    tokens = ("--spec-draft-n-max", str(draft.tokens)) if draft.kind != "ngram" else ()
+    return ("--spec-type", _SPECULATION[draft.kind], *path, *tokens)
+
+
+def _cache_type(options: LaunchOptions) -> Sequence[str]:
+    if options.kv_type not in KV_TYPES:
+        raise ValueError(f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}.")
+    if options.flash_attention is False and options.kv_type in KV_TYPES[3:]:
+        raise ValueError("A quantised KV cache needs flash attention in llama.cpp.")
+    return ("--cache-type-k", options.kv_type, "--cache-type-v", options.kv_type)
+
+
+def _batch(options: LaunchOptions) -> Sequence[str]:
+    return ("--batch-size", str(options.max_batch_tokens))
+
+
+TABLE = Table(
+    engine="llama.cpp",
+    flags=(
+        Flag(option="context", names=("--ctx-size", "-c"), say=_context),
+        elsewhere("slots", "--parallel", "-np"),
+        value("threads", "--threads"),
+        value("gpu_layers", "--gpu-layers"),
+        listed("device_ids", "--device"),
+        listed("split_ratio", "--tensor-split"),
+        Flag(option="kv_type", names=("--cache-type-k", "--cache-type-v", "-ctk", "-ctv"), say=_cache_type),
+        value("flash_attention", "--flash-attn", names={True: "on", False: "off"}),
+        value("cpu_moe_layers", "--n-cpu-moe"),
+        Flag(option="draft", names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md"), say=_draft),
+        listed("lora", "--lora"),
+        value("projector", "--mmproj"),
+        tasks({"chat": (), "embed": ("--embeddings",), "rerank": ("--rerank",)}),
+        Flag(
+            option="chat_template",
+            names=("--chat-template-file", "--chat-template"),
+            say=lambda _options: ("--chat-template-file", TEMPLATE),
+        ),
+        Flag(option="max_batch_tokens", names=("--batch-size", "-b"), say=_batch),
+        Flag(option="prefix_cache", names=("--cache-prompt",), say=lambda _options: ("--no-cache-prompt",)),
+    ),
+    reserved=frozenset(
+        {"-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-hft", "--hf-token"}
+        | {"-dr", "--docker-repo", "-a", "--alias", "--host", "--port", "--reuse-port", "--path", "--api-prefix"}
+        | {"--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file", "--cors-origins", "--cors-methods"}
+        | {"--cors-headers", "--cors-credentials", "--tools", "--tools-runtime", "-ag", "--agent", "--rpc", "--props"}
+        | {"--mcp-servers-config", "--mcp-servers-json", "--ui-mcp-proxy", "--webui-mcp-proxy", "--media-path"}
+        | {"--models-dir", "--models-preset", "--models-max", "--models-autoload", "--slot-save-path", "--log-file"}
+        | {
+            "--ui",
+            "--webui",
+            "--log-prompts-dir",
+            "--log-jsonl",
+            "--log-disable",
+            "--threads-http",
+            "-mmu",
+            "--mmproj-url",
+        }
+        | {"-hfd", "-hfrd", "--spec-draft-hf", "--hf-repo-draft", "--sleep-idle-seconds", "--offline"}
+    ),
+    reserved_env=frozenset({KEY_VARIABLE, "LLAMA_SERVER_ROUTER_PORT", "LLAMA_ARG_HOST", "LLAMA_ARG_PORT"}),
+    takes_abbreviations=False,
+)
+
+
+def probed(place: Place, executable: Path) -> Installation:
+    """Return what a program says about itself."""
+    return Installation(
+        engine=DESCRIPTOR.id,
+        version=place.version or version_of(executable),
+        backend=place.backend,
+        executable=executable,
+        flags=flags_of((str(executable), "--help"), place.folder),
+        devices=devices_of(executable),
+    )
+
+
+def version_of(executable: Path) -> str:
+    """Return the build, e.g. "b11549"; older and own builds say less."""
+    words = output_of((str(executable), "--version")).partition("version:")[2].split()
+    if not words:
+        return ""
+    return f"b{words[0]}" if words[0].isdigit() else words[0]
+
+
+def devices_of(executable: Path) -> tuple[str, ...]:
+    """Return the devices a build can use, one line each; a GPU build without a driver names none, and runs slowly."""
+    lines = output_of((str(executable), "--list-devices")).partition("Available devices:")[2].splitlines()
+    return tuple(line.strip() for line in lines if ": " in line)
+
+
+def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    """Return the program's process. Raises ValueError for options it cannot honour."""
+    spoken = arguments(TABLE, options, found)
+    template = options.chat_template
+    server = ProcessSpec(
+        role="server",
+        argv=(str(found.executable), *_opening(model, options, net, found), *spoken.args),
+        env={"LLAMA_SERVER_ROUTER_PORT": "1", **_libraries(found), **options.extra_env},
+        secrets={KEY_VARIABLE: net.key},
+        stdin_lifeline=True,
+    )
+    host = f"[{net.host}]" if ":" in net.host else net.host
+    return LaunchPlan(
+        processes=(server,),
+        base_url=f"http://{host}:{net.port}",
+        served_name=model.name,
+        readiness=Readiness(interval_s=0.03),
+        stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+        files=(FileToWrite(name=TEMPLATE, content=template.encode()),) if template else (),
+        context=options.context,
+        slots=options.slots,
+        left_out=spoken.left_out,
+    )
+
+
+def _opening(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> Sequence[str]:
+    """Return what Roundhouse decides."""
+    said = (
+        *("--model", str(model.path), "--alias", model.name, "--host", net.host, "--port", str(net.port)),
+        *("--parallel", str(options.slots), "--threads-http", str(options.slots + SPARE_HTTP_THREADS)),
+    )
+    extras = [word for flag, values in _IF_THERE if flag in found.flags for word in (flag, *values)]
+    if options.task == "chat":
+        return (*said, *extras)
+    # An input to embed must fit in one physical batch (see `worker`).
+    batch = str(options.max_batch_tokens or options.context or 0)
+    return (*said, *extras, "--kv-unified", *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
+
+
+def _libraries(found: Installation) -> dict[str, str]:
+    """Return what makes the loader find the libraries that came with the program, also CUDA's beside them."""
+    if sys.platform != "linux" or found.executable is None:
+        return {}
+    return {"LD_LIBRARY_PATH": str(found.executable.parent)}

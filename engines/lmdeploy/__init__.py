@@ -1,0 +1,1 @@
+"""LMDeploy: serves many at once with CUDA, on Windows too."""

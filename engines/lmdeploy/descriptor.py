@@ -1,0 +1,58 @@
+"""What LMDeploy is and can do. From the wheel of 0.18.0."""
+
+from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="lmdeploy",
+    name="LMDeploy",
+    licence="Apache-2.0",
+    homepage="https://github.com/InternLM/lmdeploy",
+    family=Family.VENV_CLI,
+    formats=frozenset(
+        {
+            ModelFormat.SAFETENSORS,
+            ModelFormat.AWQ,
+            ModelFormat.GPTQ,
+            ModelFormat.FP8,
+            ModelFormat.COMPRESSED_TENSORS,
+            ModelFormat.MXFP4,
+        }
+    ),
+    modalities=frozenset({"text", "image"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.RESPONSES: "/v1/responses",
+        Route.MESSAGES: "/v1/messages",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
+    },
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.VISION,
+            Feature.LORA,
+            Feature.DRAFT,
+            Feature.KV_QUANT,
+            Feature.TENSOR_PARALLEL,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.SLEEP,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux", "win32"}),
+    accelerators=("cuda",),
+    metrics_path="/metrics",
+    metrics={
+        Gauge.RUNNING: "lmdeploy:num_requests_running",
+        Gauge.WAITING: "lmdeploy:num_requests_waiting",
+        Gauge.KV_USAGE: "lmdeploy:gpu_cache_usage_perc",
+        Gauge.PROMPT_TOKENS: "lmdeploy:prompt_tokens_total",
+        Gauge.GENERATED_TOKENS: "lmdeploy:generation_tokens_total",
+        Gauge.PREFIX_HITS: "lmdeploy:prefix_cache_hit_rate",
+    },
+    verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
+    unverified=("Never run with this adapter: it needs an NVIDIA GPU."),
+)

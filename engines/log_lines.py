@@ -1,0 +1,62 @@
+"""What an engine's lines mean, as rows of data: stages with their fractions, buffers, and the context it settled on."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from engines.api import BufferAllocated, ContextSet, LogEvent, Progress
+from engines.failures import Reader
+
+GIB = 1 << 30
+_SCALE = {"gib": GIB, "gb": GIB, "mib": 1 << 20, "mb": 1 << 20}
+"""Engines that write GB for weights divide by 2**30 as well."""
+
+Row = Callable[[str], LogEvent | None]
+
+
+def stage(pattern: str, name: str) -> Row:
+    """Return a row that reads progress. Groups `percent`, or `done` and `total`, give the fraction."""
+    compiled = re.compile(pattern)
+
+    def read(line: str) -> LogEvent | None:
+        found = compiled.search(line)
+        return Progress(stage=name, fraction=_fraction(found.groupdict())) if found else None
+
+    return read
+
+
+def buffer(pattern: str, purpose: str) -> Row:
+    """Return a row that reads an allocation from groups `size` and `unit`."""
+    compiled = re.compile(pattern)
+
+    def read(line: str) -> LogEvent | None:
+        found = compiled.search(line)
+        if found is None:
+            return None
+        size = round(float(found["size"]) * _SCALE[found["unit"].lower()])
+        return BufferAllocated(device="GPU", purpose=purpose, size_bytes=size)
+
+    return read
+
+
+def context(pattern: str) -> Row:
+    """Return a row that reads the context from group `tokens`."""
+    compiled = re.compile(pattern)
+
+    def read(line: str) -> LogEvent | None:
+        found = compiled.search(line)
+        return ContextSet(tokens=int(found["tokens"].replace(",", ""))) if found else None
+
+    return read
+
+
+def read_line(line: str, rows: Sequence[Row], reader: Reader) -> Sequence[LogEvent]:
+    """Return what a line means by the rows, and what it gives away."""
+    return [event for event in (row(line) for row in (*rows, reader.suspect)) if event is not None]
+
+
+def _fraction(groups: dict[str, str | None]) -> float | None:
+    if groups.get("percent"):
+        return min(1.0, float(groups["percent"] or 0) / 100)
+    if groups.get("total"):
+        return min(1.0, float(groups["done"] or 0) / max(1.0, float(groups["total"] or 1)))
+    return None

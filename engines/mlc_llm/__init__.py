@@ -1,0 +1,1 @@
+"""MLC LLM: one compiled model for browsers, phones and native apps; nightly builds only."""

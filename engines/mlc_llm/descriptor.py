@@ -1,0 +1,48 @@
+"""What MLC LLM is and can do. From its sources of July 2026."""
+
+from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="mlc-llm",
+    name="MLC LLM",
+    licence="Apache-2.0",
+    homepage="https://github.com/mlc-ai/mlc-llm",
+    family=Family.VENV_CLI,
+    formats=frozenset({ModelFormat.MLC}),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.EMBEDDINGS: "/v1/embeddings",
+    },
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.DRAFT,
+            Feature.TENSOR_PARALLEL,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux", "darwin", "win32"}),
+    accelerators=(
+        "cuda",
+        "metal",
+        "vulkan",
+        "rocm",
+        "opencl",
+    ),
+    metrics_path="/metrics",
+    metrics={
+        Gauge.PROMPT_TOKENS: "prefill_tokens_sum",
+        Gauge.GENERATED_TOKENS: "decode_tokens_sum",
+    },
+    verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
+    unverified=(
+        "Never run with this adapter: its wheels come from a package index of its own, nightly builds only. A model is "
+        "compiled when it is first loaded, which takes minutes and a compiler."
+    ),
+)

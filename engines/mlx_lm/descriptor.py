@@ -1,0 +1,35 @@
+"""What MLX-LM is and can do, behind our worker. Checked against mlx-lm 0.32.2 on the CPU under Linux."""
+
+from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="mlx-lm",
+    name="MLX-LM",
+    licence="MIT",
+    homepage="https://github.com/ml-explore/mlx-lm",
+    family=Family.VENV_WORKER,
+    formats=frozenset({ModelFormat.MLX, ModelFormat.SAFETENSORS}),
+    modalities=frozenset({"text"}),
+    routes={Route.CHAT: "/v1/chat/completions", Route.COMPLETIONS: "/v1/completions"},
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.DRAFT,
+            Feature.KV_QUANT,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"darwin", "linux"}),
+    accelerators=("metal", "cuda", "cpu"),
+    verified=(
+        "Run for real on Linux x86-64 on the CPU with mlx-lm 0.32.2 and 16-bit weights: loading, chat, completions, "
+        "streaming, cancelling, limits of the context, damaged and missing files, a taken port, and the key."
+    ),
+    unverified=(
+        "Not run yet on a Mac (Metal) or with CUDA, nor with quantised weights, adapters or a draft model. It has no "
+        "JSON schema, and a quantised KV cache answers one request at a time."
+    ),
+)

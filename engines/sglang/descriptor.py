@@ -1,0 +1,66 @@
+"""What SGLang is and can do. From the wheel of 0.5.23 and its documentation."""
+
+from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="sglang",
+    name="SGLang",
+    licence="Apache-2.0",
+    homepage="https://github.com/sgl-project/sglang",
+    family=Family.VENV_CLI,
+    formats=frozenset(
+        {
+            ModelFormat.SAFETENSORS,
+            ModelFormat.AWQ,
+            ModelFormat.GPTQ,
+            ModelFormat.FP8,
+            ModelFormat.COMPRESSED_TENSORS,
+            ModelFormat.NVFP4,
+            ModelFormat.MXFP4,
+        }
+    ),
+    modalities=frozenset({"text", "image"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.EMBEDDINGS: "/v1/embeddings",
+        Route.RESPONSES: "/v1/responses",
+        Route.MESSAGES: "/v1/messages",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
+        Route.RERANK: "/v1/rerank",
+        Route.TOKENIZE: "/v1/tokenize",
+        Route.DETOKENIZE: "/v1/detokenize",
+    },
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.JSON_SCHEMA,
+            Feature.GRAMMAR,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.VISION,
+            Feature.LORA,
+            Feature.DRAFT,
+            Feature.KV_QUANT,
+            Feature.TENSOR_PARALLEL,
+            Feature.PIPELINE_PARALLEL,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.SLEEP,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux"}),
+    accelerators=(
+        "cuda",
+        "rocm",
+    ),
+    metrics_path="/metrics",
+    metrics={
+        Gauge.RUNNING: "sglang:num_running_reqs",
+        Gauge.WAITING: "sglang:num_queue_reqs",
+        Gauge.KV_USAGE: "sglang:token_usage",
+        Gauge.PREFIX_HITS: "sglang:cache_hit_rate",
+    },
+    verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
+    unverified=("Never run with this adapter: it needs an NVIDIA or AMD server GPU under Linux."),
+)

@@ -1,0 +1,120 @@
+"""SGLang's adapter: its /health generates a token, so it is asked rarely; on SIGTERM alone it would drain for ever."""
+
+from collections.abc import Sequence
+
+from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
+from engines.clues import clues
+from engines.failures import Reader
+from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
+from engines.log_lines import buffer, context, stage
+from engines.remedies import Means
+from engines.served import TEMPLATE, Recipe, Served
+from engines.sglang.descriptor import DESCRIPTOR
+
+_K = FailureKind
+KV_TYPES = {"f16": "auto", "bf16": "bf16", "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
+_ALGORITHMS = {"model": "STANDALONE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
+
+
+def speculation(options: LaunchOptions) -> Sequence[str]:
+    """Return the algorithm, the draft's path and how many tokens it drafts."""
+    draft = options.draft
+    if draft is None:
+        return ()
+    path = ("--speculative-draft-model-path", str(draft.path)) if draft.path else ()
+    tokens = ("--speculative-num-draft-tokens", str(draft.tokens))
+    return ("--speculative-algorithm", _ALGORITHMS[draft.kind], *path, *tokens)
+
+
+TABLE = Table(
+    engine="SGLang",
+    flags=(
+        value("context", "--context-length"),
+        value("slots", "--max-running-requests"),
+        elsewhere("threads"),
+        elsewhere("device_ids", "--base-gpu-id"),
+        value("tensor_parallel", "--tp-size"),
+        value("pipeline_parallel", "--pp-size"),
+        value("gpu_memory_fraction", "--mem-fraction-static"),
+        value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
+        Flag(
+            option="draft",
+            names=("--speculative-algorithm", "--speculative-draft-model-path", "--speculative-num-draft-tokens"),
+            say=speculation,
+        ),
+        loras("--lora-paths", "--enable-lora"),
+        tasks({"chat": (), "embed": ("--is-embedding",), "rerank": ("--is-embedding",)}),
+        Flag(option="chat_template", names=("--chat-template",), say=lambda _options: ("--chat-template", TEMPLATE)),
+        value("max_batch_tokens", "--chunked-prefill-size", can_do_without=True),
+        switch("prefix_cache", off="--disable-radix-cache", can_do_without=True),
+        switch("trust_remote_code", on="--trust-remote-code"),
+    ),
+    reserved=frozenset(
+        {
+            "--model-path",
+            "--model",
+            "--host",
+            "--port",
+            "--served-model-name",
+            "--api-key",
+            "--admin-api-key",
+            "--config",
+        }
+        | {"--tensor-parallel-size", "--pipeline-parallel-size", "--dist-init-addr", "--nnodes", "--node-rank"}
+        | {"--ssl-keyfile", "--ssl-certfile", "--tokenizer-worker-num", "--file-storage-path", "--download-dir"}
+    ),
+    reserved_env=frozenset({"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN"}),
+)
+
+_CLUES = clues(
+    (_K.OUT_OF_GPU_MEMORY, (r"not enough memory\. please try to (increase|reduce) --mem-fraction-static",)),
+    (_K.OUT_OF_GPU_MEMORY, (r"(prefill|decode) out of memory", r"capture cuda graph failed.*out of memory")),
+    (
+        _K.CONTEXT_TOO_LARGE,
+        (r"context length \(\d+\) is greater than the derived", r"max_total_num_tokens .* too small"),
+    ),
+    (
+        _K.MODEL_UNSUPPORTED,
+        (r"is not supported by sglang", r"unsupported architectures?:", r"has no sglang implementation"),
+    ),
+    (_K.BAD_FLAG, (r"must be divisible by (tp|tensor)", r"valueerror: .*--[a-z-]+ (must|should|is not)")),
+)
+
+READER = Reader(name="SGLang", means=Means(cache_type="fp8"), clues=_CLUES)
+
+LOG = (
+    stage(r"Loading safetensors checkpoint shards:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage(r"Load weight begin", "Reading weights"),
+    stage(r"Load weight end", "Preparing"),
+    stage(r"Capture cuda graph begin", "Capturing graphs"),
+    stage(r"Capturing batches.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage(r"The server is fired up and ready to roll", "Ready"),
+    buffer(r"Load weight end\..*mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
+    buffer(r"KV Cache is allocated\..*K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer(r"KV Cache is allocated\..*V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    context(r"context_len=(?P<tokens>\d+)"),
+)
+
+
+def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
+    """Return what Roundhouse decides."""
+    return (
+        *("--model-path", str(model.path), "--host", net.host, "--port", str(net.port)),
+        *("--served-model-name", model.name, "--enable-metrics"),
+    )
+
+
+ADAPTER = Served(
+    Recipe(
+        about=DESCRIPTOR,
+        table=TABLE,
+        reader=READER,
+        module="sglang.launch_server",
+        opening=opening,
+        distribution="sglang",
+        program="sglang",
+        log=LOG,
+        readiness=Readiness(path="/health", interval_s=2.0, stall_s=600.0),
+        env={"SGL_FORCE_SHUTDOWN": "1"},
+    )
+)

@@ -1,0 +1,1 @@
+"""TensorRT-LLM: the highest throughput on NVIDIA's own server GPUs, as `trtllm-serve`."""

@@ -1,0 +1,1 @@
+"""vLLM: made to serve many on NVIDIA and AMD GPUs under Linux."""

@@ -1,0 +1,128 @@
+"""vLLM's adapter: flags of `vllm serve`, the lines it writes while it loads, and how it ends.
+
+It binds its socket early but listens only when it is ready; a load may compile for minutes. Its last line on a failed
+start says "see root cause above": the first error counts.
+"""
+
+import json
+from collections.abc import Sequence
+
+from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
+from engines.clues import clues
+from engines.failures import Reader
+from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
+from engines.log_lines import buffer, context, stage
+from engines.remedies import Means
+from engines.served import Recipe, Served
+from engines.vllm.descriptor import DESCRIPTOR
+
+_K = FailureKind
+KV_TYPES = {"f16": "auto", "fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
+
+
+def speculation(options: LaunchOptions) -> Sequence[str]:
+    """Return --speculative-config: a draft model, a head the model itself has, or words seen before."""
+    draft = options.draft
+    if draft is None:
+        return ()
+    config: dict[str, object] = {"num_speculative_tokens": draft.tokens}
+    if draft.path is not None:
+        config["model"] = str(draft.path)
+    if draft.kind != "model":
+        config["method"] = draft.kind
+    if draft.kind == "ngram":
+        config["prompt_lookup_max"] = draft.tokens
+    return ("--speculative-config", json.dumps(config, sort_keys=True))
+
+
+TABLE = Table(
+    engine="vLLM",
+    flags=(
+        value("context", "--max-model-len"),
+        value("slots", "--max-num-seqs"),
+        elsewhere("threads"),
+        elsewhere("device_ids", "--device-ids"),
+        value("tensor_parallel", "--tensor-parallel-size"),
+        value("pipeline_parallel", "--pipeline-parallel-size"),
+        value("gpu_memory_fraction", "--gpu-memory-utilization"),
+        value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
+        Flag(option="draft", names=("--speculative-config",), say=speculation),
+        loras("--lora-modules", "--enable-lora"),
+        tasks(
+            {
+                "chat": (),
+                "embed": ("--runner", "pooling", "--convert", "embed"),
+                "rerank": ("--runner", "pooling", "--convert", "classify"),
+            }
+        ),
+        value("chat_template", "--chat-template"),
+        value("max_batch_tokens", "--max-num-batched-tokens", can_do_without=True),
+        switch("prefix_cache", off="--no-enable-prefix-caching", can_do_without=True),
+        switch("trust_remote_code", on="--trust-remote-code"),
+    ),
+    reserved=frozenset(
+        {"--model", "--host", "--port", "--uds", "--served-model-name", "--api-key", "--config", "--root-path"}
+        | {"--allowed-origins", "--allow-credentials", "--middleware", "--headless", "--api-server-count"}
+        | {"--allowed-local-media-path", "--worker-extension-cls", "--tool-parser-plugin", "--reasoning-parser-plugin"}
+        | {"--data-parallel-address", "--distributed-executor-backend", "--enable-ssl-refresh", "--download-dir"}
+        | {"-tp", "-pp", "-dp", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--node-rank", "--master-addr"}
+    ),
+    reserved_env=frozenset({"VLLM_API_KEY", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}),
+)
+
+_CLUES = clues(
+    (_K.CONTEXT_TOO_LARGE, (r"to serve at least one request with the models?'?s max seq len",)),
+    (_K.CONTEXT_TOO_LARGE, (r"user-specified max_model_len \(\d+\) is greater than the derived",)),
+    (
+        _K.OUT_OF_GPU_MEMORY,
+        (
+            r"free memory on device .* is less than desired gpu memory utilization",
+            r"no available memory for the cache blocks",
+            r"error in memory profiling",
+        ),
+    ),
+    (_K.MODEL_UNSUPPORTED, (r"model architectures .* (are|is) not supported", r"has no vLLM implementation")),
+    (_K.MODEL_UNSUPPORTED, (r"unknown quantization method", r"gguf .*(plugin|not supported)", r"bitsandbytes.*plugin")),
+    (_K.BAD_FLAG, (r"is not divisible by (the )?tensor parallel", r"larger than the maximum supported by")),
+    (_K.BAD_FLAG, (r"world size \(\d+\) is larger than the number of available gpus",)),
+)
+
+READER = Reader(name="vLLM", means=Means(cache_type="fp8", gpu_share=True), clues=_CLUES)
+
+LOG = (
+    stage(r"Loading safetensors checkpoint shards:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage(r"Loading (model weights|weights) took|Model loading took", "Preparing"),
+    stage(r"torch\.compile takes|Compiling a graph|Dynamo bytecode transform", "Compiling"),
+    stage(r"Capturing CUDA graphs.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage(r"Starting vLLM API server|Application startup complete", "Ready"),
+    buffer(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
+    buffer(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
+    buffer(r"Graph capturing finished in .* took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
+    context(r"Using max model len (?P<tokens>[\d,]+)"),
+)
+
+
+def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
+    """Return what Roundhouse decides."""
+    return (
+        *("serve", str(model.path), "--host", net.host, "--port", str(net.port)),
+        *("--served-model-name", model.name, "--disable-uvicorn-access-log"),
+    )
+
+
+ADAPTER = Served(
+    Recipe(
+        about=DESCRIPTOR,
+        table=TABLE,
+        reader=READER,
+        module="vllm.entrypoints.cli.main",
+        opening=opening,
+        distribution="vllm",
+        program="vllm",
+        help_arguments=("serve", "--help=all"),
+        log=LOG,
+        readiness=Readiness(path="/health", interval_s=0.5, stall_s=600.0),
+        env={"VLLM_NO_USAGE_STATS": "1"},
+        files=lambda _options: (),
+    )
+)

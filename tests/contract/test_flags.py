@@ -1,0 +1,107 @@
+"""The table from options to flags, on its own: versions, help texts, extra arguments."""
+
+import pytest
+
+from engines.api import Installation, LaunchOptions
+from engines.flags import WORDS, Table, arguments, elsewhere, flags_in, tasks, value
+
+TABLE = Table(
+    engine="Engine",
+    flags=(
+        value("context", "--length", since="2.0"),
+        value("threads", "--threads", until="1.9", can_do_without=True),
+        elsewhere("slots"),
+        tasks({"chat": (), "embed": ("--embed",)}),
+    ),
+    reserved=frozenset({"--port", "-p"}),
+    reserved_env=frozenset({"KEY"}),
+)
+
+
+def version(number: str) -> Installation:
+    return Installation(engine="e", version=number, backend="cpu")
+
+
+def probed(*flags: str) -> Installation:
+    return Installation(engine="e", version="1.0", backend="cpu", flags=frozenset(flags))
+
+
+def test_every_option_but_the_two_that_are_passed_on_has_words() -> None:
+    assert set(WORDS) == set(LaunchOptions.__struct_fields__) - {"extra_args", "extra_env"}
+
+
+def test_unset_options_say_nothing() -> None:
+    assert arguments(TABLE, LaunchOptions(), version("1.0")).args == ()
+
+
+@pytest.mark.parametrize(("number", "is_fine"), [("2.0", True), ("2.0.1+cu128", True), ("1.9", False), ("10.0", True)])
+def test_without_a_probe_the_version_decides(number: str, is_fine: bool) -> None:  # noqa: FBT001 -- a table's column
+    options = LaunchOptions(context=512)
+    if is_fine:
+        assert arguments(TABLE, options, version(number)).args == ("--length", "512")
+    else:
+        with pytest.raises(
+            ValueError, match=r"Engine 1\.9 has no --length, so the length of the context cannot be set"
+        ):
+            arguments(TABLE, options, version(number))
+
+
+def test_a_probe_overrules_what_the_table_believes_of_versions() -> None:
+    assert arguments(TABLE, LaunchOptions(context=512), probed("--length")).args == ("--length", "512")
+
+
+def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
+    spoken = arguments(TABLE, LaunchOptions(threads=4), version("2.0"))
+    assert (spoken.args, [each.option for each in spoken.left_out]) == ((), ["threads"])
+    assert spoken.left_out[0].sentence == "Engine 2.0 has no --threads, so the number of threads cannot be set."
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"slots": 0},
+        {"context": 0},
+        {"task": "rerank"},
+        {"gpu_layers": 1},
+        {"extra_args": ("--por", "1")},
+        {"extra_args": ("--port=1",)},
+        {"extra_args": ("-p8000",)},
+        {"extra_args": ("--len", "1")},
+        {"extra_args": ("stray",)},
+        {"extra_args": ("--", "--port")},
+        {"extra_env": {"key": "x"}},
+    ],
+    ids=str,
+)
+def test_it_is_refused_with_a_sentence(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        arguments(TABLE, LaunchOptions(**options), version("2.0"))  # type: ignore[arg-type]  # mixed on purpose
+
+
+def test_negative_numbers_are_values() -> None:
+    assert arguments(TABLE, LaunchOptions(extra_args=("--seed", "-1")), version("2.0")).args == ("--seed", "-1")
+
+
+HELP = """usage: engine [-h] [--port PORT]
+
+-c,    --ctx-size N      size of the prompt context, see --not-a-flag-of-its-own
+--draft, --draft-max N   the argument has been removed. use --spec-draft-n-max
+  --spec-draft-n-max N   tokens to draft
+  -fa, --flash-attn [on|off|auto]
+      --no_underscores   yes
+"""
+
+
+def test_a_help_text_gives_its_flags_without_those_it_only_mourns() -> None:
+    flags = flags_in(HELP)
+    assert flags >= {
+        "-h",
+        "--port",
+        "-c",
+        "--ctx-size",
+        "--spec-draft-n-max",
+        "-fa",
+        "--flash-attn",
+        "--no_underscores",
+    }
+    assert not flags & {"--draft", "--draft-max"}

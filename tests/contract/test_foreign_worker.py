@@ -1,0 +1,112 @@
+"""The key before other programs' servers, on a stand-in for uvicorn: every route, every kind of connection."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.foreign_worker import guarded
+
+ROOT = Path(__file__).resolve().parents[2]
+UVICORN = """
+class Config:
+    def __init__(self, app): self.app = app
+    def load(self): self.loaded_app = self.app
+"""
+SERVER = """
+import sys, asyncio
+from uvicorn.config import Config
+async def app(scope, receive, send): print("reached", sys.argv)
+async def send(message): print(message.get("status", message.get("code", "")))
+config = Config(app); config.load()
+key = sys.argv[1].encode()
+asyncio.run(config.loaded_app({"type": "http", "headers": [(b"authorization", b"Bearer " + key)]}, None, send))
+"""
+
+
+async def asked(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[str, Any]]]:
+    reached, sent = False, []
+
+    async def app(*_given: object) -> None:
+        nonlocal reached
+        reached = True
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {}
+
+    await guarded(app, key)(scope, receive, send)
+    return reached, sent
+
+
+def http(*values: bytes, kind: str = "http") -> dict[str, Any]:
+    return {"type": kind, "path": "/metrics", "headers": [(b"authorization", value) for value in values]}
+
+
+def test_the_right_key_opens() -> None:
+    assert asyncio.run(asked(http(b"Bearer k"))) == (True, [])
+
+
+@pytest.mark.parametrize("values", [(), (b"Bearer x",), (b"k",), (b"Bearer k", b"Bearer x"), (b"bearer k",), (b"",)])
+def test_anything_else_is_refused_in_openai_s_form(values: tuple[bytes, ...]) -> None:
+    reached, sent = asyncio.run(asked(http(*values)))
+    assert not reached
+    assert sent[0]["status"] == 401
+    assert b"authentication_error" in sent[1]["body"]
+
+
+def test_without_a_key_nobody_gets_in() -> None:
+    assert not asyncio.run(asked(http(b"Bearer "), key=""))[0]
+
+
+def test_sockets_of_pages_are_closed_and_start_up_goes_through() -> None:
+    assert asyncio.run(asked(http(kind="websocket"))) == (False, [{"type": "websocket.close", "code": 1008}])
+    assert asyncio.run(asked({"type": "lifespan"}))[0]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "uvicorn").mkdir()
+    (tmp_path / "uvicorn" / "__init__.py").touch()
+    (tmp_path / "uvicorn" / "config.py").write_text(UVICORN, encoding="utf-8")
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    return {"PYTHONPATH": f"{ROOT}{':' if sys.platform != 'win32' else ';'}{tmp_path}", "ROUNDHOUSE_WORKER_KEY": "k"}
+
+
+def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run it with an open lifeline."""
+    command = [sys.executable, "-P", "-m", "engines.foreign_worker", *arguments]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = process.stdout.read(), process.stderr.read()
+        return subprocess.CompletedProcess(command, process.wait(20), out, err)
+
+
+def test_a_module_runs_as_itself_behind_the_key(environment: dict[str, str]) -> None:
+    assert "reached" in run(environment, "server", "k").stdout
+    assert run(environment, "server", "x").stdout.split() == ["401"]
+
+
+def test_without_uvicorn_it_says_what_is_missing() -> None:
+    done = run({"PYTHONPATH": str(ROOT)}, "json.tool")
+    assert done.returncode == 83
+    assert "uvicorn" in done.stderr
+
+
+def test_it_ends_with_its_lifeline(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sleeper.py").write_text("print('up', flush=True)\nimport time\ntime.sleep(600)", encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "engines.foreign_worker", "sleeper"]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"up"
+        process.stdin.close()
+        assert process.wait(20) == 81

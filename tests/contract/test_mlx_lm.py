@@ -1,0 +1,238 @@
+"""MLX-LM's adapter, and the parts of its worker that need no MLX: command line, limits, errors, whose fault it was."""
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines import worker_base
+from engines.api import (
+    Draft,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    ModelFormat,
+    ModelSource,
+    Net,
+    ReadyWhen,
+)
+from engines.mlx_lm.handler import Answering, Handling, error_body
+from engines.mlx_lm.launch import ADAPTER, TABLE
+from engines.mlx_lm.worker import WITHOUT_LIMIT
+from engines.mlx_lm.worker import arguments as command_line
+
+HERE = Installation(engine="mlx-lm", version="0.32.2", backend="cpu", python=Path("/e/python"))
+MODEL = ModelSource(name="tiny", path=Path("/models/tiny"), format=ModelFormat.MLX)
+NET = Net(host="127.0.0.1", port=50_001, key="secret")
+
+
+def sent(**options: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
+    (worker,) = ADAPTER.plan(MODEL, LaunchOptions(**options), NET, HERE).processes
+    config: dict[str, Any] = json.loads(worker.env[worker_base.CONFIG_VARIABLE])
+    return config
+
+
+def test_what_health_says_is_not_believed() -> None:
+    assert ADAPTER.plan(MODEL, LaunchOptions(), NET, HERE).readiness.when is ReadyWhen.COMPLETION
+
+
+def test_without_a_place_it_is_not_installed() -> None:
+    found = ADAPTER.probe()
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.NOT_INSTALLED
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({}, []),
+        ({"slots": 4}, ["--decode-concurrency", "4"]),
+        ({"kv_type": "q8_0"}, ["--kv-bits", "8"]),
+        ({"kv_type": "f16"}, []),
+        ({"draft": Draft(path=Path("/d"), tokens=3)}, ["--draft-model", "/d", "--num-draft-tokens", "3"]),
+        ({"lora": (Path("/l"),)}, ["--adapter-path", "/l"]),
+        ({"prefix_cache": False}, ["--prompt-cache-size", "1"]),
+        ({"trust_remote_code": True, "threads": 8}, ["--trust-remote-code"]),
+    ],
+    ids=str,
+)
+def test_options_become_its_flags(options: dict[str, Any], arguments: list[str]) -> None:
+    assert sent(**options)["arguments"] == arguments
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kv_type": "q3"},
+        {"draft": Draft(kind="mtp")},
+        {"lora": (Path("/a"), Path("/b"))},
+        {"task": "embed"},
+        {"tensor_parallel": 2},
+        {"extra_args": ("--host", "198.51.100.1")},
+        {"extra_args": ("--pipeline",)},
+    ],
+    ids=str,
+)
+def test_what_it_cannot_honour_is_refused_with_a_sentence(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        sent(**options)
+
+
+def test_answers_are_as_long_as_the_context_not_512_tokens() -> None:
+    words = command_line({**sent(context=4096, slots=2)})
+    assert words[words.index("--max-tokens") + 1] == "4096"
+    assert words[-2:] == ["--decode-concurrency", "2"]
+    assert str(WITHOUT_LIMIT) in command_line(sent())
+    assert words[words.index("--allowed-origins") + 1] == "https://nobody.invalid"
+
+
+def test_the_table_names_flags_once() -> None:
+    names = [name for row in TABLE.flags for name in row.names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("written", "status", "message", "kind"),
+    [
+        (b'{"error": "no"}', 400, "no", "invalid_request_error"),
+        (b"Not Found", 404, "Not Found", "invalid_request_error"),
+        (b'{"error": "broke"}', 500, "broke", "server_error"),
+        (
+            b'{"error": "full (exceed_context_size_error)."}',
+            400,
+            "full (exceed_context_size_error).",
+            "exceed_context_size_error",
+        ),
+    ],
+)
+def test_errors_get_openai_s_form(written: bytes, status: int, message: str, kind: str) -> None:
+    assert json.loads(error_body(written, status)) == {"error": {"message": message, "type": kind, "code": status}}
+
+
+@dataclass
+class Piece:
+    text: str
+    finish_reason: str | None = None
+
+
+@dataclass
+class Begun:
+    prompt: list[int]
+    is_stopped: bool = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+@dataclass
+class Generator:
+    """Stands in for mlx_lm's: writes on and on."""
+
+    begun: Begun
+    error: Exception | None = None
+    begun_with: list[object] = field(default_factory=list)
+
+    def generate(self, *given: object) -> tuple[Begun, Iterator[Piece]]:
+        self.begun_with.extend(given)
+        if self.error:
+            raise self.error
+        return self.begun, (Piece(f"{number} ") for number in range(1000))
+
+
+@dataclass
+class Handler:
+    connection: socket.socket
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    server, client = socket.socketpair()
+    with server, client:
+        yield server, client
+
+
+Ends = tuple[socket.socket, socket.socket]
+
+
+def answering(ends: Ends, prompt: int = 3, context: int | None = None, error: Exception | None = None) -> Answering:
+    return Answering(Generator(Begun(list(range(prompt))), error), Handler(ends[0]), context)
+
+
+def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
+    begun, pieces = answering(ends, prompt=6, context=10).generate(None, None)
+    written = list(pieces)
+    assert [piece.finish_reason for piece in written] == [None, None, None, "length"]
+    assert begun.is_stopped
+
+
+def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> None:
+    asked = answering(ends, prompt=10, context=10)
+    with pytest.raises(ValueError, match="10 tokens, and the context holds 10"):
+        asked.generate(None, None)
+    assert asked.status(404) == 400
+    assert asked._generator.begun.is_stopped
+
+
+def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
+    begun, pieces = answering(ends).generate(None, None)
+    next(pieces)
+    ends[1].close()
+    with pytest.raises(Exception, match=r"^$") as gone:
+        list(pieces)
+    assert type(gone.value).__name__ == "_Gone"
+    assert begun.is_stopped
+
+
+def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) -> None:
+    asked = answering(ends)
+    asked.generate(None, None)
+    progress = asked._generator.begun_with[2]
+    progress(1, 2)
+    ends[1].close()
+    with pytest.raises(Exception, match=r"^$"):
+        progress(2, 2)
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError(), 400), (KeyError(), 400), (RuntimeError(), 500)])
+def test_only_the_client_s_mistakes_are_the_client_s(ends: Ends, error: Exception, status: int) -> None:
+    asked = answering(ends, error=error)
+    with pytest.raises(type(error)):
+        asked.generate(None, None)
+    assert asked.status(404) == status
+
+
+def test_nothing_is_wrong_before_anything_went_wrong(ends: Ends) -> None:
+    assert answering(ends).status(200) == 200
+
+
+class Upstream:
+    """As much of mlx_lm's handler as one wrapped method needs."""
+
+    body: dict[str, Any]
+
+    def validate_model_parameters(self) -> None:
+        self.requested_model = self.body.get("model")
+
+
+class Wrapped(Handling, Upstream):  # type: ignore[misc]  # Handling has no typed base
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+
+
+def test_whatever_model_is_named_the_loaded_one_answers() -> None:
+    handler = Wrapped({"model": "somebody/else"})
+    handler.validate_model_parameters()
+    assert (handler.requested_model, handler.requested_draft_model) == ("default_model", "default_model")
+
+
+@pytest.mark.parametrize(
+    "body", [{"adapters": "x"}, {"draft_model": "x"}, {"response_format": {"type": "json_object"}}], ids=str
+)
+def test_fields_that_would_act_behind_our_back_are_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        Wrapped(body).validate_model_parameters()

@@ -1,0 +1,191 @@
+"""Engines that bring their own server: their command lines against golden ones, their lines, and what they refuse.
+
+None of them can run here. `golden/` holds what `plan` gives for one rich and one plain set of options; a line that
+changes there is a change of what users' engines are started with.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.api import (
+    BufferAllocated,
+    ContextSet,
+    Draft,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    ModelSource,
+    Net,
+    Place,
+    Progress,
+)
+from engines.flags import WORDS
+from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
+from engines.mlc_llm.launch import ADAPTER as MLC_LLM
+from engines.served import Served
+from engines.sglang.launch import ADAPTER as SGLANG
+from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
+from engines.vllm.launch import ADAPTER as VLLM
+
+GOLDEN = Path(__file__).parent / "golden"
+NET = Net(host="127.0.0.1", port=50_001, key="secret")
+ALL = {adapter.descriptor.id: adapter for adapter in (VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM)}
+EACH = pytest.mark.parametrize("adapter", ALL.values(), ids=list(ALL))
+KV = {"vllm": "fp8", "sglang": "fp8", "lmdeploy": "q8_0", "tensorrt-llm": "fp8"}
+DRAFT = Draft(path=Path("/models/draft"), kind="eagle3", tokens=5)
+SINGLE = {
+    "context": 8192,
+    "slots": 4,
+    "device_ids": ("0", "1"),
+    "tensor_parallel": 2,
+    "pipeline_parallel": 2,
+    "gpu_memory_fraction": 0.8,
+    "draft": DRAFT,
+    "lora": (Path("/models/tone"),),
+    "chat_template": "{{ messages }}",
+    "max_batch_tokens": 2048,
+    "prefix_cache": False,
+    "trust_remote_code": True,
+}
+
+
+def installed(adapter: Served, flags: frozenset[str] = frozenset()) -> Installation:
+    return Installation(
+        engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path("/e/bin/python"), flags=flags
+    )
+
+
+def plan(adapter: Served, found: Installation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
+    kind = max(adapter.descriptor.formats)
+    model = ModelSource(name="served", path=Path("/models/m"), format=kind)
+    return adapter.plan(model, LaunchOptions(**options), NET, found or installed(adapter))
+
+
+def known_options(adapter: Served) -> dict[str, Any]:
+    rows = {flag.option for flag in adapter.table.flags}
+    kv = {"kv_type": KV[adapter.descriptor.id]} if "kv_type" in rows else {}
+    return {name: value for name, value in SINGLE.items() if name in rows} | kv
+
+
+def written(launched: LaunchPlan) -> str:
+    (server,) = launched.processes
+    env = sorted(f"{name}={value}" for name, value in server.env.items() if name != "PYTHONPATH")
+    files = [f"--- {file.name}\n{file.content.decode()}" for file in launched.files]
+    return "\n".join([*server.argv, *env, *files]) + "\n"
+
+
+@EACH
+@pytest.mark.parametrize("kind", ["plain", "rich"])
+def test_the_command_line_is_as_it_was_reviewed(adapter: Served, kind: str) -> None:
+    launched = plan(adapter, **(known_options(adapter) if kind == "rich" else {}))
+    assert written(launched) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
+
+
+@EACH
+def test_every_option_is_either_in_the_table_or_refused_with_a_sentence(adapter: Served) -> None:
+    rows = {flag.option for flag in adapter.table.flags}
+    others: dict[str, Any] = {"gpu_layers": 3, "cpu_moe_layers": 2, "flash_attention": True, "split_ratio": (1.0, 2.0)}
+    for option in WORDS.keys() - rows:
+        value = {**SINGLE, **others, "projector": Path("/p"), "task": "embed", "threads": 3, "kv_type": "q8_0"}[option]
+        with pytest.raises(ValueError, match=r"has no setting for .*\.$"):
+            plan(adapter, **{option: value})
+
+
+@EACH
+def test_reserved_arguments_are_refused_in_every_spelling(adapter: Served) -> None:
+    for flag in adapter.table.reserved | {name for row in adapter.table.flags for name in row.names}:
+        spellings = {flag, f"{flag}=1"}
+        if flag.startswith("--"):
+            spellings |= {f"--{flag[2:].replace('-', '_')}", flag[:-1] if len(flag) > 5 else flag}
+        for spelling in spellings:
+            with pytest.raises(ValueError, match="Roundhouse's to set"):
+                plan(adapter, extra_args=(spelling, "x"))
+
+
+@EACH
+def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: Served) -> None:
+    assert plan(adapter, extra_args=("--seed", "7")).processes[0].argv[-2:] == ("--seed", "7")
+    with pytest.raises(ValueError, match="has no argument --seed"):
+        plan(adapter, installed(adapter, frozenset({"--other"})), extra_args=("--seed", "7"))
+    with pytest.raises(ValueError, match="begin with a dash"):
+        plan(adapter, extra_args=("--seed", "7", "/another/model"))
+
+
+@EACH
+def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: Served) -> None:
+    said = set(plan(adapter, context=512).processes[0].argv)
+    flags = frozenset(name for row in adapter.table.flags if not row.can_do_without for name in row.names) | said
+    launched = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
+    if adapter is not MLC_LLM:  # its sizes share one flag
+        assert [each.option for each in launched.left_out] == ["max_batch_tokens"]
+        with pytest.raises(ValueError, match=r"99\.0 has no --\S+, so the length of the context cannot be set\.$"):
+            plan(adapter, installed(adapter, frozenset({"--x"})), context=512)
+    assert launched.left_out or adapter is MLC_LLM
+
+
+@EACH
+def test_the_environment_keeps_it_off_the_net_and_may_not_be_changed(adapter: Served) -> None:
+    assert plan(adapter).processes[0].env["HF_HUB_OFFLINE"] == "1"
+    with pytest.raises(ValueError, match="Roundhouse's to set"):
+        plan(adapter, extra_env={"ROUNDHOUSE_WORKER_KEY": "x"})
+
+
+def test_devices_are_chosen_by_what_every_version_understands() -> None:
+    assert plan(VLLM, device_ids=("2", "3")).processes[0].env["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+@EACH
+def test_an_environment_is_asked_once_for_its_flags(adapter: Served, tmp_path: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("the stand-in is a shell script")
+    asked = tmp_path / "asked"
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho x >> {asked}\necho '  --max-model-len N   the context'\n", encoding="utf-8")
+    python.chmod(0o755)
+    place = Place(folder=tmp_path, version="1.2", backend="cuda", python=python)
+    found = [adapter.probe(place) for _ in range(2)]
+    assert all(isinstance(each, Installation) and each.flags == {"--max-model-len"} for each in found)
+    assert asked.read_text(encoding="utf-8") == "x\n"
+    assert json.loads((tmp_path / "flags.json").read_text(encoding="utf-8"))["flags"] == ["--max-model-len"]
+
+
+LINES = [
+    (
+        VLLM,
+        "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]",
+        Progress(stage="Reading weights", fraction=0.5),
+    ),
+    (
+        VLLM,
+        "INFO 11-21 [gpu_model_runner.py:3338] Model loading took 7.6 GiB memory and 3.2 seconds",
+        BufferAllocated(device="GPU", purpose="model", size_bytes=round(7.6 * 2**30)),
+    ),
+    (
+        VLLM,
+        "INFO 11-21 [gpu_worker.py:298] Available KV cache memory: 12.5 GiB",
+        BufferAllocated(device="GPU", purpose="kv", size_bytes=round(12.5 * 2**30)),
+    ),
+    (VLLM, "INFO 11-21 [model.py:1745] Using max model len 40960", ContextSet(tokens=40960)),
+    (SGLANG, "[2026-11-21 10:00:00] The server is fired up and ready to roll!", Progress(stage="Ready")),
+    (SGLANG, "[2026-11-21 10:00:00] max_total_num_tokens=1, context_len=40960", ContextSet(tokens=40960)),
+    (
+        LMDEPLOY,
+        "Loading weights from safetensors:  25%|##5       | 1/4",
+        Progress(stage="Reading weights", fraction=0.25),
+    ),
+    (
+        TENSORRT_LLM,
+        "[TRT-LLM] [I] Allocated 10.50 GiB for max tokens in paged KV cache (1).",
+        BufferAllocated(device="GPU", purpose="kv", size_bytes=round(10.5 * 2**30)),
+    ),
+    (MLC_LLM, "[2026-11-21 10:00:00] INFO jit.py:118: Compiling using commands below:", Progress(stage="Compiling")),
+]
+
+
+@pytest.mark.parametrize(("adapter", "line", "event"), LINES, ids=[line[:40] for _, line, _ in LINES])
+def test_its_lines_are_understood(adapter: Served, line: str, event: object) -> None:
+    assert event in adapter.read_log(line)
