@@ -1,7 +1,8 @@
 """The gateway's log: one JSON object per line, rotated, and nothing secret in it.
 
 Standard `logging` throughout: `log.info("Model loaded", extra={"model": name})`. Whatever `extra` holds under a name
-like token or key is blanked before it is written. Warnings also go to stderr, as text.
+like token or key is blanked before it is written, and so is an engine's own sentence about a request, which may quote
+it. Warnings also go to stderr, as text that cannot move a terminal's cursor. What a client named is cut.
 """
 
 import logging
@@ -20,6 +21,12 @@ from app.supervisor.logs import LossyFile
 FILE_BYTES = 4 * 1024 * 1024
 FILES_KEPT = 3
 HIDDEN = "(hidden)"
+LONGEST_TEXT = 4096
+"""Clients name models and options as they like: one of 30 MB would fill the file."""
+QUOTING = frozenset({"engine_error", "engine_refused", "engine_busy"})
+"""Codes of errors whose sentence is an engine's: llama-server's ends with the answer it could not parse."""
+WITHOUT_WORDS = "An engine answered with an error; whoever asked was told its words."
+_LONGEST_TRACEBACK = 64 * 1024
 
 _SECRET = re.compile(r"(^|[_-])(api[_-]?key|key|token|secret|password|authorization|cookie)s?$", re.IGNORECASE)
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -34,7 +41,7 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "from": record.name,
-            "message": record.getMessage(),
+            "message": message_of(record),
         }
         fields.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
         if record.exc_info and record.exc_info[0]:
@@ -42,13 +49,30 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(redacted(fields), enc_hook=str).decode()
 
 
+class PlainText(logging.Formatter):
+    """Formats a record for a terminal, without the control characters that clients may have put into a name."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- overrides logging's name
+        """Return the line, without a traceback."""
+        shown = "".join(letter if letter.isprintable() else " " for letter in message_of(record))
+        return f"{record.levelname}: {shown}"
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """Return what a record says, without words that are somebody's."""
+    return WITHOUT_WORDS if getattr(record, "code", "") in QUOTING else record.getMessage()[:LONGEST_TEXT]
+
+
 def redacted(value: object) -> object:
-    """Return `value` with everything blanked that a mapping keeps under the name of a secret."""
+    """Return `value` with everything blanked that a mapping keeps under the name of a secret, and long texts cut."""
     if isinstance(value, Mapping):
         return {str(key): HIDDEN if _SECRET.search(str(key)) else redacted(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [redacted(item) for item in value]
-    return value
+    return value[:_LONGEST_TRACEBACK] if isinstance(value, str) else value
 
 
 def is_ours_to_mend(record: logging.LogRecord) -> bool:
@@ -63,7 +87,7 @@ def open_journal(file: Path) -> logging.Handler:
     written.setFormatter(JsonLines())
     said = logging.StreamHandler(sys.stderr)
     said.setLevel(logging.WARNING)
-    said.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    said.setFormatter(PlainText())
     logging.getLogger("aiohttp.server").addFilter(is_ours_to_mend)
     logging.basicConfig(level=logging.INFO, handlers=[written, said])
     return written

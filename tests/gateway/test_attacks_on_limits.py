@@ -1,0 +1,139 @@
+"""Attacks by size and by words: compressed bombs, names without end, and texts that end up where they do harm."""
+
+import gzip
+import json
+import logging
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from aiohttp import web
+
+from app.gateway.journal import LONGEST_TEXT, WITHOUT_WORDS, JsonLines, PlainText, open_journal
+from tests.gateway.played import Gateway
+
+MIB = 1 << 20
+PROMPT = "the treasure lies below the third oak"
+
+
+@pytest.fixture(autouse=True)
+def answers(gateway: Gateway) -> None:
+    async def play(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"choices": []})
+
+    gateway.upstream.play = play
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/v1/messages", "/api/v1/chat"])
+@pytest.mark.parametrize(("encoding", "bomb"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str, bomb: Callable[[bytes], bytes]) -> None:
+    """64 MiB of blanks are 64 KiB on the wire; the limit is 1 MiB. CVE-2024-12886 filled Ollama's memory so."""
+    process = psutil.Process()
+    packed = bomb(b" " * (64 * MIB))
+    before = process.memory_info().rss
+    headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
+    async with gateway.http.post(gateway.url + path, data=packed, headers=headers) as reply:
+        assert reply.status in {400, 413, 415}
+    assert process.memory_info().rss - before < 24 * MIB
+    assert gateway.upstream.bodies == []
+
+
+async def test_a_compressed_request_is_read(gateway: Gateway) -> None:
+    """Else the test above could not fail."""
+    body = gzip.compress(json.dumps({"model": "guide", "messages": []}).encode())
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body, headers=headers) as reply:
+        assert reply.status == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "gzip"])
+async def test_a_body_that_is_not_packed_as_it_says(gateway: Gateway, encoding: str) -> None:
+    headers = {"Content-Encoding": encoding}
+    async with gateway.http.post(
+        f"{gateway.url}/v1/chat/completions", data=b"\x1f\x8b nonsense", headers=headers
+    ) as reply:
+        assert reply.status == 400
+
+
+def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": "app.x", "levelname": "WARNING", "msg": message, "args": args, **extra})
+
+
+@pytest.mark.parametrize(
+    "evil", ["a\nERROR: forged", 'a\r\n{"level":"error"}', "\x1b]0;owned\x07\x1b[2J", "a\u2028b", "\x9b31m"]
+)
+def test_log_injection(evil: str) -> None:
+    """A name with an end of line forges an entry; one with escape codes moves the cursor of whoever reads along."""
+    line = JsonLines().format(record("No effect: %s", evil, model=evil))
+    assert "\n" not in line
+    assert "\r" not in line
+    assert json.loads(line)["model"] == evil
+    shown = PlainText().format(record("No effect: %s", evil))
+    assert shown.isprintable()
+    assert shown.startswith("WARNING: No effect: ")
+
+
+def test_a_log_filled_by_one_name() -> None:
+    assert len(JsonLines().format(record("No effect: %s", "x" * 30 * MIB))) < 2 * LONGEST_TEXT
+    assert len(JsonLines().format(record("Loaded", model="x" * 30 * MIB))) < 100_000
+    assert len(PlainText().format(record("No effect: %s", "x" * 30 * MIB))) < 2 * LONGEST_TEXT
+
+
+def test_a_traceback_is_shown_as_it_is() -> None:
+    shown = PlainText().format(record("It failed", exc_info=(ValueError, ValueError("why"), None)))
+    assert shown == "WARNING: It failed\nValueError: why"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {}),
+        ("/api/chat", {}),
+        ("/api/chat", {"stream": False}),
+        ("/api/v1/chat", {"input": PROMPT, "messages": None}),
+        ("/v1/messages", {"max_tokens": 5}),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400, 500, 503])
+async def test_prompts_in_logs_by_way_of_an_engines_error(
+    gateway: Gateway,
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    fields: dict[str, object],
+    status: int,
+) -> None:
+    """llama-server's errors quote what it could not read: whoever asked may see it, the log may not."""
+
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        error = {
+            "error": {"message": f"Failed to parse input at pos 3: {PROMPT}", "code": status if status > 200 else 500}
+        }
+        if status > 200:
+            return web.json_response(error, status=status)
+        return web.Response(body=b"data: " + json.dumps(error).encode() + b"\n\n", content_type="text/event-stream")
+
+    gateway.upstream.play = refuse
+    caplog.set_level(logging.DEBUG, "app")
+    body = {"model": "guide", "messages": [{"role": "user", "content": PROMPT}], "stream": True, **fields}
+    asked = {name: value for name, value in body.items() if value is not None}
+    async with gateway.http.post(gateway.url + path, json=asked) as reply:
+        assert PROMPT.encode() in await reply.read()
+    for found in caplog.records:
+        written = JsonLines().format(found) + PlainText().format(found)
+        assert "treasure" not in written, written
+    caplog.clear()
+
+
+def test_a_withheld_sentence_says_where_its_words_are(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before, root.handlers = list(root.handlers), []
+    try:
+        written = open_journal(tmp_path / "gateway.jsonl")
+        logging.getLogger("app.x").error(PROMPT, extra={"code": "engine_error"})
+        written.close()
+    finally:
+        root.handlers = before
+    (line,) = (tmp_path / "gateway.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["message"] == WITHOUT_WORDS
