@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from app.gateway import anthropic, llama_server, lmstudio, ollama, openai, public
+from app.gateway import anthropic, llama_server, lmstudio, ollama, openai, public, responses
 from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.guard import Guard, is_wide
@@ -25,6 +25,7 @@ def build_app(services: Services) -> web.Application:
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
+    responses.add_routes(app)
     ollama.add_routes(app)
     lmstudio.add_routes(app)
     anthropic.add_routes(app)

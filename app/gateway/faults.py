@@ -23,6 +23,14 @@ ANTHROPIC_VERSION = "anthropic-version"
 """The header every client of Anthropic's sends."""
 LLAMA_SERVER_PATHS = frozenset({"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking"})
 """llama-server's own routes, whose errors look like OpenAI's."""
+_PARAMS = {
+    "model_not_found": "model",
+    "model_required": "model",
+    "input_required": "input",
+    "previous_response_not_found": "previous_response_id",
+    "invalid_tools": "tools",
+}
+"""By our code, the field of a request that is wrong."""
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
 _JSON = "application/json"
@@ -128,4 +136,4 @@ def from_http(error: web.HTTPException) -> RoundhouseError:
 
 
 def _param(error: RoundhouseError) -> str | None:
-    return "model" if error.code in ("model_not_found", "model_required") else None
+    return _PARAMS.get(error.code)

@@ -180,9 +180,8 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
     try:
         yield watch
     except asyncio.CancelledError:
-        if listener is None or not listener.is_stopped:
+        if not was_stopped():
             raise
-        _uncancel()
         raise Stopped from None
     except RoundhouseError as error:
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
@@ -201,10 +200,14 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
         _record(metrics, watch, route, model)
 
 
-def _uncancel() -> None:
-    task = asyncio.current_task()
+def was_stopped() -> bool:
+    """Tell, of a cancellation just caught, whether somebody ended the request; then the task may go on and say so."""
+    listener, task = LISTENER.get(), asyncio.current_task()
+    if listener is None or not listener.is_stopped:
+        return False
     if task is not None:
         task.uncancel()
+    return True
 
 
 def _record(metrics: Metrics, watch: Watch, route: str, model: str) -> None:

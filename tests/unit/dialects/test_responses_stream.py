@@ -308,7 +308,7 @@ def test_an_answer_stopped_by_hand_is_cancelled() -> None:
     assert Stopped.default_code == STOPPED
     stopped = Failed(error=Stopped().body, status=499)
     response = told([TextDelta("Ha"), stopped])[-1]["response"]
-    assert (response["status"], response["error"]) == ("cancelled", None)
+    assert (response["status"], response["error"]["code"]) == ("cancelled", STOPPED)
 
 
 def test_a_response_nobody_encodes_any_more_is_cancelled() -> None:

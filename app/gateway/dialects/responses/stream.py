@@ -115,7 +115,7 @@ class Encoder:
         self._response = msgspec.structs.replace(
             self._response,
             status="cancelled" if is_stopped else "failed",
-            error=None if is_stopped else _trouble(failed),
+            error=_trouble(failed),
             output=self._output.items("incomplete"),
         )
         return self._sink.event("response.failed", response=self._response)

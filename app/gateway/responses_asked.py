@@ -1,0 +1,140 @@
+"""From a request of the Responses API to what the engine is asked, with what was said before it."""
+
+import logging
+import secrets
+import time
+
+import msgspec
+
+from app.core.errors import BadRequest, NotFound
+from app.gateway.bodies import decode
+from app.gateway.dialects.canonical import Generate
+from app.gateway.dialects.engine.request import body_of
+from app.gateway.dialects.responses.assembling import Manner
+from app.gateway.dialects.responses.items import (
+    Item,
+    conversation,
+    items_of,
+    passed_over,
+    references,
+    resolved,
+)
+from app.gateway.dialects.responses.request import Asked, check, generate
+from app.gateway.dialects.responses.stream import Encoder
+from app.gateway.dialects.responses.tools import Offer, offer_of
+from app.gateway.dialects.responses.wire import About, begun
+from app.gateway.launch import resolve
+from app.gateway.native import named, path_of
+from app.gateway.ollama_asked import load_for
+from app.gateway.proxy import Ask
+from app.gateway.recent import Found
+from app.gateway.services import Services
+from app.supervisor.policy import Terms
+from engines.api import Route
+
+log = logging.getLogger(__name__)
+
+_ID_BYTES = 24
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A request understood. `given` is what it adds to the conversation; `is_kept`: the response is to be kept."""
+
+    work: Generate
+    ask: Ask
+    encoder: Encoder
+    given: tuple[Item, ...]
+    previous: str | None
+    streams: bool
+    trims: bool
+    is_kept: bool
+
+
+async def understood(services: Services, body: bytes) -> Job:
+    """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
+    asked = decode(body, Asked)
+    found = await resolve(services, named(asked.model))
+    said = await read(services, asked)
+    is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
+    about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
+    return Job(
+        work=said.work,
+        ask=await ask_for(services, asked, found, said.work),
+        encoder=Encoder(begun(asked, said.offer, about), _manner(asked, said.offer), new_id),
+        given=said.given,
+        previous=asked.previous_response_id,
+        streams=bool(asked.stream),
+        trims=asked.truncation == "auto",
+        is_kept=is_kept,
+    )
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says: what it adds to the conversation, what the engine is to do, and with which tools."""
+
+    given: tuple[Item, ...]
+    work: Generate
+    offer: Offer
+
+
+async def read(services: Services, asked: Asked) -> Read:
+    """Return what a request says, with the conversation it goes on with. Raises BadRequest."""
+    check(asked)
+    given = items_of(asked.input if asked.input is not None else [], new_id)
+    if wanted := references(given):
+        given = resolved(given, await services.chats.response_items(wanted))
+    if skipped := passed_over(given):
+        log.info("Items that are passed over: %s", ", ".join(skipped), extra={"model": asked.model})
+    earlier, offer = await _earlier(services, asked.previous_response_id), _offer(asked)
+    turns = conversation([*earlier, *given], earlier=len(earlier))
+    return Read(given=tuple(given), work=generate(asked, turns, offer), offer=offer)
+
+
+async def ask_for(services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT) -> Ask:
+    """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
+    context = asked.context
+    ask = Ask(
+        load=await load_for(services, found, context),
+        path=path_of(services, found.load.engine, found.model, route),
+        body=b"",
+        model=found.model.name,
+        terms=Terms(keep_s=asked.keep_s, context=context),
+    )
+    return asking(services, ask, work)
+
+
+def asking(services: Services, ask: Ask, work: Generate) -> Ask:
+    """Return the same request to the engine with other work."""
+    features = services.adapters[ask.load.engine].descriptor.features
+    return msgspec.structs.replace(ask, body=body_of(work, model=ask.model, features=features))
+
+
+def new_id(prefix: str) -> str:
+    """Return an id that nobody can guess."""
+    return f"{prefix}_{secrets.token_hex(_ID_BYTES)}"
+
+
+async def _earlier(services: Services, response_id: str | None) -> tuple[Item, ...]:
+    if response_id is None:
+        return ()
+    try:
+        kept = await services.chats.response_conversation(response_id)
+    except NotFound as error:
+        raise BadRequest(error.body.sentence, hint=error.hint, code="previous_response_not_found") from None
+    return tuple(Item(item.id, msgspec.Raw(item.value.encode())) for item in kept)
+
+
+def _offer(asked: Asked) -> Offer:
+    offer = offer_of(asked.tools or [], asked.tool_choice, one_at_a_time=asked.is_one_at_a_time)
+    if offer.left_out:
+        log.info("Tools that nobody here runs: %s", ", ".join(offer.left_out), extra={"model": asked.model})
+    return offer
+
+
+def _manner(asked: Asked, offer: Offer) -> Manner:
+    return Manner(
+        offer=offer,
+        is_summary=asked.wants_summary,
+        is_sealed=asked.wants_encrypted,
+        one_call=asked.is_one_at_a_time,
+    )

@@ -1,0 +1,135 @@
+"""Responses by their ids: those being made, which can be looked at and stopped, and those that are kept."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import BadRequest, RoundhouseError
+from app.gateway.dialects.responses.items import Item
+from app.gateway.dialects.responses.listing import Deleted, page, wanted
+from app.gateway.dialects.responses.stream import Encoder
+from app.gateway.dialects.responses.wire import Response
+from app.gateway.inspector import INSPECTOR
+from app.gateway.middleware import REQUEST_ID
+from app.gateway.ollama_asked import json_reply
+from app.gateway.responses_asked import Job
+from app.gateway.services import SERVICES, Services
+from app.gateway.watch import Stopped
+from app.store.responses import Bounds, KeptItem, KeptResponse
+
+log = logging.getLogger(__name__)
+
+
+class Making:
+    """A response being made by the request `request_id`. `over` is set when it is made no more."""
+
+    def __init__(self, encoder: Encoder, request_id: str) -> None:
+        self.encoder = encoder
+        self.request_id = request_id
+        self.over = asyncio.Event()
+
+
+_MAKING = web.AppKey("responses_making", dict[str, Making])
+
+
+def add_routes(app: web.Application) -> None:
+    """Add what can be done with a response by its id."""
+    app[_MAKING] = {}
+    app.router.add_get("/v1/responses/{id}", show)
+    app.router.add_delete("/v1/responses/{id}", delete)
+    app.router.add_get("/v1/responses/{id}/input_items", list_input)
+    app.router.add_post("/v1/responses/{id}/cancel", cancel)
+
+
+async def show(request: web.Request) -> web.Response:
+    """GET /v1/responses/{id}."""
+    if request.query.get("stream", "").lower() in {"true", "1"}:
+        raise BadRequest(
+            "A response is streamed only while it is made, to whoever asked for it.", code="unsupported_parameter"
+        )
+    making = request.app[_MAKING].get(request.match_info["id"])
+    if making is not None:
+        return json_reply(making.encoder.response)
+    return json_reply(_document(await _found(request)))
+
+
+async def delete(request: web.Request) -> web.Response:
+    """DELETE /v1/responses/{id}."""
+    name = request.match_info["id"]
+    await request.app[SERVICES].chats.delete_response(name)
+    return json_reply(Deleted(id=name))
+
+
+async def list_input(request: web.Request) -> web.Response:
+    """GET /v1/responses/{id}/input_items: what its own request said, the newest first unless asked otherwise."""
+    part = wanted(request.query)
+    kept = await _found(request)
+    return json_reply(page([Item(item.id, msgspec.Raw(item.value.encode())) for item in kept.input], part))
+
+
+async def cancel(request: web.Request) -> web.Response:
+    """POST /v1/responses/{id}/cancel: end a response that is being made."""
+    making = request.app[_MAKING].get(request.match_info["id"])
+    if making is None:
+        kept = await _found(request)
+        raise BadRequest(f"The response {kept.id!r} is not being made any more.", code="response_not_running")
+    request.app[INSPECTOR].stop(making.request_id)
+    await making.over.wait()
+    return json_reply(making.encoder.response)
+
+
+@asynccontextmanager
+async def made(request: web.Request, job: Job) -> AsyncIterator[None]:
+    """Let a response be found by its id while it is made."""
+    making, name = Making(job.encoder, request[REQUEST_ID]), job.encoder.response.id
+    request.app[_MAKING][name] = making
+    try:
+        yield
+    except Stopped:
+        making.encoder.cancel()
+        await keep(request.app[SERVICES], job)
+        raise
+    finally:
+        making.encoder.cancel()
+        del request.app[_MAKING][name]
+        making.over.set()
+
+
+async def keep(services: Services, job: Job) -> None:
+    """Keep a response that has ended, if it is to be. An answer is not lost because a disk is full."""
+    response = job.encoder.response
+    if not job.is_kept:
+        return
+    try:
+        await services.chats.keep_response(_kept(job, response), _bounds(services))
+    except RoundhouseError as error:
+        log.error("A response was not kept: %s", error, extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
+
+
+async def _found(request: web.Request) -> KeptResponse:
+    return await request.app[SERVICES].chats.response(request.match_info["id"])
+
+
+def _document(kept: KeptResponse) -> dict[str, msgspec.Raw]:
+    fields = msgspec.json.decode(kept.body, type=dict[str, msgspec.Raw])
+    output = [msgspec.Raw(item.value.encode()) for item in kept.output]
+    return {**fields, "output": msgspec.Raw(msgspec.json.encode(output))}
+
+
+def _kept(job: Job, response: Response) -> KeptResponse:
+    return KeptResponse(
+        id=response.id,
+        previous=job.previous,
+        body=msgspec.json.encode(msgspec.structs.replace(response, output=[])).decode(),
+        input=tuple(KeptItem(item.id, bytes(item.value).decode()) for item in job.given),
+        output=tuple(KeptItem(item.id, msgspec.json.encode(item).decode()) for item in response.output),
+    )
+
+
+def _bounds(services: Services) -> Bounds:
+    settings = services.settings
+    return Bounds(most=settings.integer("responses.kept"), days=settings.integer("responses.days"))
