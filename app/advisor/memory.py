@@ -98,6 +98,22 @@ def estimate(facts: ModelFacts, machine: Machine, setting: Setting, *, speed: Sp
     )
 
 
+def taken(facts: ModelFacts, machine: Machine, setting: Setting) -> dict[str, int]:
+    """Return the bytes that running `facts` takes of each pool, with layers or experts moved as `estimate` moves them.
+
+    Caches the system may drop are not counted. Raises KeyError for an engine or KV type we do not know.
+    """
+    fitting = _Fitting(facts, machine, placement.adapted(setting, machine))
+    parts = components(facts, fitting.offloaded()).parts
+    held = {room.pool.id: [part for part in parts if part.place in room.places] for room in fitting.rooms}
+    return {pool: sum(part.bytes - part.reclaimable for part in mine) for pool, mine in held.items() if mine}
+
+
+def reported(found: Components) -> int:
+    """Return how many of the bytes an engine will itself say it allocated: all but what the process is made of."""
+    return found.total.bytes - found.runtime.bytes
+
+
 class _Fitting:
     """One model on one machine: what fits there."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
+from app.config.environment import hub_cache
+
 APP = "roundhouse"
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 
@@ -22,11 +24,28 @@ class Paths:
     state: Path
     """Port file, lock, process records: things that are about the running gateway."""
     logs: Path
+    shared_hub: Path | None = None
+    """Where other programs keep what they fetch from a hub; None keeps what we fetch among our own data."""
+
+    @property
+    def hub_cache(self) -> Path:
+        """Where models of a hub are kept, as Hugging Face's own programs lay it out."""
+        return self.shared_hub or self.data / "hub"
+
+    @property
+    def downloads_file(self) -> Path:
+        """The downloads that wait, run or have ended."""
+        return self.data / "downloads.json"
 
     @property
     def settings_file(self) -> Path:
         """The settings a person changed."""
         return self.config / "settings.toml"
+
+    @property
+    def model_settings_file(self) -> Path:
+        """What a person set for single models."""
+        return self.config / "models.toml"
 
     @property
     def keys_file(self) -> Path:
@@ -76,6 +95,7 @@ def default_paths() -> Paths:
         data=Path(dirs.user_data_dir),
         state=Path(dirs.user_state_dir) / "run",
         logs=Path(dirs.user_log_dir),
+        shared_hub=hub_cache(),
     )
 
 

@@ -1,5 +1,7 @@
 """Models on this machine, as every program names them."""
 
+from typing import Annotated, Literal
+
 import msgspec
 
 
@@ -94,6 +96,25 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu_layers: int | None = None
     kv_type: str | None = None
     """"f16", "q8_0" or "q4_0"."""
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a person set for one model, whichever way it is loaded. None: as for all models. Context is per slot."""
+
+    pinned: bool = False
+    """It stays loaded: neither time nor another model unloads it."""
+    idle_minutes: Annotated[int, msgspec.Meta(ge=0, le=10_080)] | None = None
+    """Unload it after so many minutes without use; 0 keeps it."""
+    context: Annotated[int, msgspec.Meta(ge=256, le=4_194_304)] | None = None
+    slots: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    kv_type: Literal["f16", "q8_0", "q4_0"] | None = None
+
+
+class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model's own settings to be these from now on; what runs keeps its context until it is loaded again."""
+
+    model: str
+    settings: ModelSettings = ModelSettings()
 
 
 class LoadModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -52,8 +52,7 @@ async def _fitting(services: Services, load: LoadRequest, context: int) -> LoadR
     running = next((one for one in services.supervisor.statuses() if one.model == load.source.name), None)
     if running is not None and running.state is EngineState.READY and (running.context or 0) >= context:
         return _with(load, context)
-    reclaimed = running.memory_bytes if running is not None else None
-    return await fitted(services, _with(load, context), reclaimed_bytes=reclaimed or 0)
+    return await fitted(services, _with(load, context))
 
 
 def _with(load: LoadRequest, context: int) -> LoadRequest:

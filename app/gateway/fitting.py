@@ -1,73 +1,125 @@
-"""Before a load: how much context the machine really has room for, where nobody asked for a certain one.
+"""Before a load: what it will take of each memory, and how much context there is room for where nobody asked for any.
 
-First fewer conversations at once, then less context each. A model that fits with nothing left to give is loaded all
-the same: its engine has the last word, and says what it lacks.
+First fewer conversations at once, then less context each. There is room for what is free and what other models give
+back when they go: all but the pinned ones. A model that fits with nothing left to give is asked for all the same: it
+is for the scheduler to say that there is no room.
 """
 
 import asyncio
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import psutil
 
 from app.advisor import memory
 from app.advisor.engine_table import ENGINES
-from app.advisor.memory_setting import Setting
+from app.advisor.memory_setting import Components, Setting
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from app.gateway.gauge import with_capacity
 from app.gateway.services import Services
-from app.supervisor.policy import LoadRequest
+from app.supervisor.policy import LoadRequest, Needs
+from app.supervisor.scheduling import SYSTEM
 
 _AMPLE = 2
 """What takes less than one part in so many of the free memory needs no closer look, nor a look at the GPUs."""
+_BESIDE_FILE = 1.25
+"""Of an engine we know nothing of: its weights as large as the file, and a quarter more for what goes with them."""
 LEAST_CONTEXT = 2048
 """With less than this a chat forgets its own beginning; it is better told that the model does not fit."""
 
 
-async def fitted(services: Services, request: LoadRequest, *, reclaimed_bytes: int = 0) -> LoadRequest:
-    """Return the request with slots and context that fit on this machine now; unchanged where nothing is known.
+class _Known(NamedTuple):
+    """A load that can be computed."""
 
-    `reclaimed_bytes` are in use by what it would take the place of.
-    """
+    request: LoadRequest
+    facts: ModelFacts
+    setting: Setting
+    found: Components
+
+    def with_setting(self, setting: Setting) -> "_Known":
+        """Return it with another setting, and what that takes."""
+        return self._replace(setting=setting, found=memory.components(self.facts, setting))
+
+
+async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
+    """Return the request with slots and context that can be had on this machine now, and with what that takes."""
+    known = await _known(services, request)
+    if known is None:
+        return await _by_size(services, request)
+    if _is_ample(known):
+        return _with_needs(known, None)
+    machine = with_capacity(await services.machine.read_free(), await services.supervisor.capacity(request.source.name))
+    return await asyncio.to_thread(_within, known, machine)
+
+
+async def measured(services: Services, request: LoadRequest) -> LoadRequest:
+    """Return the request as it is, with what it takes."""
+    known = await _known(services, request)
+    if known is None:
+        return await _by_size(services, request)
+    machine = None if known.setting.backend == "cpu" else await services.machine.read()
+    return await asyncio.to_thread(_with_needs, known, machine)
+
+
+async def _known(services: Services, request: LoadRequest) -> _Known | None:
     if request.engine not in ENGINES:  # one of the user's own
-        return request
+        return None
     try:
         facts = await services.facts.of_file(request.source.path)
     except RoundhouseError:  # the engine says what is wrong with the file
-        return request
-    wanted = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
-    needed = await asyncio.to_thread(memory.components, facts, wanted)
-    if needed.total.bytes * _AMPLE < psutil.virtual_memory().available + reclaimed_bytes:
-        return request
-    machine = _with_more_free(await services.machine.read_free(), wanted.backend, reclaimed_bytes)
-    return await asyncio.to_thread(_within, request, wanted, facts, machine)
+        return None
+    setting = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
+    return _Known(request, facts, setting, await asyncio.to_thread(memory.components, facts, setting))
 
 
-def _within(request: LoadRequest, wanted: Setting, facts: ModelFacts, machine: Machine) -> LoadRequest:
+def _is_ample(known: _Known) -> bool:
+    is_cpu = known.setting.backend == "cpu"
+    return is_cpu and known.found.total.bytes * _AMPLE < psutil.virtual_memory().available
+
+
+def _within(known: _Known, machine: Machine) -> LoadRequest:
+    wanted, facts = known.setting, known.facts
     for slots in dict.fromkeys((wanted.slots, 1)):
         tried = memory.estimate(facts, machine, msgspec.structs.replace(wanted, slots=slots))
         if tried.fits:
-            return _with(request, context=wanted.context, slots=slots)
-    if tried.largest_context >= LEAST_CONTEXT:
-        return _with(request, context=min(wanted.context, tried.largest_context), slots=1)
-    return _with(request, context=min(wanted.context, LEAST_CONTEXT), slots=1)
+            return _with(known, machine, context=wanted.context, slots=slots)
+    most = max(tried.largest_context, LEAST_CONTEXT)
+    return _with(known, machine, context=min(wanted.context, most), slots=1)
 
 
-def _with_more_free(machine: Machine, backend: str, more_bytes: int) -> Machine:
-    """Return the machine as it is once an engine has left. What was spread over several GPUs is not counted on."""
-    at = 0 if backend == "cpu" else len(machine.pools) - 1
-    if not more_bytes or at not in {0, 1} or (free := machine.pools[at].free.value) is None:
-        return machine
-    pools = list(machine.pools)
-    pools[at] = msgspec.structs.replace(
-        pools[at], free=msgspec.structs.replace(pools[at].free, value=free + more_bytes)
-    )
-    return msgspec.structs.replace(machine, pools=pools)
+def _with(known: _Known, machine: Machine, *, context: int, slots: int) -> LoadRequest:
+    setting = msgspec.structs.replace(known.setting, context=context, slots=slots)
+    found = known if setting == known.setting else known.with_setting(setting)
+    options = msgspec.structs.replace(known.request.options, context=context, slots=slots)
+    return msgspec.structs.replace(_with_needs(found, machine), options=options)
 
 
-def _with(request: LoadRequest, *, context: int, slots: int) -> LoadRequest:
-    options = msgspec.structs.replace(request.options, context=context, slots=slots)
-    return msgspec.structs.replace(request, options=options)
+def _with_needs(known: _Known, machine: Machine | None) -> LoadRequest:
+    if known.setting.backend == "cpu" or machine is None:
+        pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.found.parts)}
+    else:
+        pools = memory.taken(known.facts, machine, known.setting)
+    needs = Needs(pools=pools, buffers=memory.reported(known.found))
+    return msgspec.structs.replace(known.request, needs=needs)
+
+
+async def _by_size(services: Services, request: LoadRequest) -> LoadRequest:
+    """Return the request with what its files suggest, where it runs on the processor; else nobody can say."""
+    size = await asyncio.to_thread(_size, request.source.path)
+    if not size or await asyncio.to_thread(_backend, services, request.engine) != "cpu":
+        return request
+    return msgspec.structs.replace(request, needs=Needs(pools={SYSTEM: int(size * _BESIDE_FILE)}))
+
+
+def _size(path: Path) -> int:
+    try:
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        return sum(file.stat().st_size for file in files)
+    except OSError:
+        return 0
 
 
 def _backend(services: Services, engine: str) -> str:

@@ -32,6 +32,11 @@ class MachineReader:
         """To measure the bandwidth of memory: once is enough where it cannot be done."""
         self._probing = asyncio.Lock()
 
+    @property
+    def last(self) -> Machine | None:
+        """What was read last; None before the first time."""
+        return self._last
+
     async def read(self, *, fresh: bool = False) -> Machine:
         """Return what is known about the machine. The first call, and a fresh one, wait for a probe."""
         asked_after = self._last
@@ -49,7 +54,7 @@ class MachineReader:
         has_own_memory = any(gpu.carve_out.value or not gpu.integrated.value for gpu in machine.gpus)
         if has_own_memory and time.time() - machine.probed_at > FREE_KEPT_S:
             return await self.read(fresh=True)
-        return await asyncio.to_thread(_with_free_memory, machine)
+        return await asyncio.to_thread(with_free_memory, machine)
 
     async def measure(self) -> Machine:
         """Return the machine with the bandwidth of its memory measured now; takes a second of all its cores."""
@@ -70,7 +75,8 @@ class MachineReader:
         return with_engine_devices(machine, LLAMA_CPP, lines)
 
 
-def _with_free_memory(machine: Machine) -> Machine:
+def with_free_memory(machine: Machine) -> Machine:
+    """Return the machine with what is free of system memory now."""
     from app.hardware.evidence import live  # noqa: PLC0415 -- as above
     from app.hardware.memory import read_memory  # noqa: PLC0415 -- as above
     from app.hardware.pools import with_pools  # noqa: PLC0415 -- as above

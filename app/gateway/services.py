@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from app.config.home import Home, this_home
+from app.config.model_settings import ModelSettingsFile
 from app.gateway.recent import Recent
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from app.config.store import Settings
     from app.engine_store.catalogue import Catalogue
     from app.gateway.events import EventHub
+    from app.gateway.gauge import MemoryGauge
     from app.gateway.keys import Keys
     from app.gateway.machine import MachineReader
     from app.gateway.measuring import Measuring
@@ -80,6 +82,10 @@ class Services:
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)
     recent: Recent = field(default_factory=Recent)
+    gauge: MemoryGauge | None = None
+    """What the supervisor reads memory with."""
+    tuning: ModelSettingsFile = field(default_factory=ModelSettingsFile)
+    """What was set for single models."""
     home: Home = field(default_factory=this_home)
     """Where other programs of this person keep their settings."""
 

@@ -1,4 +1,7 @@
-"""A probe child: `python -m app.hardware FAMILY` prints one `Part` as JSON. Standard error is evidence."""
+"""A probe child: `python -m app.hardware FAMILY` prints one `Part` as JSON. Standard error is evidence.
+
+`python -m app.hardware free FAMILY...` stays, and tells what is free of graphics memory whenever it is sent a line.
+"""
 
 import sys
 
@@ -6,10 +9,13 @@ import msgspec
 
 from app.hardware.evidence import live
 from app.hardware.families import family
+from app.hardware.free import FREE, serve
 
 
 def main() -> int:
     """Run the family named on the command line."""
+    if sys.argv[1] == FREE:
+        return serve()
     evidence = live()
     part = family(evidence.system, sys.argv[1])(evidence)
     sys.stdout.buffer.write(msgspec.json.encode(msgspec.structs.replace(part, raw=evidence.raw())))

@@ -5,11 +5,12 @@ same arguments would only repeat. `ensure_ready` is for "load this": exactly the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from app.config.environment import engine_environment
 from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
 from app.supervisor import messages as m
 from app.supervisor.faults import turned_away
@@ -27,15 +28,18 @@ __all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
 
 _NO_TERMS = Terms()
 
+Rescue = Callable[[LoadRequest, EngineStatus, EngineFailed], Awaitable[bool]]
+"""Asked when a load has failed: whether another attempt would be a different one, because another version now runs."""
+
 
 class Supervisor:
     """Start, share, watch and stop engines. Make it inside the event loop that will use it.
 
     `publish` is called in the loop and must return at once. `inherited` is the environment engines start with; by
-    default what they need of this process's own, without credentials. Without a `gauge` memory is taken to be endless.
+    default what they need of this process's own, without credentials.
     """
 
-    def __init__(  # noqa: PLR0913 -- two of them are only for those who need them
+    def __init__(
         self,
         adapters: Mapping[str, Adapter],
         folders: Folders,
@@ -43,11 +47,11 @@ class Supervisor:
         publish: Callable[[Event], None],
         *,
         inherited: Mapping[str, str] | None = None,
-        gauge: Gauge | None = None,
     ) -> None:
         self._policy = policy
         self._publish = publish
         self._is_closed = False
+        self.rescue: Rescue | None = None
         self._owners: dict[str, Owner] = {}
         self._means = Means(
             adapters=adapters,
@@ -60,7 +64,6 @@ class Supervisor:
             lambda: self._policy,
             seat=lambda model: self._owners[model].seat(),
             send=lambda model, message: self._owners[model].send(message),
-            gauge=gauge,
         )
 
     @property
@@ -74,6 +77,15 @@ class Supervisor:
         for owner in self._owners.values():
             owner.send(m.PolicyChanged())
         self._room.reconsider()
+
+    @property
+    def gauge(self) -> Gauge | None:
+        """How much memory there is; without one it is taken to be endless."""
+        return self._room.gauge
+
+    @gauge.setter
+    def gauge(self, gauge: Gauge | None) -> None:
+        self._room.gauge = gauge
 
     async def start(self) -> int:
         """Kill what a gateway that was killed left running; return how many launches that were."""
@@ -98,7 +110,7 @@ class Supervisor:
         while waiting just leaves; a load that has begun goes on.
         """
         owner = self._owner(request)
-        lease = await owner.lease(request, terms)
+        lease = await self._leased(owner, request, terms)
         try:
             yield lease
         finally:
@@ -110,7 +122,25 @@ class Supervisor:
         With `any_options` the request's are only for a load that has to begin. Raises EngineFailed when it cannot be
         made ready, Unavailable when the load is called off.
         """
-        return await self._owner(request).ensure_ready(request, any_options=any_options)
+        owner = self._owner(request)
+        try:
+            return await owner.ensure_ready(request, any_options=any_options)
+        except EngineFailed as error:
+            if not await self._is_rescued(owner, request, error):
+                raise
+        return await owner.ensure_ready(request)
+
+    async def _leased(self, owner: Owner, request: LoadRequest, terms: Terms) -> Lease:
+        try:
+            return await owner.lease(request, terms)
+        except EngineFailed as error:
+            if not await self._is_rescued(owner, request, error):
+                raise
+        await owner.ensure_ready(request)  # a fresh attempt, whatever was remembered of the one before
+        return await owner.lease(request, terms)
+
+    async def _is_rescued(self, owner: Owner, request: LoadRequest, error: EngineFailed) -> bool:
+        return self.rescue is not None and await self.rescue(request, owner.status(), error)
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
@@ -125,6 +155,15 @@ class Supervisor:
         if owner is None:
             return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
         return await owner.stop(m.How.EXPIRE)
+
+    async def capacity(self, model: str) -> dict[str, int]:
+        """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""
+        limits = await self._room.read()
+        pinned = [seat for seat in self._room.places.seats if seat.is_pinned and seat.model != model]
+        return {
+            pool: limit + limits.head_room - sum((seat.holds or {}).get(pool, 0) for seat in pinned)
+            for pool, limit in limits.pools.items()
+        }
 
     def statuses(self) -> list[EngineStatus]:
         """Return every engine that runs, is about to, or failed, by model name."""

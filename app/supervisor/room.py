@@ -17,7 +17,7 @@ from app.supervisor.scheduling import Effect, Evict, Grant, Limits, Refuse, Seat
 
 
 class Room:
-    """The room. `seat` describes a model's engine; `send` reaches its owner; `gauge` reads memory."""
+    """The room. `seat` describes a model's engine; `send` reaches its owner."""
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class Room:
         *,
         seat: Callable[[str], Seat],
         send: Callable[[str, m.Message], None],
-        gauge: Gauge | None = None,
     ) -> None:
         self.places = Places(policy, seat)
         self._policy = policy
         self._send = send
-        self._gauge = gauge
+        self.gauge: Gauge | None = None
+        """Reads memory; without one it is taken to be endless."""
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.Task[None] | None = None
@@ -50,16 +50,16 @@ class Room:
         """Let in who can be, and ask engines to make room for the others."""
         if not self.places.needs_deciding:
             return
-        if self._gauge is None:
+        if self.gauge is None:
             self._decide(Limits())
         elif self._looking is None:
-            self._looking = asyncio.create_task(self._look(self._gauge), name="room")
+            self._looking = asyncio.create_task(self._look(self.gauge), name="room")
         else:
             self._looks_again = True
 
     async def read(self) -> Limits:
         """Return how much memory there is for engines now."""
-        return Limits() if self._gauge is None else await self._read(self._gauge)
+        return Limits() if self.gauge is None else await self._read(self.gauge)
 
     def is_queued(self, model: str) -> bool:
         """Tell whether a model waits for another to make room."""

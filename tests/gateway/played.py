@@ -115,6 +115,9 @@ class StandInSupervisor:
         finally:
             self.in_flight -= 1
 
+    async def capacity(self, _model: str) -> dict[str, int]:
+        return {}
+
     def status(self) -> EngineStatus:
         return EngineStatus(
             model="guide", engine="llama.cpp", state=EngineState.READY, context=4096, in_flight=self.in_flight

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.engines import EngineState, EngineStatus
-from app.gateway import asked_context, fitting
+from app.gateway import asked_context
 from app.gateway.asked_context import rounded_down, rounded_up, with_context
+from app.gateway.gauge import with_capacity
 from app.gateway.launch import resolve
 from app.gateway.recent import Found
 from app.gateway.services import Services
@@ -32,10 +33,10 @@ class Room:
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
-        self.reclaimed: int | None = None
+        self.asked = 0
 
-    async def __call__(self, _services: Services, load: LoadRequest, *, reclaimed_bytes: int = 0) -> LoadRequest:
-        self.reclaimed = reclaimed_bytes
+    async def __call__(self, _services: Services, load: LoadRequest) -> LoadRequest:
+        self.asked += 1
         context = min(self.tokens, load.options.context or 0)
         slots = load.options.slots if context == load.options.context else 1
         options = msgspec.structs.replace(load.options, context=context, slots=slots)
@@ -75,7 +76,7 @@ async def test_fewer_than_asked_for_is_said(
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
-async def test_what_the_running_engine_holds_counts_as_free_and_what_it_has_as_fitting(
+async def test_what_the_running_engine_has_fits(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = Room(1_000)
@@ -85,17 +86,15 @@ async def test_what_the_running_engine_holds_counts_as_free_and_what_it_has_as_f
     )
     monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [running])
     load = await with_context(gateway.services, await found(gateway, 131_072), 9_000)
-    assert (load.options.context, room.reclaimed) == (16_384, None), "it runs with as much: it need not be asked"
+    assert (load.options.context, room.asked) == (16_384, 0), "it runs with as much: it need not be asked"
     await with_context(gateway.services, await found(gateway, 131_072), 20_000)
-    assert room.reclaimed == 5_000
+    assert room.asked == 1
 
 
-async def test_reclaimed_memory_makes_room(gateway: Gateway) -> None:
+async def test_what_others_give_back_makes_room(gateway: Gateway) -> None:
     machine = await gateway.services.machine.read()
-    (pool, *_) = machine.pools
-    more = fitting._with_more_free(machine, "cpu", 1_000)
-    assert (more.pools[0].free.value or 0) == (pool.free.value or 0) + 1_000
-    assert fitting._with_more_free(machine, "cpu", 0) is machine
+    assert with_capacity(machine, {"system": 1_000}).pools[0].free.value == 1_000
+    assert with_capacity(machine, {"elsewhere": 1_000}) == machine
 
 
 @given(tokens=st.integers(1, 1 << 40))

@@ -166,7 +166,7 @@ class _Free:
 
 async def test_an_engine_of_ones_own_is_left_alone(parts: Services) -> None:
     request = guide_request(4096, 4, engine="mine")
-    assert await fitting.fitted(parts, request) is request
+    assert (await fitting.fitted(parts, request)).is_for(request)
 
 
 async def test_a_file_that_cannot_be_read_is_the_engines_to_judge(parts: Services, tmp_path: Path) -> None:

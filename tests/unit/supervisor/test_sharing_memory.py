@@ -49,7 +49,8 @@ def memory() -> Memory:
 async def supervisor(
     adapter: FakeAdapter, folders: Folders, recorder: Recorder, memory: Memory
 ) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish, gauge=memory.read)
+    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish)
+    made.gauge = memory.read
     memory.supervisor = made
     yield made
     async with asyncio.timeout(WAIT_S):

@@ -1,0 +1,73 @@
+"""What a person set for single models: one TOML file, a table for each, read once and written on every change.
+
+As with the settings, a file with mistakes stops nothing: what is wrong is kept in `problems`, the rest counts.
+"""
+
+from pathlib import Path
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from app.core.errors import StorageFault
+from app.core.models import ModelSettings
+
+_NOTHING = ModelSettings()
+
+
+class ModelSettingsFile:
+    """Settings by the name a model runs under. One owner: the gateway. Without a file they are kept in memory."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self.problems: list[str] = []
+        self._kept = {} if file is None else self._read(file)
+
+    def of(self, model: str) -> ModelSettings:
+        """Return what was set for a model."""
+        return self._kept.get(model, _NOTHING)
+
+    def all(self) -> dict[str, ModelSettings]:
+        """Return what was set for every model that anything was set for."""
+        return dict(sorted(self._kept.items()))
+
+    def change(self, model: str, settings: ModelSettings) -> None:
+        """Set what counts for a model. Raises StorageFault, and changes nothing, if it cannot be written."""
+        kept = {**self._kept, model: settings}
+        kept = {name: one for name, one in kept.items() if one != _NOTHING}
+        if self._file is not None:
+            self._write(self._file, model, settings)
+        self._kept = kept
+
+    def _read(self, file: Path) -> dict[str, ModelSettings]:
+        try:
+            tables = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap()
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+            self.problems.append(f"{file.name} cannot be read and is ignored: {error}")
+            return {}
+        return {name: one for name, table in tables.items() if (one := self._checked(name, table)) is not None}
+
+    def _checked(self, model: str, table: object) -> ModelSettings | None:
+        try:
+            return msgspec.convert(table, ModelSettings)
+        except msgspec.ValidationError as error:
+            self.problems.append(f"What is set for {model} is ignored: {error}")
+            return None
+
+    @staticmethod
+    def _write(file: Path, model: str, settings: ModelSettings) -> None:
+        try:
+            document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
+            document.pop(model, None)
+            if settings != _NOTHING:
+                document[model] = msgspec.to_builtins(settings)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            staged = file.with_suffix(".toml.new")
+            staged.write_text(tomlkit.dumps(document), encoding="utf-8")
+            staged.replace(file)
+        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+            raise StorageFault(
+                f"What is set for {model} could not be saved: {error}.", hint=f"Look at {file}."
+            ) from error

@@ -1,0 +1,103 @@
+"""What is free of each graphics memory this moment, asked again and again: a child process that stays, and its asker.
+
+A probe starts a child for every look, which takes a good part of a second; a decision about room cannot wait for that.
+The child is a probe child all the same: a driver library can crash only it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from app.config.programs import child_environment, command
+from app.core.machine import Machine
+from app.hardware.evidence import THIS_SYSTEM, live
+from app.hardware.families import families_of, family
+
+FREE = "free"
+"""Instead of a family, on the child's command line."""
+_LOG = logging.getLogger(__name__)
+_OTHERS = {"linux": "sysfs", "windows": "display"}
+_ANSWER_S = 3.0
+_START_S = 8.0
+"""For the first answer: the driver's library is loaded for it."""
+_Free = dict[str, int]
+
+
+def watchable(machine: Machine) -> list[str]:
+    """Return the probe families that tell what is free of the GPUs with memory of their own."""
+    vendors = {gpu.vendor for gpu in machine.gpus if not gpu.integrated.value}
+    names = {"nvidia" if vendor == "nvidia" else _OTHERS.get(THIS_SYSTEM, "") for vendor in vendors}
+    return sorted(names & set(families_of(THIS_SYSTEM)))
+
+
+def answer_each_line(names: Sequence[str], asked: Iterable[bytes], told: BinaryIO) -> None:
+    """Write what is free, by GPU, as a line of JSON for every line that comes: the child's whole life."""
+    for _ in asked:
+        told.write(msgspec.json.encode(_free(names)) + b"\n")
+        told.flush()
+
+
+def _free(names: Sequence[str]) -> _Free:
+    evidence = live()
+    gpus = [gpu for name in names for gpu in family(evidence.system, name)(evidence).gpus]
+    return {gpu.id: gpu.memory_free.value for gpu in gpus if gpu.memory_free.value is not None}
+
+
+class FreeMemory:
+    """Asks the child, starting it when it is needed first or has ended. Belongs to one event loop."""
+
+    def __init__(self, argv: Sequence[str] | None = None) -> None:
+        self._argv = argv
+        self._child: asyncio.subprocess.Process | None = None
+        self._asking = asyncio.Lock()
+
+    async def read(self, names: Sequence[str]) -> _Free:
+        """Return the bytes free of each GPU's memory; what could not be read is left out."""
+        if not names:
+            return {}
+        async with self._asking:
+            try:
+                return await self._ask(names)
+            except (OSError, TimeoutError, msgspec.MsgspecError) as error:
+                _LOG.warning("Free graphics memory could not be read: %s", error or type(error).__name__)
+                await self.close()
+                return {}
+
+    async def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None and child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+
+    async def _ask(self, names: Sequence[str]) -> _Free:
+        limit_s = _ANSWER_S
+        if self._child is None or self._child.returncode is not None:
+            self._child, limit_s = await self._started(names), _START_S
+        if self._child.stdin is None or self._child.stdout is None:
+            return {}
+        self._child.stdin.write(b"\n")
+        async with asyncio.timeout(limit_s):
+            await self._child.stdin.drain()
+            return msgspec.json.decode(await self._child.stdout.readline(), type=_Free)
+
+    async def _started(self, names: Sequence[str]) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(self._argv or command("app.hardware", FREE, *names)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=child_environment(),
+        )
+
+
+def serve() -> int:
+    """Be the child."""
+    answer_each_line(sys.argv[2:], sys.stdin.buffer, sys.stdout.buffer)
+    return 0

@@ -1,0 +1,68 @@
+"""The child that tells what is free of graphics memory, and who asks it."""
+
+import io
+import sys
+
+import msgspec
+import pytest
+
+from app.core.machine import Fact, Gpu, Machine
+from app.hardware import free
+from app.hardware.free import FreeMemory, answer_each_line, watchable
+from app.hardware.probe import read_machine
+
+ECHO = "import sys\nfor at, _ in enumerate(sys.stdin): print('{\"0000:01:00.0\": %d}' % at, flush=True)"
+
+
+def gpu(vendor: str, *, integrated: bool = False) -> Gpu:
+    return Gpu(
+        id=vendor,
+        vendor=vendor,
+        name=Fact(),
+        driver=Fact(),
+        compute=Fact(),
+        memory_total=Fact(),
+        memory_free=Fact(),
+        integrated=Fact(value=integrated),
+    )
+
+
+async def machine_with(*gpus: Gpu) -> Machine:
+    return msgspec.structs.replace(await read_machine(families=["base"]), gpus=list(gpus))
+
+
+async def test_the_child_stays_and_is_asked_again() -> None:
+    memory = FreeMemory([sys.executable, "-c", ECHO])
+    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 0}
+    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 1}
+    await memory.close()
+    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 0}, "a new one"
+    await memory.close()
+
+
+async def test_a_child_that_ends_or_talks_nonsense_costs_the_figures(caplog: pytest.LogCaptureFixture) -> None:
+    for program in ("pass", "input(); print('nonsense', flush=True); input()"):
+        memory = FreeMemory([sys.executable, "-c", program])
+        assert await memory.read(["nvidia"]) == {}
+        await memory.close()
+        assert "could not be read" in caplog.text
+        caplog.clear()
+
+
+async def test_nobody_is_asked_where_there_is_nothing_to_ask() -> None:
+    assert await FreeMemory(["/nowhere"]).read([]) == {}
+
+
+async def test_what_is_asked_follows_from_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free, "THIS_SYSTEM", "linux")
+    machine = await machine_with(gpu("nvidia"), gpu("amd"), gpu("intel", integrated=True))
+    assert watchable(machine) == ["nvidia", "sysfs"]
+    assert watchable(await machine_with(gpu("intel", integrated=True))) == []
+
+
+def test_the_child_answers_each_line() -> None:
+    told = io.BytesIO()
+    answer_each_line(["sysfs"], [b"\n", b"\n"], told)
+    first, second = told.getvalue().splitlines()
+    assert isinstance(msgspec.json.decode(first), dict)
+    assert isinstance(msgspec.json.decode(second), dict)
