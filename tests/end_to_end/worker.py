@@ -1,4 +1,4 @@
-"""Start llama.cpp's worker as the supervisor does, keep all it says, and talk to it."""
+"""Start a worker as the supervisor does, llama.cpp's unless told otherwise, keep all it says, and talk to it."""
 
 import json
 import os
@@ -9,9 +9,10 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from engines.api import (
+    Adapter,
     Exit,
     Failure,
     Installation,
@@ -47,15 +48,32 @@ def environment(spec: ProcessSpec) -> dict[str, str]:
     return {**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **spec.env, **spec.secrets}
 
 
+class Engine(NamedTuple):
+    """What to start: an adapter, and where its engine is; llama.cpp's own place is looked up."""
+
+    adapter: Adapter = ADAPTER
+    found: Installation | None = None
+
+    @property
+    def format(self) -> ModelFormat:
+        return next(iter(self.adapter.descriptor.formats))
+
+
+LLAMA_CPP = Engine()
+
+
 class Worker:
     """One running worker."""
 
-    def __init__(self, model: Path, options: LaunchOptions | None = None, *, port: int | None = None) -> None:
-        self.plan = ADAPTER.plan(
-            ModelSource(name="served", path=model, format=ModelFormat.GGUF),
+    def __init__(
+        self, model: Path, options: LaunchOptions | None = None, *, port: int | None = None, engine: Engine = LLAMA_CPP
+    ) -> None:
+        self.adapter = engine.adapter
+        self.plan = self.adapter.plan(
+            ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
             Net(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
-            installation(),
+            engine.found or installation(),
         )
         (spec,) = self.plan.processes
         self.lines: list[str] = []
@@ -114,7 +132,7 @@ class Worker:
             return json.load(reply)
 
     def events(self) -> list[LogEvent]:
-        return [event for line in self.lines for event in ADAPTER.read_log(line)]
+        return [event for line in self.lines for event in self.adapter.read_log(line)]
 
     def ended(self, *, within_s: float = WITHIN_S) -> Failure:
         """Wait for the end and return its cause, as the supervisor would name it."""
@@ -122,7 +140,9 @@ class Worker:
         for reader in self._readers:
             reader.join(WITHIN_S)
         suspicions = [event for event in self.events() if isinstance(event, Suspicion)]
-        return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=self.lines[-10:], was_ready=False))
+        return self.adapter.classify_exit(
+            Exit(code=code, suspicions=suspicions, tail=self.lines[-10:], was_ready=False)
+        )
 
     def close(self) -> None:
         self.process.kill()

@@ -1,0 +1,45 @@
+"""What OpenVINO GenAI is and can do behind our own server. Checked against the pinned version (see `install.toml`)."""
+
+from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.worker_adapter import METRICS, METRICS_PATH
+
+DESCRIPTOR = Descriptor(
+    id="openvino",
+    name="OpenVINO GenAI",
+    licence="Apache-2.0",
+    homepage="https://github.com/openvinotoolkit/openvino.genai",
+    family=Family.VENV_WORKER,
+    formats=frozenset({ModelFormat.OPENVINO}),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.TOKENIZE: "/tokenize",
+        Route.DETOKENIZE: "/detokenize",
+        Route.APPLY_TEMPLATE: "/apply-template",
+    },
+    features=frozenset(
+        {
+            Feature.JSON_SCHEMA,
+            Feature.STREAM_USAGE,
+            Feature.KV_QUANT,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.PROGRESS,
+            Feature.API_KEY,
+            Feature.PORT_ZERO,
+        }
+    ),
+    platforms=frozenset({"linux", "win32"}),
+    accelerators=("gpu", "cpu"),
+    metrics_path=METRICS_PATH,
+    metrics=METRICS,
+    verified=(
+        "Run for real on Linux x86-64 on the CPU, with the Guide and a model of made-up weights: chat, completions, "
+        "streams, several at once, cancelling, JSON schemas, log probabilities of chosen tokens, a quantised KV cache, "
+        "stopping, damaged and missing files, and a GPU that is not there."
+    ),
+    unverified=(
+        "Not run yet on an Intel GPU or on Windows: their options are checked by what they turn into. NPUs are not "
+        "offered. Log probabilities of other tokens, images, draft models and LoRA adapters are not offered."
+    ),
+)

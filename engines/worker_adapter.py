@@ -1,0 +1,156 @@
+"""The adapter of a library that our own server serves (`engines.serving`); all about one is data in its `Library`."""
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from engines.api import (
+    Descriptor,
+    Exit,
+    Failure,
+    FailureKind,
+    Gauge,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LogEvent,
+    ModelSource,
+    Net,
+    Place,
+    Readiness,
+    SoftStop,
+    Stop,
+)
+from engines.failures import Reader
+from engines.worker_launch import worker_process
+from engines.worker_log import read_worker_line
+
+METRICS_PATH = "/metrics"
+METRICS: Mapping[Gauge, str] = {
+    Gauge.RUNNING: "roundhouse_worker_requests_running",
+    Gauge.WAITING: "roundhouse_worker_requests_waiting",
+    Gauge.KV_USAGE: "roundhouse_worker_kv_cache_usage_ratio",
+    Gauge.PROMPT_TOKENS: "roundhouse_worker_prompt_tokens_total",
+    Gauge.GENERATED_TOKENS: "roundhouse_worker_generated_tokens_total",
+}
+"""What our server's metrics are called."""
+
+Refusal = tuple[Callable[[LaunchOptions], object], str]
+
+_REFUSED: tuple[Refusal, ...] = (
+    (lambda o: o.task != "chat", "{engine} writes text; it neither embeds nor ranks here."),
+    (lambda o: o.slots < 1, "A model needs at least one slot."),
+    (lambda o: o.context is not None and o.context < 1, "A context holds at least one token."),
+    (lambda o: o.threads is not None and o.threads < 1, "It takes at least one thread."),
+    (lambda o: o.gpu_layers is not None, "{engine} runs a model whole on one device, so no layers are divided."),
+    (lambda o: len(o.device_ids) > 1, "{engine} runs a model on one device; name one."),
+    (lambda o: o.tensor_parallel > 1, "{engine} does not split tensors across devices."),
+    (lambda o: o.pipeline_parallel > 1, "{engine} does not split a model across processes."),
+    (lambda o: o.split_ratio, "{engine} does not divide a model over devices."),
+    (lambda o: o.gpu_memory_fraction is not None, "{engine} takes the memory it needs, not a share."),
+    (lambda o: o.cpu_moe_layers is not None, "{engine} does not keep experts apart in system memory."),
+    (lambda o: o.flash_attention is not None, "{engine} chooses its attention kernels itself."),
+    (lambda o: o.draft is not None, "Draft models are not possible with {engine} yet."),
+    (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet."),
+    (lambda o: o.projector is not None, "Images are not possible with {engine} yet."),
+    (lambda o: o.extra_args, "{engine} is run without a command line, so it takes no extra arguments."),
+)
+"""What no library has here; each adds its own."""
+
+
+class Library(msgspec.Struct, frozen=True, kw_only=True):
+    """One library. `configure` says what its worker is told beyond what all are; it raises ValueError with a sentence.
+
+    `refused` are options it cannot honour; `distribution` is what tells its version.
+    """
+
+    about: Descriptor
+    reader: Reader
+    worker: str
+    distribution: str
+    configure: Callable[[LaunchOptions, Installation], Mapping[str, object]]
+    refused: tuple[Refusal, ...] = ()
+    readiness: Readiness = Readiness(interval_s=0.05, stall_s=300.0)
+    """A GPU's kernels may be compiled for minutes, without a word."""
+
+
+class WorkerAdapter:
+    """`engines.api.Adapter` from a library."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What it is."""
+        return self._library.about
+
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Find the library in `place`, else in this very environment, by its metadata alone."""
+        about = self.descriptor
+        if place is not None:
+            return Installation(engine=about.id, version=place.version, backend=place.backend, python=place.python)
+        try:
+            version = importlib.metadata.version(self._library.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            return Failure(
+                kind=FailureKind.NOT_INSTALLED,
+                sentence=f"{about.name} is not installed.",
+                hint=f"`roundhouse engines install {about.id}` installs it where it can run.",
+            )
+        return Installation(engine=about.id, version=version, backend="cpu", python=Path(sys.executable))
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
+        name = self.descriptor.name
+        if model.format not in self.descriptor.formats:
+            raise ValueError(f"{name} does not read {model.format.value} weights.")
+        for is_refused, sentence in (*_REFUSED, *self._library.refused):
+            if is_refused(options):
+                raise ValueError(sentence.format(engine=name))
+        config = {**_common(model, options, net), **self._library.configure(options, found)}
+        worker = worker_process(found, self._library.worker, config, net.key, env=options.extra_env)
+        return LaunchPlan(
+            processes=(worker,),
+            base_url=f"http://{_bracketed(net.host)}:{net.port}",
+            served_name=model.name,
+            readiness=self._library.readiness,
+            # Windows has no SIGTERM that a process could tell from a kill; our server has a route for it.
+            stop=Stop(how=SoftStop.HTTP, path="/shutdown") if sys.platform == "win32" else Stop(),
+            context=options.context,
+            slots=options.slots,
+        )
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a line of the worker or of the library means."""
+        said = read_worker_line(line)
+        if said is not None:
+            return said
+        suspicion = self._library.reader.suspect(line)
+        return () if suspicion is None else (suspicion,)
+
+    def classify_exit(self, end: Exit) -> Failure:
+        """Name the cause of an end that was not asked for."""
+        return self._library.reader.explain(end)
+
+
+def _common(model: ModelSource, options: LaunchOptions, net: Net) -> dict[str, object]:
+    return {
+        "model": str(model.path),
+        "alias": model.name,
+        "host": net.host,
+        "port": net.port,
+        "context": options.context,
+        "slots": options.slots,
+        "threads": options.threads,
+        "prefix_cache": options.prefix_cache,
+        "batch": options.max_batch_tokens,
+        "chat_template": options.chat_template,
+    }
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

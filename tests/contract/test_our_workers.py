@@ -1,0 +1,228 @@
+"""OpenVINO GenAI's and ONNX Runtime GenAI's adapters: options in, one worker's configuration out, and recorded ends."""
+
+import json
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from engines import worker_base
+from engines.api import (
+    Adapter,
+    ContextSet,
+    Draft,
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    Listening,
+    ModelSource,
+    Net,
+    Place,
+    Progress,
+    SoftStop,
+    Suspicion,
+)
+from engines.onnx_genai.launch import ADAPTER as ONNX
+from engines.openvino.launch import ADAPTER as OPENVINO
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = Path(__file__).parent / "recorded" / "workers"
+NET = Net(host="127.0.0.1", port=50_001, key="secret")
+BOTH = pytest.mark.parametrize("adapter", [OPENVINO, ONNX], ids=["openvino", "onnx"])
+
+
+def plan(
+    adapter: Adapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({}), net: Net = NET
+) -> LaunchPlan:
+    found = Installation(engine=adapter.descriptor.id, version="1", backend=backend, python=Path("/venv/bin/python"))
+    kind = next(iter(adapter.descriptor.formats))
+    return adapter.plan(
+        ModelSource(name="tiny", path=Path("/models/tiny"), format=kind), LaunchOptions(**options), net, found
+    )
+
+
+def config(
+    adapter: Adapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, object]:
+    (process,) = plan(adapter, backend, options).processes
+    decoded: dict[str, object] = json.loads(process.env[worker_base.CONFIG_VARIABLE])
+    return decoded
+
+
+@BOTH
+def test_options_reach_the_worker(adapter: Adapter) -> None:
+    sent = config(adapter, options={"context": 4096, "slots": 3, "threads": 7, "prefix_cache": False})
+    assert (sent["model"], sent["alias"], sent["port"]) == (str(Path("/models/tiny")), "tiny", 50_001)
+    assert (sent["context"], sent["slots"], sent["threads"], sent["prefix_cache"]) == (4096, 3, 7, False)
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "device"),
+    [
+        ("cpu", {}, "CPU"),
+        ("gpu", {}, "GPU"),
+        ("gpu", {"device_ids": ("1",)}, "GPU.1"),
+        ("gpu", {"device_ids": ("GPU.0",)}, "GPU.0"),
+        ("gpu", {"device_ids": ("cpu",)}, "CPU"),
+    ],
+)
+def test_openvino_is_told_its_device(backend: str, options: dict[str, Any], device: str) -> None:
+    assert config(OPENVINO, backend, options)["device"] == device
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(None, None), ("f16", "f16"), ("q8_0", "u8")])
+def test_openvino_keeps_its_cache_as_it_is_told(ours: str | None, theirs: str | None) -> None:
+    assert config(OPENVINO, options={"kv_type": ours})["kv_precision"] == theirs
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "provider", "told"),
+    [
+        ("cpu", {}, "", {}),
+        ("cuda", {}, "cuda", {}),
+        ("cuda", {"device_ids": ("1",)}, "cuda", {"device_id": "1"}),
+        ("directml", {"device_ids": ("0",)}, "dml", {"device_id": "0"}),
+        ("npu", {}, "qnn", {"backend_path": "QnnHtp.dll"}),
+    ],
+)
+def test_onnx_runtime_is_told_its_provider(
+    backend: str, options: dict[str, Any], provider: str, told: dict[str, str]
+) -> None:
+    sent = config(ONNX, backend, options)
+    assert (sent["provider"], sent["provider_options"]) == (provider, told)
+
+
+NOBODY = [
+    {"task": "embed"},
+    {"slots": 0},
+    {"context": 0},
+    {"threads": 0},
+    {"gpu_layers": 3},
+    {"device_ids": ("0", "1")},
+    {"tensor_parallel": 2},
+    {"pipeline_parallel": 2},
+    {"split_ratio": (1.0, 2.0)},
+    {"gpu_memory_fraction": 0.5},
+    {"cpu_moe_layers": 3},
+    {"flash_attention": True},
+    {"draft": Draft()},
+    {"lora": (Path("/models/lora"),)},
+    {"projector": Path("/models/eyes")},
+    {"extra_args": ("--port", "1")},
+]
+
+
+@BOTH
+@pytest.mark.parametrize("options", NOBODY, ids=" ".join)
+def test_what_no_library_has_is_refused_with_a_sentence(adapter: Adapter, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        plan(adapter, options=options)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "backend", "options"),
+    [
+        (OPENVINO, "cpu", {"kv_type": "q4_1"}),
+        (OPENVINO, "npu", {}),
+        (OPENVINO, "gpu", {"device_ids": ("AUTO",)}),
+        (OPENVINO, "cuda", {}),
+        (ONNX, "cpu", {"kv_type": "f16"}),
+        (ONNX, "cpu", {"max_batch_tokens": 512}),
+        (ONNX, "vulkan", {}),
+        (ONNX, "cpu", {"device_ids": ("0",)}),
+        (ONNX, "cuda", {"device_ids": ("first",)}),
+    ],
+)
+def test_what_one_of_them_lacks_is_refused_with_a_sentence(
+    adapter: Adapter, backend: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=r"[.;]"):
+        plan(adapter, backend, options)
+
+
+@BOTH
+def test_it_is_stopped_in_a_way_the_system_has(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert plan(adapter).stop.how is SoftStop.SIGTERM
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert (plan(adapter).stop.how, plan(adapter).stop.path) == (SoftStop.HTTP, "/shutdown")
+
+
+@BOTH
+def test_an_address_of_the_new_kind_is_bracketed(adapter: Adapter) -> None:
+    assert plan(adapter, net=Net(host="::1", port=1, key="k")).base_url == "http://[::1]:1"
+
+
+@BOTH
+def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: Adapter) -> None:
+    place = Place(folder=Path("/x"), version="9", backend="gpu", python=Path("/x/python"))
+    found = adapter.probe(place)
+    assert isinstance(found, Installation)
+    assert (found.version, found.backend, found.python) == ("9", "gpu", Path("/x/python"))
+    missing = adapter.probe()
+    assert isinstance(missing, Failure)
+    assert missing.kind is FailureKind.NOT_INSTALLED
+    assert missing.hint
+
+
+@BOTH
+def test_every_backend_of_the_recipe_can_be_planned_for(adapter: Adapter) -> None:
+    folder = {"openvino": "openvino", "onnxruntime-genai": "onnx_genai"}[adapter.descriptor.id]
+    recipe = tomllib.loads((ROOT / "engines" / folder / "install.toml").read_text(encoding="utf-8"))
+    backends = {variant["backend"] for variant in recipe["variant"]}
+    assert backends <= set(adapter.descriptor.accelerators)
+    assert all(config(adapter, backend) for backend in backends)
+
+
+def lines_of(name: str) -> list[str]:
+    return (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("openvino_trunc_bin", FailureKind.MODEL_CORRUPT),
+        ("openvino_trunc_xml", FailureKind.MODEL_CORRUPT),
+        ("openvino_badops", FailureKind.MODEL_UNSUPPORTED),
+        ("openvino_no_tok", FailureKind.MODEL_NOT_FOUND),
+        ("openvino_nowhere", FailureKind.MODEL_NOT_FOUND),
+        ("openvino_bad_tmpl", FailureKind.BAD_TEMPLATE),
+        ("openvino_no_gpu", FailureKind.DRIVER),
+        ("onnx_trunc_data", FailureKind.MODEL_CORRUPT),
+        ("onnx_trunc_onnx", FailureKind.MODEL_CORRUPT),
+        ("onnx_bad_cfg", FailureKind.MODEL_CORRUPT),
+        ("onnx_no_tok", FailureKind.MODEL_NOT_FOUND),
+        ("onnx_nodata", FailureKind.MODEL_NOT_FOUND),
+        ("onnx_nowhere", FailureKind.MODEL_NOT_FOUND),
+        ("onnx_no_cuda", FailureKind.DRIVER),
+        ("onnx_no_dml", FailureKind.DRIVER),
+        ("onnx_no_qnn", FailureKind.DRIVER),
+    ],
+)
+def test_a_recorded_end_has_its_cause(name: str, kind: FailureKind) -> None:
+    adapter = OPENVINO if name.startswith("openvino") else ONNX
+    lines = lines_of(name)
+    events = [event for line in lines for event in adapter.read_log(line)]
+    suspicions = [event for event in events if isinstance(event, Suspicion)]
+    failure = adapter.classify_exit(Exit(code=84, suspicions=suspicions, tail=lines[-10:], was_ready=False))
+    assert failure.kind is kind
+    assert failure.evidence
+
+
+@BOTH
+def test_a_good_start_is_understood(adapter: Adapter) -> None:
+    told = [
+        {"event": "listening", "port": 5},
+        {"event": "progress", "stage": "Reading weights", "fraction": None},
+        {"event": "device", "name": "CPU", "description": "a processor"},
+        {"event": "context", "tokens": 1024, "slots": 4},
+    ]
+    events = [event for line in told for event in adapter.read_log(json.dumps(line))]
+    assert events == [Listening(port=5), Progress(stage="Reading weights"), ContextSet(tokens=1024, slots=4)]

@@ -1,0 +1,56 @@
+"""Environments of engines for tests, made from the committed locks as the engine store makes them, once and kept.
+
+They lie in `build/`, by the lock's hash. Where one cannot be made for want of a network, its tests are left out.
+"""
+
+import asyncio
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.config.programs import uv_program
+from app.core.errors import EnvironmentFault
+from app.engine_store.environments import LOCK, make_environment
+from app.engine_store.recipe import read_recipe
+from app.engine_store.shelf import python_in
+from engines.api import Installation
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build" / "engines"
+_NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
+
+
+def engine_environment(folder: str, variant_name: str = "cpu") -> Installation:
+    """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
+    recipe = read_recipe(ROOT / "engines" / folder)
+    variant = next(one for one in recipe.variants if one.name == variant_name)
+    lock = recipe.lock_of(variant)
+    key = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    place = KEPT / f"{folder}-{variant_name}-{key}"
+    if not place.exists():
+        _make(folder, variant_name, place)
+    return Installation(
+        engine=recipe.engine, version=variant.version, backend=variant.backend, python=python_in(place / "venv")
+    )
+
+
+def _make(folder: str, variant_name: str, place: Path) -> None:
+    uv = uv_program()
+    if uv is None:
+        pytest.skip("uv is not here")
+    recipe = read_recipe(ROOT / "engines" / folder)
+    variant = next(one for one in recipe.variants if one.name == variant_name)
+    stage = place.with_suffix(".stage")
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir(parents=True)
+    shutil.copyfile(recipe.lock_of(variant), stage / LOCK)
+    try:
+        asyncio.run(make_environment(uv, variant, stage, lambda _stage, _fraction: None))
+    except EnvironmentFault as error:
+        if any(words in f"{error} {error.body.detail}".lower() for words in _NO_NETWORK):
+            pytest.skip(f"{recipe.engine} cannot be fetched: {error}")
+        raise
+    stage.rename(place)
