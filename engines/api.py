@@ -43,6 +43,8 @@ class ModelFormat(StrEnum):
     ONNX_GENAI = "onnx-genai"
     MLC = "mlc"
     TENSORRT = "tensorrt"
+    REMOTE = "remote"
+    """Weights that are somewhere else: an endpoint serves them."""
     SAFETENSORS = "safetensors"
 
 
@@ -129,6 +131,8 @@ class FailureKind(StrEnum):
     KILLED = "killed"
     CRASHED = "crashed"
     LOST_PARENT = "lost_parent"
+    UNREACHABLE = "unreachable"
+    """An attached endpoint does not answer, or no longer has the model."""
     UNKNOWN = "unknown"
 
 
@@ -286,12 +290,24 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     extra_env: Mapping[str, str] = {}
 
 
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an attached model is: its endpoint's base URL and name for it, and the file that holds the key (0600)."""
+
+    url: str
+    served_as: str
+    key_file: Path
+
+
 class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights to load: a file or folder, its format, and the name clients use."""
+    """The weights to load: a file or folder, its format, and the name clients use.
+
+    `remote` is set where an endpoint serves them; `path` is then the record of its being attached.
+    """
 
     name: str
     path: Path
     format: ModelFormat
+    remote: Remote | None = None
 
 
 class Net(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,7 +385,11 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the supervisor needs to start, watch and stop one engine. `served_name` goes in `model` fields."""
+    """Everything the supervisor needs to start, watch and stop one engine. `served_name` goes in `model` fields.
+
+    Without processes it is an endpoint that runs already: it is watched, and neither started nor stopped. `key_file`
+    then holds the key it wants.
+    """
 
     processes: tuple[ProcessSpec, ...]
     base_url: str
@@ -380,6 +400,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     slots: int = 1
     left_out: tuple[LeftOut, ...] = ()
+    key_file: Path | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):

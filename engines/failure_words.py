@@ -109,6 +109,10 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
             "{engine} ended because Roundhouse's gateway went away.",
             "Load the model again.",
         ),
+        _K.UNREACHABLE: Said(
+            "{engine} does not answer.",
+            "Look whether it runs and can be reached from this computer.",
+        ),
         _K.UNKNOWN: Said(
             "{engine} ended and did not say why.",
             "The last lines of its log may tell more.",

@@ -9,6 +9,9 @@ from engines.api import Adapter
 _MODULES = MappingProxyType(
     {
         "llama.cpp": "engines.llama_cpp.launch",
+        "attached": "engines.attached.launch",
+        "openvino": "engines.openvino.launch",
+        "onnxruntime-genai": "engines.onnx_genai.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

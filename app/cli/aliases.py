@@ -16,16 +16,17 @@ FALLBACK = "models.fallback"
 _AUTO = "auto"
 
 
-class _AddOtherwise(click.Group):
+class AddOtherwise(click.Group):
     """A group whose first word may be a name instead of a command: then `add` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command in front of what is none."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["add", *args]
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_AddOtherwise, invoke_without_command=True, subcommand_metavar="NAME MODEL | list | remove NAME")
+@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="NAME MODEL | list | remove NAME")
 @json_option
 @click.pass_context
 def alias(ctx: click.Context, *, as_json: bool) -> None:

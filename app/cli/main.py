@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "list": ("models:list_models", "List the models on this computer."),
     "alias": ("aliases:alias", "Let a model answer to a name that programs ask for."),
+    "attach": ("attach:attach", "Put an endpoint that runs elsewhere behind this one."),
+    "detach": ("attach:detach", "Take an attached model off the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "ps": ("engines:ps", "Show the models that are loaded."),
     "load": ("engines:load", "Make a model ready."),

@@ -1,6 +1,7 @@
 """`roundhouse list`: the models on this computer."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import click
 
@@ -22,12 +23,20 @@ def _lines(models: list[ModelInfo]) -> Iterator[str]:
 
 
 def _row(model: ModelInfo) -> tuple[str, ...]:
-    note = model.problem or ("tiny built-in help model" if model.is_builtin else "")
+    note = model.problem or _origin(model)
     return (
         model.name,
-        words.size(model.size_bytes),
+        words.size(None if model.attached else model.size_bytes),
         model.quantization or "unknown",
         words.parameters(model.parameters),
         words.tokens(model.trained_context),
         note,
     )
+
+
+def _origin(model: ModelInfo) -> str:
+    if model.preset is not None:
+        return f"made from {model.preset.base}" if model.preset.base else "made of uploaded files"
+    if model.attached:
+        return f"attached: {urlsplit(model.attached).netloc}"
+    return "tiny built-in help model" if model.is_builtin else ""

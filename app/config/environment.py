@@ -76,6 +76,15 @@ def hub_endpoint(environ: Mapping[str, str] | None = None) -> str:
     return source.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
 
 
+ATTACH_KEY = "ROUNDHOUSE_ATTACH_KEY"
+
+
+def attach_key(environ: Mapping[str, str] | None = None) -> str:
+    """Return the key for an endpoint that is being attached, where it is given out of other programs' sight."""
+    source = os.environ if environ is None else environ
+    return source.get(ATTACH_KEY, "").strip()
+
+
 _DEVICE_NAMES = frozenset(
     {
         "CUDA_DEVICE_ORDER",

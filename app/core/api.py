@@ -11,6 +11,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /models                             list[ModelInfo]
     POST   /models               RegisterModel ModelInfo
     DELETE /models/{name}                      204, forgets a registered file and leaves it on disk
+    GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
+    POST   /attached         AttachEndpoint    list[ModelInfo]
+    DELETE /attached/{name}                    204, forgets its key too
     GET    /running                            list[EngineStatus]
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus

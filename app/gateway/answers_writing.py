@@ -20,7 +20,7 @@ from app.gateway.answers_refusal import refusal
 from app.gateway.answers_request import chat_request
 from app.gateway.answers_stream import AnswerReader
 from app.gateway.presets import applied
-from app.gateway.proxy import EngineLost
+from app.gateway.proxy import EngineLost, lost
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -67,21 +67,24 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
     descriptor = services.adapters[job.load.engine].descriptor
     path = await services.chats.path(job.chat.id, job.question)
     body = chat_request(job.chat, path, model=lease.served_name, features=descriptor.features)
-    headers = {"Authorization": f"Bearer {lease.key}", "Content-Type": "application/json"}
+    key = {"Authorization": f"Bearer {lease.key}"} if lease.key else {}
     try:
         async with services.http.post(
-            lease.base_url + descriptor.routes[Route.CHAT], data=applied(body, job.model, Route.CHAT), headers=headers
+            lease.base_url + descriptor.routes[Route.CHAT],
+            data=applied(body, job.model, Route.CHAT),
+            headers={**key, "Content-Type": "application/json"},
+            allow_redirects=False,
         ) as said:
             if said.status >= _ERROR_STATUS:
                 raise refusal(await said.read())
             is_complete = await _read(said, live)
             services.measuring.heard(lease.status, live.cost.engine_timings())
     except aiohttp.ClientConnectorError:
-        raise EngineLost(await lease.verdict(), was_connected=False) from None
+        raise await lost(job.load, lease, was_connected=False) from None
     except (aiohttp.ClientError, ConnectionError):
-        raise EngineLost(await lease.verdict(), was_connected=True) from None
+        raise await lost(job.load, lease, was_connected=True) from None
     if not is_complete:
-        raise EngineLost(await lease.verdict(), was_connected=True)
+        raise await lost(job.load, lease, was_connected=True)
 
 
 async def _read(said: aiohttp.ClientResponse, live: LiveAnswer) -> bool:

@@ -17,12 +17,16 @@ from app.gateway import aliases
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
+from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
-from app.supervisor.policy import LoadRequest, Policy
-from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource
+from app.supervisor.policy import LoadRequest, Needs, Policy
+from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
 
 UNCHOSEN = LoadOptions()
+ATTACHED = "attached"
 _NO_PRESET = Preset()
+_ENDPOINTS_SLOTS = 1024
+"""Requests an endpoint is sent at once: more than any is made for, since it queues by itself."""
 
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
@@ -62,10 +66,26 @@ def _runs(services: Services, model: str) -> bool:
 
 def load_request_for(services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN) -> LoadRequest:
     """Return what loads `model`. Raises EngineFailed if no installed engine reads its format."""
+    if model.attached:
+        return _attached(model)
     return LoadRequest(
         engine=_engine_for(model, services.catalogue.list()).id,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=_launch_options(services, model, options),
+    )
+
+
+def _attached(model: ModelInfo) -> LoadRequest:
+    """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases."""
+    record = Path(model.path)
+    remote = Remote(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
+    # A made model shares the endpoint whatever its settings: nothing is loaded for it.
+    name = model.preset.base if model.preset is not None else model.name
+    return LoadRequest(
+        engine=ATTACHED,
+        source=ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=remote),
+        options=LaunchOptions(context=model.trained_context, slots=_ENDPOINTS_SLOTS),
+        needs=Needs(pools={}),
     )
 
 

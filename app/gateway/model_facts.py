@@ -61,9 +61,12 @@ class FactsReader:
 
     def _in_library(self, name: str) -> ModelFacts | None:
         try:
-            return self._read(Path(self._library.find(name).path))
+            model = self._library.find(name)
         except NotFound:
             return None
+        if model.attached:
+            raise BadRequest(f"{model.name} is attached: what it is made of is its endpoint's business.")
+        return self._read(Path(model.path))
 
     def _read(self, path: Path) -> ModelFacts:
         from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it

@@ -55,7 +55,7 @@ def not_found(name: str, error: NotFound) -> NotFound:
 async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
     """Return what the model's files say, or None if they cannot be read: its listing then has to do."""
     try:
-        return await services.facts.find(model.path)
+        return None if model.attached else await services.facts.find(model.path)
     except RoundhouseError as error:
         log.info("The facts of %s cannot be read: %s", model.name, error)
         return None

@@ -8,6 +8,7 @@ import io
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -18,10 +19,12 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
 from app.gateway.remote_media import refuse_remote_media
+from app.gateway.resolving import Resolver
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import LISTENER, Outcome, Stopped, Watch
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms
+from engines.api import FailureKind
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
 _EVENT_STREAM = "text/event-stream"
 _ERROR_STATUS = 400
+_REDIRECTS = range(300, 400)
 _NO_TERMS = Terms()
 _KEPT_S = 2.0
 _DEATH_SEEN_S = 0.5
@@ -58,15 +62,19 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 class EngineLost(Exception):
     """The connection to the engine broke before it answered. `cause` says why, None if the engine seems to be alive."""
 
-    def __init__(self, cause: EngineFailed | None, *, was_connected: bool) -> None:
+    def __init__(self, cause: EngineFailed | None, *, was_connected: bool, is_ours: bool = True) -> None:
         super().__init__()
         self.cause = cause
         self.was_connected = was_connected
+        self.is_ours = is_ours
 
     @property
     def may_repeat(self) -> bool:
-        """True if the request cannot be what killed the engine: it never had it, or it is alive."""
-        return not self.was_connected or self.cause is None
+        """True if the request cannot be what killed the engine: it never had it, or it is alive.
+
+        An endpoint that somebody else runs may be at work on it all the same, and is not given it twice.
+        """
+        return not self.was_connected or (self.cause is None and self.is_ours)
 
 
 def engine_session(connect_s: float) -> aiohttp.ClientSession:
@@ -77,7 +85,7 @@ def engine_session(connect_s: float) -> aiohttp.ClientSession:
     again. Making a new one for every request would double the time it spends here.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_S),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
@@ -129,11 +137,26 @@ async def _posted(services: Services, request: web.Request, ask: Ask, lease: Lea
     body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
     try:
         data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
-        return await services.http.post(lease.base_url + ask.path, data=data, headers=_headers(request, lease))
+        upstream = await services.http.post(
+            lease.base_url + ask.path, data=data, headers=_headers(request, lease), allow_redirects=False
+        )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-        raise EngineLost(await lease.verdict(timeout_s=_DEATH_SEEN_S), was_connected=False) from None
+        raise await lost(ask.load, lease, was_connected=False) from None
     except aiohttp.ClientError:
-        raise EngineLost(await lease.verdict(timeout_s=_DEATH_SEEN_S), was_connected=True) from None
+        raise await lost(ask.load, lease, was_connected=True) from None
+    if upstream.status in _REDIRECTS:
+        upstream.close()
+        raise EngineFailed("The endpoint sends elsewhere, which is not followed.", hint="Attach where it really is.")
+    return upstream
+
+
+async def lost(load: LoadRequest, lease: Lease, *, was_connected: bool) -> EngineLost:
+    """Return what became of a request whose connection broke before it was answered."""
+    cause, remote = await lease.verdict(timeout_s=_DEATH_SEEN_S), load.source.remote
+    if remote is not None and cause is None and not was_connected:
+        where = urlsplit(remote.url).netloc
+        cause = EngineFailed(f"The endpoint at {where} does not answer.", code=FailureKind.UNREACHABLE)
+    return EngineLost(cause, was_connected=was_connected, is_ours=remote is None)
 
 
 class _Course(NamedTuple):
@@ -223,7 +246,8 @@ def broke_off(cause: EngineFailed | None) -> EngineFailed:
 
 def _headers(request: web.Request, lease: Lease) -> CIMultiDict[str]:
     headers = CIMultiDict({name: request.headers[name] for name in _PASSED_ON if name in request.headers})
-    headers[hdrs.AUTHORIZATION] = f"Bearer {lease.key}"
+    if lease.key:  # an attached endpoint may want none
+        headers[hdrs.AUTHORIZATION] = f"Bearer {lease.key}"
     headers[hdrs.CONTENT_TYPE] = "application/json"
     return headers
 

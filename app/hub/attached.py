@@ -8,12 +8,16 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
-from app.core.errors import StorageFault
+from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo
+from app.hub import naming
+from app.hub.made import checked_name
 from app.hub.registry_file import KeptFile
 
 FORMAT = "remote"
@@ -63,6 +67,19 @@ class Attachments:
     def _record(self, name: str) -> Path:
         digest = hashlib.sha256(name.casefold().encode()).hexdigest()[:_DIGITS]
         return self.folder / (digest + _RECORD_SUFFIX)
+
+
+def with_free_name(one: Attachment, others: Mapping[str, ModelInfo]) -> Attachment:
+    """Return it under a name that no other model has; attached anew it keeps its own. `others` by folded name.
+
+    Raises BadRequest for a name no client could ask for.
+    """
+    name = checked_name(one.name)
+    for tried in (name, f"{name}@{urlsplit(one.url).hostname}", f"{name}@{urlsplit(one.url).netloc.replace(':', '-')}"):
+        taken = others.get(naming.folded(tried))
+        if taken is None or (taken.preset is None and (taken.attached, taken.served_as) == (one.url, one.served_as)):
+            return msgspec.structs.replace(one, name=tried)
+    raise Conflict(f"There is a model called {name} already.", hint="Attach it under another name.")
 
 
 def _file(path: Path) -> KeptFile[Attachment]:

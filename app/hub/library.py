@@ -12,10 +12,11 @@ from pathlib import Path
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
 from app.hub import naming
-from app.hub.attached import Attachments
+from app.hub.attached import Attachment, Attachments, with_free_name
 from app.hub.candidates import Candidate, candidate_for, find_candidates
 from app.hub.inspection import Inspector
 from app.hub.made import Made, MadeModels, checked_name, with_made
+from app.hub.pulled import find_pulled
 from app.hub.registry_file import RegistryFile
 
 GUIDE_NAME = "guide"
@@ -55,8 +56,9 @@ class Library:
             if known is not None and self._is_as_it_was(known):
                 return known
             models = self._models()
-            if wanted in self._known:
-                return self._known[wanted]
+            found = self._known.get(wanted) or find_pulled(models, name)
+            if found is not None:
+                return found
         raise NotFound(
             f"There is no model called {name!r}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
@@ -82,6 +84,19 @@ class Library:
                 raise Conflict(f"There is a model called {taken.name} already.", hint="Choose another name.")
             self._made.put(Made(name=plain, path=str(path), preset=preset, made_at=time.time()))
             return next(model for model in self._models() if model.name == plain)
+
+    def attach(self, attachments: Sequence[Attachment], key: str) -> list[ModelInfo]:
+        """List models of an endpoint; one whose name another has gets its host's name added.
+
+        Raises BadRequest for an impossible name, StorageFault.
+        """
+        with self._lock:
+            others = {naming.folded(model.name): model for model in self._models()}
+            placed = [with_free_name(one, others) for one in attachments]
+            for one in placed:
+                self.attachments.put(one, key)
+            names = {one.name for one in placed}
+            return [model for model in self._models() if model.name in names]
 
     def check(self, path: Path) -> None:
         """Return if a file is a whole model that can be loaded by itself. Raises NotFound or BadRequest."""

@@ -22,7 +22,7 @@ from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, Ending, Timer
 from app.supervisor.line import in_turns
-from app.supervisor.policy import back_off
+from app.supervisor.policy import ASKED_AT_ONCE, back_off
 from engines.api import NEVER_RETRY_UNCHANGED
 
 _S = EngineState
@@ -153,7 +153,7 @@ class Machine(Ending):
 
     def _ask_after_failure(self, ask: m.Ask, now: float) -> None:
         unchanged = ask.request.is_for(self.request) and ask.fingerprint == self._fingerprint
-        if ask.explicit or not unchanged or self.failure is None:
+        if ask.explicit or not unchanged or self.failure is None or self.failure.kind in ASKED_AT_ONCE:
             self.restarts.clear()
             self._begin(ask)
             return

@@ -17,7 +17,12 @@ RESTART_WINDOW_S = 600.0
 
 BACK_OFF_CEILING_S = 60.0
 
-NOT_BY_ITSELF = NEVER_RETRY_UNCHANGED | {FailureKind.STALLED, FailureKind.TOO_SLOW, FailureKind.LOST_PARENT}
+ASKED_AT_ONCE = frozenset({FailureKind.UNREACHABLE})
+"""Ends that cost nothing to find out again: the next request does, however often it was so."""
+
+NOT_BY_ITSELF = (
+    NEVER_RETRY_UNCHANGED | ASKED_AT_ONCE | {FailureKind.STALLED, FailureKind.TOO_SLOW, FailureKind.LOST_PARENT}
+)
 """Ends nobody restarts unasked. A stall or a slow load costs minutes each time: the next request decides."""
 
 

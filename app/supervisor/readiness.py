@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.supervisor.dialing import connected
 from engines.api import Readiness, ReadyWhen
 
 OK = HTTPStatus.OK
-REPLY_BYTES = 1 << 20
+REPLY_BYTES = 4 << 20
 ANSWER_S = 2.0
 """Time for an answer about itself."""
 GENERATE_S = 60.0
@@ -43,11 +44,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _exchange(self, method: str, path: str, body: bytes) -> Reply:
         where = urlsplit(self.base_url)
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        reader, writer = await connected(where)
         try:
+            key = f"Authorization: Bearer {self.key}\r\n" if self.key else ""
             head = (
                 f"{method} {where.path.rstrip('/')}{path} HTTP/1.0\r\n"
-                f"Host: {where.netloc}\r\nAuthorization: Bearer {self.key}\r\n"
+                f"Host: {where.netloc}\r\n{key}"
                 f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             writer.write(head.encode() + body)

@@ -36,6 +36,7 @@ from app.supervisor.ports import HOST, Ports
 from app.supervisor.private import write_private
 from app.supervisor.readiness import Endpoint, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, Record, Records
+from app.supervisor.remote import look, lost
 from engines.api import Adapter, Failure, LaunchPlan, LogEvent, Net, ProcessSpec, Readiness, SoftStop
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class Run:
     async def _work(self, port: int) -> Failure:
         try:
             adapter, plan = await self._prepare(port)
+            if not plan.processes:
+                return await self._attend(plan.readiness, grace_s=plan.stop.grace_s)
             self._start(adapter, plan)
             await self._until_first_end(plan)
         finally:
@@ -164,8 +167,21 @@ class Run:
             raise Unstartable(bad_options(str(error))) from error
         self.facts.take_plan(plan, found)
         self._plan = plan
-        await asyncio.to_thread(self._lay_out, plan)
+        if plan.key_file is not None:
+            self.facts.key = await asyncio.to_thread(plan.key_file.read_text, "utf-8")
+        if plan.processes:
+            await asyncio.to_thread(self._lay_out, plan)
         return adapter, plan
+
+    async def _attend(self, asks: Readiness, *, grace_s: float) -> Failure:
+        """Watch an endpoint that somebody else runs until it is lost. Being cancelled is all there is to stopping."""
+        self._tell(m.Started(run=self.number, stall_s=asks.stall_s, hard_s=asks.hard_s, grace_s=grace_s))
+        failure = await look(self._endpoint(), asks.path)
+        if failure is not None:
+            return failure
+        self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
+        self._tell(m.Ready(run=self.number, slots=self.facts.slots))
+        return await lost(self._endpoint(), asks.path, every_s=asks.interval_s)
 
     def _lay_out(self, plan: LaunchPlan) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

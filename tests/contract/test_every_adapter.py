@@ -16,6 +16,7 @@ from engines.api import (
     ModelFormat,
     ModelSource,
     Net,
+    Remote,
     Suspicion,
 )
 from engines.registry import ADAPTERS
@@ -31,7 +32,11 @@ def installation(adapter: Adapter) -> Installation:
 
 def source(adapter: Adapter) -> ModelSource:
     wanted = next(iter(adapter.descriptor.formats))
-    return ModelSource(name="served-name", path=Path("/models/model"), format=wanted)
+    is_remote = wanted is ModelFormat.REMOTE
+    there = Remote(url="http://127.0.0.1:50001", served_as="served-name", key_file=Path("/models/key"))
+    return ModelSource(
+        name="served-name", path=Path("/models/model"), format=wanted, remote=there if is_remote else None
+    )
 
 
 def test_listing_the_engines_imports_none_of_them() -> None:

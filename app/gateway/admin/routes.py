@@ -4,6 +4,7 @@ from aiohttp import web
 
 from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
 from app.core.api import PREFIX, Status
+from app.core.attached import AttachEndpoint
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
@@ -14,7 +15,7 @@ from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import advice, chats, gateway, keys, models, requests, tools
+from app.gateway.admin import advice, attached, chats, gateway, keys, models, requests, tools
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
@@ -80,6 +81,28 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/models/{name}",
         handler=models.forget,
         summary="Forget a registered file and leave it on disk",
+        status=204,
+    ),
+    Endpoint(
+        method="GET",
+        path="/attached",
+        handler=attached.list_attached,
+        summary="List the models of attached endpoints",
+        reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="POST",
+        path="/attached",
+        handler=attached.attach,
+        summary="Put the models of an endpoint that runs elsewhere behind this one",
+        body=AttachEndpoint,
+        reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/attached/{name}",
+        handler=attached.detach,
+        summary="Take an attached model off the list and forget its key",
         status=204,
     ),
     Endpoint(

@@ -1,0 +1,91 @@
+"""`roundhouse attach`: put an endpoint that runs elsewhere behind this one; `detach` lets it go.
+
+A key belongs on no command line, where every program on this computer can read it: it is read from standard input, from
+`ROUNDHOUSE_ATTACH_KEY`, or asked for.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import click
+
+from app.cli.aliases import AddOtherwise
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, table, talk
+from app.client.http import segment
+from app.config.environment import ATTACH_KEY, attach_key
+from app.core import words
+from app.core.attached import AttachEndpoint
+from app.core.errors import BadRequest
+from app.core.models import ModelInfo
+
+_PATIENCE_S = 45.0
+"""Two addresses may be tried, each for as long as a slow endpoint is waited for."""
+
+
+@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="URL | list")
+@json_option
+@click.pass_context
+def attach(ctx: click.Context, *, as_json: bool) -> None:
+    """Put a running OpenAI-compatible endpoint behind this one: `roundhouse attach http://box:8000/v1 --name big`."""
+    if ctx.invoked_subcommand is None:
+        _list(as_json=as_json)
+
+
+@attach.command(hidden=True)
+@click.argument("url")
+@click.option("--name", default="", help="What its model is called here; with several, the first part of their names.")
+@click.option("--model", "models", multiple=True, help="One of its models, by its own name. Can be given repeatedly.")
+@click.option("--key-stdin", is_flag=True, help="Read the key it wants from standard input.")
+@click.option("--ask-key", is_flag=True, help="Ask for the key it wants, without showing it.")
+@click.option("--key", default="", help="The key itself; other programs can read it here.")
+@json_option
+def add(  # noqa: PLR0913 -- one parameter per option
+    url: str, *, name: str, models: tuple[str, ...], key_stdin: bool, ask_key: bool, key: str, as_json: bool
+) -> None:
+    """Attach the endpoint at URL."""
+    if sum((key_stdin, ask_key, bool(key))) > 1:
+        raise BadRequest("Give the key in one way.")
+    if key:
+        talk(f"A key on the command line can be read by other programs; --key-stdin or {ATTACH_KEY} keep it secret.")
+    wanted = AttachEndpoint(url=url, name=name, key=key or _key(from_stdin=key_stdin, asks=ask_key), models=[*models])
+    if wanted.key and urlsplit(url).scheme == "http":
+        talk("The key goes there unencrypted, since the address begins with http://.")
+    added = connected().post("/attached", wanted, list[ModelInfo], timeout_s=_PATIENCE_S)
+    show("attached", added, as_json=as_json, text=lambda found: [f"{one.name} is here now." for one in found])
+
+
+@attach.command("list")
+@json_option
+def list_attached(*, as_json: bool) -> None:
+    """List what is attached."""
+    _list(as_json=as_json)
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def detach(name: str, *, as_json: bool) -> None:
+    """Take the attached model NAME off the list, and forget its key."""
+    connected().delete(f"/attached/{segment(name)}")
+    show("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is not attached any more."])
+
+
+def _key(*, from_stdin: bool, asks: bool) -> str:
+    if from_stdin:
+        return click.get_text_stream("stdin").readline().strip()
+    if asks:
+        return str(click.prompt("Key", hide_input=True, err=True))
+    return attach_key()
+
+
+def _list(*, as_json: bool) -> None:
+    show("attached", connected().get("/attached", list[ModelInfo]), as_json=as_json, text=_lines)
+
+
+def _lines(found: list[ModelInfo]) -> Iterator[str]:
+    if not found:
+        talk("Nothing is attached. `roundhouse attach URL` attaches an endpoint.")
+        return
+    rows = ((one.name, one.attached, one.served_as, words.tokens(one.trained_context)) for one in found)
+    yield from table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT"), rows)

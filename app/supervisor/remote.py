@@ -1,0 +1,146 @@
+"""Look at an endpoint that somebody else runs: which models it lists, and whether it still has ours.
+
+The list is the one question that every OpenAI-compatible server answers without computing anything, so asking it now
+and then is no burden. What goes wrong becomes a failure in a sentence, as an engine's end does.
+"""
+
+import asyncio
+import ssl
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.supervisor.dialing import ForbiddenAddress
+from app.supervisor.faults import Unstartable
+from app.supervisor.readiness import Endpoint
+from engines.api import Failure, FailureKind
+
+LOOK_S = 10.0
+"""Time for the list of models: a busy server may be slow to say anything."""
+_LOOKS = 2
+"""So many in a row without an answer, and the endpoint is lost: one can be a dropped packet."""
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_REDIRECTS = range(300, 400)
+_LOOK_THERE = "Look whether it runs and can be reached from this computer."
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    n_ctx: int | None = None
+    n_ctx_train: int | None = None
+
+
+class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as its endpoint lists it. Contexts in tokens, each under the name some server has for it."""
+
+    id: str
+    type: str | None = None
+    max_model_len: int | None = None
+    """vLLM, SGLang and their kin."""
+    loaded_context_length: int | None = None
+    """LM Studio and Roundhouse."""
+    context_length: int | None = None
+    """OpenRouter, Together."""
+    context_window: int | None = None
+    """Groq."""
+    max_context_length: int | None = None
+    meta: _Meta | None = None
+    """llama-server."""
+
+    @property
+    def context(self) -> int | None:
+        """The most this endpoint takes, as far as it says."""
+        meta = self.meta or _Meta()
+        said = (
+            self.max_model_len,
+            self.loaded_context_length,
+            self.context_length,
+            self.context_window,
+            meta.n_ctx,
+            self.max_context_length,
+            meta.n_ctx_train,
+        )
+        return next((tokens for tokens in said if tokens is not None and tokens > 0), None)
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: list[RemoteModel]
+
+
+async def models_at(endpoint: Endpoint, path: str) -> list[RemoteModel]:
+    """Return the models an endpoint lists. Raises Unstartable with what to say if it does not."""
+    where = urlsplit(endpoint.base_url).netloc
+    try:
+        reply = await endpoint.request("GET", path, timeout_s=LOOK_S)
+    except (OSError, ValueError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+        raise Unstartable(_unreachable(where, error)) from error
+    if reply.status in _REFUSED:
+        raise Unstartable(_wrong_key(where))
+    if reply.status != HTTPStatus.OK:
+        raise Unstartable(_odd_answer(where, reply.status))
+    try:
+        return msgspec.json.decode(reply.body, type=_Models).data
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Unstartable(_failure(f"What answers at {where} lists no models as OpenAI does.")) from None
+
+
+async def look(endpoint: Endpoint, path: str) -> Failure | None:
+    """Return why the model cannot be asked there now; None if it can."""
+    try:
+        models = await models_at(endpoint, path)
+    except Unstartable as error:
+        return error.failure
+    if any(model.id == endpoint.served_name for model in models):
+        return None
+    where = urlsplit(endpoint.base_url).netloc
+    return _failure(
+        f"The endpoint at {where} has no model called {endpoint.served_name!r} now.",
+        hint="Load it there, or attach the endpoint again.",
+    )
+
+
+async def lost(endpoint: Endpoint, path: str, *, every_s: float) -> Failure:
+    """Look now and then; return once the model has been out of reach several times in a row."""
+    missed = 0
+    while True:
+        await asyncio.sleep(every_s)
+        failure = await look(endpoint, path)
+        missed = 0 if failure is None else missed + 1
+        if failure is not None and missed >= _LOOKS:
+            return failure
+
+
+def _unreachable(where: str, error: Exception) -> Failure:
+    match error:
+        case ForbiddenAddress():
+            return _failure(f"The address of {where} is one that is never called.", hint="Attach another endpoint.")
+        case ssl.SSLCertVerificationError():
+            return _failure(
+                f"The certificate of {where} cannot be verified: {error.verify_message}.",
+                hint="Give the endpoint a certificate this computer trusts.",
+            )
+        case TimeoutError():
+            return _failure(f"The endpoint at {where} did not answer within {LOOK_S:g} seconds.")
+        case _:
+            return _failure(f"The endpoint at {where} does not answer: {error}.")
+
+
+def _wrong_key(where: str) -> Failure:
+    return Failure(
+        kind=FailureKind.AUTH,
+        sentence=f"The endpoint at {where} does not take the key.",
+        hint="Attach it again with a key of its own.",
+    )
+
+
+def _odd_answer(where: str, status: int) -> Failure:
+    if status in _REDIRECTS:
+        return _failure(
+            f"The endpoint at {where} sends elsewhere ({status}), which is not followed.",
+            hint="Attach the address it really has.",
+        )
+    return _failure(f"The endpoint at {where} answers {status} when it is asked for its models.")
+
+
+def _failure(sentence: str, *, hint: str = _LOOK_THERE) -> Failure:
+    return Failure(kind=FailureKind.UNREACHABLE, sentence=sentence, hint=hint)

@@ -1,0 +1,40 @@
+"""What any OpenAI-compatible endpoint can be asked for. Paths are below the base that was attached, `/v1` included."""
+
+from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="attached",
+    name="Attached endpoint",
+    licence="that of whoever runs it",
+    homepage="https://platform.openai.com/docs/api-reference",
+    family=Family.EXTERNAL,
+    formats=frozenset({ModelFormat.REMOTE}),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/chat/completions",
+        Route.COMPLETIONS: "/completions",
+        Route.EMBEDDINGS: "/embeddings",
+    },
+    # What an endpoint lacks it says itself, in an error that is passed on; nothing is refused on suspicion.
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.REASONING,
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
+            Feature.CHOICES,
+            Feature.STREAM_USAGE,
+            Feature.VISION,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux", "darwin", "win32"}),
+    accelerators=("unknown",),
+    verified=(
+        "Run for real with another Roundhouse as the endpoint: chat, streams, completions, keys, a wrong key, an "
+        "endpoint that dies while it answers, one that is slow, and one that comes back."
+    ),
+    unverified="Not run yet with vLLM, TabbyAPI, LM Studio, or over TLS.",
+)

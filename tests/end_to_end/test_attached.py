@@ -1,0 +1,186 @@
+"""One Roundhouse behind another: attached with a key, asked in every dialect, and gone while it answers."""
+
+import json
+import stat
+from collections.abc import Iterator
+
+import anthropic
+import httpx
+import ollama
+import openai
+import pytest
+
+from app.client.discovery import ensure_gateway
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.attached import AttachEndpoint
+from app.core.engines import EngineStatus
+from app.core.errors import BadRequest, NotFound, Unavailable
+from app.core.keys import MadeKey, NewKey
+from app.core.models import ModelInfo
+from tests.end_to_end.conftest import Roundhouse, stop
+
+pytestmark = pytest.mark.real_engine
+
+ASKED = [{"role": "user", "content": "What is Roundhouse?"}]
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Another installation's gateway, which asks everybody for a key."""
+    base = tmp_path_factory.mktemp("far")
+    paths = Paths(config=base / "config", data=base / "data", state=base / "state", logs=base / "logs")
+    extra = {"ROUNDHOUSE_HOME": str(base), "ROUNDHOUSE_GATEWAY_PORT": "18431", "ROUNDHOUSE_GATEWAY_REQUIRE_KEY": "1"}
+    yield Client(ensure_gateway(paths, extra=extra), timeout_s=60)
+    stop(paths)
+
+
+@pytest.fixture(scope="module")
+def key(far: Client) -> str:
+    return far.post("/keys", NewKey(name="near"), MadeKey).key
+
+
+@pytest.fixture(scope="module")
+def distant(client: Client, far: Client, key: str) -> str:
+    """The other one's Guide under a name of its own here."""
+    wanted = AttachEndpoint(url=far.gateway.url, name="distant", key=key, models=["guide"])
+    (model,) = client.post("/attached", wanted, list[ModelInfo])
+    assert (model.name, model.served_as) == ("distant", "guide")
+    assert model.attached == far.gateway.url + "/v1"
+    assert model.trained_context
+    return model.name
+
+
+def running(client: Client) -> dict[str, EngineStatus]:
+    return {status.model: status for status in client.get("/running", list[EngineStatus])}
+
+
+def test_openais_client_is_answered_by_the_other_one(client: Client, far: Client, distant: str) -> None:
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as api:
+        whole = api.chat.completions.create(model=distant, messages=ASKED, temperature=0, max_tokens=8)  # type: ignore[arg-type]
+        assert whole.choices[0].message.content
+        chunks = api.chat.completions.create(
+            model=distant,
+            messages=ASKED,  # type: ignore[arg-type]
+            temperature=0,
+            max_tokens=8,
+            stream=True,
+        )
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        assert said == whole.choices[0].message.content
+        assert api.completions.create(model=distant, prompt="GGUF is", max_tokens=4).usage
+    assert running(far)["guide"].engine == "llama.cpp"
+    status = running(client)[distant]
+    assert (status.engine, status.pid, status.memory_bytes) == ("attached", None, None)
+    assert "guide" not in running(client)
+
+
+def test_ollamas_client_is_too(client: Client, distant: str) -> None:
+    with ollama.Client(host=client.gateway.url, timeout=60) as api:
+        options = {"temperature": 0, "num_predict": 8}
+        whole = api.chat(distant, [ollama.Message(**ASKED[0])], options=options)
+        assert whole.message.content
+        stream = api.chat(distant, [ollama.Message(**ASKED[0])], options=options, stream=True)
+        assert "".join(chunk.message.content or "" for chunk in stream) == whole.message.content
+        assert "completion" in (api.show(distant).capabilities or [])
+        assert f"{distant}:latest" in [model.model for model in api.list().models]
+        api.create("far-terse", from_=distant, system="One word.", parameters={"num_predict": 3})
+        assert api.chat("far-terse", [ollama.Message(**ASKED[0])]).eval_count == 3
+        api.delete("far-terse")
+
+
+def test_anthropics_client_is_too(client: Client, distant: str) -> None:
+    with anthropic.Anthropic(base_url=client.gateway.url, api_key="x") as api:
+        reply = api.messages.create(model=distant, messages=ASKED, max_tokens=8)  # type: ignore[arg-type]
+        assert reply.content[0].type == "text"
+        assert reply.content[0].text
+
+
+def test_the_window_and_the_other_lists_show_it(client: Client, distant: str) -> None:
+    assert distant in [model.name for model in client.get("/attached", list[ModelInfo])]
+    cards = httpx.get(client.gateway.url + "/v1/models").json()["data"]
+    (card,) = [card for card in cards if card["id"] == distant]
+    assert card["max_context_length"]
+
+
+def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(client: Client, far: Client, key: str) -> None:
+    added = client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key), list[ModelInfo])
+    assert [model.name for model in added] == ["guide@127.0.0.1"]
+    again = client.post("/attached", AttachEndpoint(url=far.gateway.url + "/v1/", key=key), list[ModelInfo])
+    assert [model.name for model in again] == ["guide@127.0.0.1"], "attached anew it keeps its name"
+    client.delete("/attached/guide@127.0.0.1")
+    with pytest.raises(NotFound):
+        client.delete("/attached/guide@127.0.0.1")
+    with pytest.raises(NotFound, match="not attached"):
+        client.delete("/attached/guide")
+
+
+def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: str, key: str) -> None:
+    holding = [file for file in home.data.parent.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+    assert [file.suffix for file in holding] == [".key"]
+    assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
+    assert distant
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://169.254.169.254/v1", "never called"),
+        ("http://[fd00:ec2::254]/v1", "never called"),
+        ("ftp://127.0.0.1/v1", "no endpoint's address"),
+        ("http://user:pass@127.0.0.1/v1", "no endpoint's address"),
+        ("http://127.0.0.1:99999/v1", "no endpoint's address"),
+        ("http://127.0.0.1/v1?x=1", "no endpoint's address"),
+        ("file:///etc/passwd", "no endpoint's address"),
+        ("", "no endpoint's address"),
+    ],
+)
+def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: Client, url: str, said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        client.post("/attached", AttachEndpoint(url=url), list[ModelInfo])
+
+
+def test_what_cannot_be_attached_is_said(client: Client, far: Client, key: str) -> None:
+    with pytest.raises(BadRequest, match="does not take the key"):
+        client.post("/attached", AttachEndpoint(url=far.gateway.url, key="wrong"), list[ModelInfo])
+    with pytest.raises(NotFound, match="no model 'gpt-9'"):
+        client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key, models=["gpt-9"]), list[ModelInfo])
+    with pytest.raises(Unavailable, match="does not answer"):
+        client.post("/attached", AttachEndpoint(url="http://127.0.0.1:9"), list[ModelInfo])
+    with pytest.raises(BadRequest, match="this endpoint itself"):
+        client.post("/attached", AttachEndpoint(url=client.gateway.url), list[ModelInfo])
+
+
+def test_the_commands_do_it_without_the_key_on_the_line(
+    roundhouse: Roundhouse, far: Client, key: str, client: Client
+) -> None:
+    added = roundhouse("attach", far.gateway.url, "--name", "by-hand", "--key-stdin", stdin=key + "\n")
+    assert added.stdout == "by-hand is here now.\n", added.stderr
+    assert "unencrypted" in added.stderr
+    assert key not in added.stdout + added.stderr
+    listed = roundhouse("attach", "list", "--json")
+    assert "by-hand" in [one["name"] for one in json.loads(listed.stdout)["attached"]]
+    assert key not in listed.stdout
+    assert "attached: 127.0.0.1:" in roundhouse("list").stdout
+    done = roundhouse("run", "by-hand", "What is Roundhouse?", "--temperature", "0")
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert roundhouse("detach", "by-hand").stdout == "by-hand is not attached any more.\n"
+    environ = {"ROUNDHOUSE_ATTACH_KEY": key}
+    assert roundhouse("attach", far.gateway.url, "--name", "by-env", env=environ).returncode == 0
+    assert roundhouse("detach", "by-env").returncode == 0
+    assert roundhouse("detach", "by-env").returncode == 2
+
+
+def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: Client, far: Client) -> None:
+    made = far.post("/keys", NewKey(name="brief"), MadeKey).key
+    wanted = AttachEndpoint(url=far.gateway.url, name="brief", key=made, models=["guide"])
+    client.post("/attached", wanted, list[ModelInfo])
+    far.delete("/keys/brief")
+    with (
+        openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x", max_retries=0) as api,
+        pytest.raises(openai.APIStatusError, match="does not take the key"),
+    ):
+        api.chat.completions.create(model="brief", messages=ASKED)  # type: ignore[arg-type]
+    with ollama.Client(host=client.gateway.url) as other, pytest.raises(ollama.ResponseError, match="take the key"):
+        other.chat("brief", [ollama.Message(**ASKED[0])])
+    client.delete("/attached/brief")
