@@ -16,7 +16,6 @@ from app.hub.attached import Attachment, Attachments, with_free_name
 from app.hub.candidates import Candidate, candidate_for, find_candidates
 from app.hub.inspection import Inspector
 from app.hub.made import Made, MadeModels, checked_name, with_made
-from app.hub.pulled import find_pulled
 from app.hub.registry_file import RegistryFile
 
 GUIDE_NAME = "guide"
@@ -56,9 +55,8 @@ class Library:
             if known is not None and self._is_as_it_was(known):
                 return known
             models = self._models()
-            found = self._known.get(wanted) or find_pulled(models, name)
-            if found is not None:
-                return found
+            if wanted in self._known:
+                return self._known[wanted]
         raise NotFound(
             f"There is no model called {name!r}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
