@@ -1,11 +1,12 @@
 """Anthropic's routes. llama.cpp speaks them itself; what it gets wrong is mended on the way in and on the way out.
 
-An engine without a Messages route of its own cannot be asked this way yet.
+Where an engine does not, or not all that is asked, `anthropic_messages` translates.
 """
 
 from aiohttp import web
 
 from app.gateway import proxy
+from app.gateway.anthropic_messages import ask_for, passes
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic.form import Count, Messages
 from app.gateway.dialects.anthropic.reply import Wishes
@@ -14,6 +15,7 @@ from app.gateway.launch import resolve
 from app.gateway.middleware import REQUEST_ID
 from app.gateway.native import answered, named, path_of
 from app.gateway.presets import applied
+from app.gateway.recent import Found
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -40,6 +42,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     model, load = await resolve(services, name)
+    if route is Route.MESSAGES and not passes(services.adapters[load.engine].descriptor, asked):
+        return await ask_for(services, body, asked, Found(model, load), name)
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
     form = Count if route is Route.COUNT_TOKENS else Messages
     return proxy.Ask(

@@ -15,7 +15,6 @@ from app.core.errors import BadRequest, RoundhouseError, UserError
 from app.gateway.asked_context import with_context
 from app.gateway.bodies import read_json
 from app.gateway.dialects.canonical import Event, Level, Message, Role, Text
-from app.gateway.dialects.engine.request import body_of
 from app.gateway.dialects.lmstudio.cards import reasoning_of
 from app.gateway.dialects.lmstudio.errors import error_document
 from app.gateway.dialects.lmstudio.requests import (
@@ -32,11 +31,11 @@ from app.gateway.launch import resolve
 from app.gateway.lmstudio_models import known_of
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import path_of
-from app.gateway.presets import applied
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.remembered import Remembered, new_response_id
 from app.gateway.services import SERVICES, Services
+from app.gateway.supplying import supplied
 from app.gateway.translated import Batches, asked, beginning, settled
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
@@ -89,14 +88,14 @@ async def _understood(request: web.Request, wanted: ChatRequest) -> Job:
     talk = conversation(wanted, _earlier(request, wanted.previous_response_id))
     work = generate(wanted, talk)
     found = await resolve(services, name)
-    descriptor = services.adapters[found.load.engine].descriptor
     path = path_of(services, found.load.engine, found.model, Route.CHAT)
     await _check_reasoning(services, found, work.thinking)
-    context = wanted.context_length
+    context, plan = wanted.context_length, await supplied(services, found, work)
     ask = Ask(
         load=found.load if context is None else await with_context(services, found, context),
         path=path,
-        body=applied(body_of(work, model=found.model.name, features=descriptor.features), found.model, Route.CHAT),
+        body=plan.body,
+        plan=plan,
         model=found.model.name,
         terms=Terms(keep_s=wanted.ttl, context=context),
     )

@@ -1,4 +1,4 @@
-"""Routes that an engine answers itself, for models that can do what the route is for."""
+"""Routes that an engine answers itself, for models that can do what the route is for; or somebody in its place."""
 
 from collections.abc import Awaitable, Callable
 
@@ -52,7 +52,7 @@ async def answered(request: web.Request, route: Route, understand: Understand) -
         services.metrics.requests.add(route, _UNKNOWN, Outcome.REFUSED)
         raise
     with watched(services.metrics, route=route, model=ask.load.source.name, started=request[ARRIVED]) as watch:
-        return await proxy.answer(request, ask, watch)
+        return await (ask.answer or proxy.answer)(request, ask, watch)
 
 
 def named(model: str | None) -> str:

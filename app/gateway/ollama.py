@@ -16,7 +16,8 @@ from aiohttp import hdrs, web
 from app.core.errors import RoundhouseError, UserError
 from app.gateway import ollama_create, ollama_embed, ollama_models
 from app.gateway.dialects.canonical import Failed, Request
-from app.gateway.dialects.engine.request import body_of, route_of
+from app.gateway.dialects.engine.planning import Plan
+from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.folding import fold
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.describing import moment
@@ -26,10 +27,10 @@ from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateReques
 from app.gateway.faults import ollama_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import abilities_of, find, json_reply, load_for, read_document
-from app.gateway.presets import applied
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
+from app.gateway.supplying import supplied
 from app.gateway.translated import Batches, asked, beginning, settled
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
@@ -102,28 +103,27 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
     if wanted.unheeded:
         log.warning("Options that have no effect here: %s", ", ".join(wanted.unheeded), extra={"model": wanted.model})
     load = await load_for(services, found, wanted.num_ctx)
-    path, body = ("", b"") if wanted.request is None else await _sendable(services, found, wanted.model, wanted.request)
+    asks = wanted.request
+    path, plan = ("", None) if asks is None else await _sendable(services, found, wanted.model, asks)
     ask = Ask(
         load=load,
         path=path,
-        body=body,
+        body=b"" if plan is None else plan.body,
+        plan=plan,
         model=found.model.name,
         terms=Terms(keep_s=wanted.keep_s, context=wanted.num_ctx),
     )
     return Job(wanted=wanted, ask=ask, form=form)
 
 
-async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, bytes]:
+async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
     if abilities.needed(request) != ["completion"] or not found.model.chats:
         abilities.check(request, await abilities_of(services, found), model=named)
-    descriptor = services.adapters[found.load.engine].descriptor
-    route = route_of(request)
-    path = descriptor.routes.get(route)
+    path = services.adapters[found.load.engine].descriptor.routes.get(route_of(request))
     if path is None:
         raise abilities.cannot(named, "completion")
-    body = body_of(request, model=found.model.name, features=descriptor.features)
-    return path, applied(body, found.model, route)
+    return path, await supplied(services, found, request)
 
 
 async def _loaded(services: Services, job: Job, watch: Watch) -> web.Response:

@@ -79,7 +79,6 @@ async def load_for(services: Services, found: Found, num_ctx: int | None) -> Loa
 def _lacking(services: Services, engine: str) -> frozenset[str]:
     descriptor = services.adapters[engine].descriptor
     has = {
-        "tools": Feature.TOOLS in descriptor.features,
         "vision": Feature.VISION in descriptor.features,
         "audio": "audio" in descriptor.modalities,
         "infill": Route.INFILL in descriptor.routes,

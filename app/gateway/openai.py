@@ -15,11 +15,14 @@ from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.openai import fim, ranking, vectors
+from app.gateway.dialects.openai.chat_request import ABSENT, named_choice, with_named_tool
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
 from app.gateway.native import answered, named, path_of
+from app.gateway.openai_chat import ask_for, passes
 from app.gateway.presets import applied
+from app.gateway.recent import Found
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -31,6 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
+    tool_choice: msgspec.Raw = ABSENT
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +114,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     prepared = _prepared(body, asked, route)
     model, load = await resolve(services, name)
+    if route is Route.CHAT and not passes(services.adapters[load.engine].descriptor, body):
+        return await ask_for(services, body, Found(model, load), name)
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)
     return proxy.Ask(load=load, path=path, body=body, model=name, form=prepared.form)
@@ -132,6 +138,8 @@ def _prepared(body: bytes, asked: Asked, route: Route) -> _Prepared:
     if route is Route.RERANK:
         ranked = decode(body, ranking.Asked)
         return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
+    if route is Route.CHAT and (called := named_choice(asked.tool_choice)):
+        return _Prepared(route, with_named_tool(body, called))
     return _Prepared(route, body)
 
 

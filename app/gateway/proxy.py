@@ -6,7 +6,7 @@ away cancels this handler at whatever point it is, and leaving the `async with` 
 
 import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from app.core.errors import EngineFailed, RoundhouseError
+from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
 from app.gateway.remote_media import refuse_remote_media
@@ -44,7 +45,10 @@ _AT_ONCE_BYTES = 1024 * 1024
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What to send to which engine: the route's path there, the client's body, and the name it has for the model.
 
-    `form` is the dialect both of them speak. Raises BadRequest for a body that would have the engine fetch something.
+    `form` is the dialect both of them speak. Where they speak different ones, `answer` translates, and `plan` says
+    how an answer is read that the engine hands on as raw text.
+
+    Raises BadRequest for a body that would have the engine fetch something.
     """
 
     load: LoadRequest
@@ -53,10 +57,16 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     terms: Terms = _NO_TERMS
     form: Form = OPENAI
+    plan: Plan | None = None
+    answer: "Answerer | None" = None
 
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
+
+
+Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]
+"""Answers a request whose bytes cannot pass untouched."""
 
 
 class EngineLost(Exception):

@@ -22,10 +22,11 @@ from app.gateway.dialects.responses.trimming import shortened
 from app.gateway.faults import openai_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import json_reply
-from app.gateway.responses_asked import Job, asking, understood
+from app.gateway.responses_asked import Job, understood
 from app.gateway.responses_counted import count_of, counted
 from app.gateway.responses_kept import keep, made
 from app.gateway.services import SERVICES
+from app.gateway.supplying import with_plan
 from app.gateway.translated import Batches, asked, asked_whole, beginning, settled
 from app.gateway.watch import Outcome, Stopped, Watch, was_stopped, watched
 from engines.api import Route
@@ -97,7 +98,7 @@ async def _heard(request: web.Request, job: Job, watch: Watch) -> Batches:
             work, dropped = trim.request, dropped + trim.dropped
         log.info("%d messages did not fit and are left out", dropped, extra={"model": ask.model})
         job.encoder.trimmed(dropped)
-        ask = asking(services, ask, work)
+        ask = await with_plan(services, ask, job.found, work)
 
 
 async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch) -> web.Response:

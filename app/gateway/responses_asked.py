@@ -9,7 +9,6 @@ import msgspec
 from app.core.errors import BadRequest, NotFound
 from app.gateway.bodies import decode
 from app.gateway.dialects.canonical import Generate
-from app.gateway.dialects.engine.request import body_of
 from app.gateway.dialects.responses.assembling import Manner
 from app.gateway.dialects.responses.items import (
     Item,
@@ -29,6 +28,7 @@ from app.gateway.ollama_asked import load_for
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
+from app.gateway.supplying import with_plan
 from app.supervisor.policy import Terms
 from engines.api import Route
 
@@ -41,6 +41,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A request understood. `given` is what it adds to the conversation; `is_kept`: the response is to be kept."""
 
     work: Generate
+    found: Found
     ask: Ask
     encoder: Encoder
     given: tuple[Item, ...]
@@ -59,6 +60,7 @@ async def understood(services: Services, body: bytes) -> Job:
     about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
     return Job(
         work=said.work,
+        found=found,
         ask=await ask_for(services, asked, found, said.work),
         encoder=Encoder(begun(asked, said.offer, about), _manner(asked, said.offer), new_id),
         given=said.given,
@@ -100,13 +102,7 @@ async def ask_for(services: Services, asked: Asked, found: Found, work: Generate
         model=found.model.name,
         terms=Terms(keep_s=asked.keep_s, context=context),
     )
-    return asking(services, ask, work)
-
-
-def asking(services: Services, ask: Ask, work: Generate) -> Ask:
-    """Return the same request to the engine with other work."""
-    features = services.adapters[ask.load.engine].descriptor.features
-    return msgspec.structs.replace(ask, body=body_of(work, model=ask.model, features=features))
+    return await with_plan(services, ask, found, work)
 
 
 def new_id(prefix: str) -> str:

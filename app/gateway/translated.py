@@ -9,18 +9,30 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
-from app.gateway.dialects.canonical import Event, Failed, Finished, Started, Timings
+from app.core.errors import BadRequest
+from app.gateway.dialects.canonical import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    Started,
+    TextDelta,
+    Timings,
+    ToolCallDelta,
+)
 from app.gateway.dialects.engine.refusals import refused
 from app.gateway.dialects.engine.stream import StreamReader, failed
+from app.gateway.dialects.families.answer import AnswerReader
 from app.gateway.middleware import ARRIVED
 from app.gateway.proxy import Ask, EngineLost, broke_off, read_whole, sent, why_broken
 from app.gateway.services import SERVICES
+from app.gateway.supplying import Counter
 from app.gateway.watch import Outcome, Stopped, Watch
 from app.supervisor.lease import Lease
 
@@ -32,20 +44,68 @@ HEAD_WITHIN_S = 30.0
 """By then a stream's head is sent although the model still loads: clients give up on a silent server (Cline: 300 s)."""
 
 
-async def asked(request: web.Request, ask: Ask, watch: Watch) -> Batches:
-    """Yield what the engine says, a network chunk's worth of events at a time.
+def asked(request: web.Request, ask: Ask, watch: Watch) -> Batches:
+    """Return what the engine says, a network chunk's worth of events at a time.
 
     Raises what loading raises, or the engine's refusal, before the first event; later troubles are a `Failed` event.
     Close it, or be cancelled, to stop the engine's work.
     """
+    must_call = ask.plan is not None and ask.plan.reading is not None and ask.plan.reading.must_call
+    return (_insisted if must_call else _once)(request, ask, watch)
+
+
+async def _once(request: web.Request, ask: Ask, watch: Watch) -> Batches:
+    reading = ask.plan.reading if ask.plan is not None else None
     async with AsyncExitStack() as stack:
         lease, upstream = await _opened(stack, request, ask)
         if upstream.status >= _ERROR_STATUS:
             raise refused(await read_whole(upstream, lease), upstream.status)
         yield [Started(load_s=lease.load_s, context=lease.status.context)]
-        async for batch in _heard(upstream, lease, watch):
-            yield [_timed(event, request, lease, watch) for event in batch]
-            _note_end(request, batch, lease, watch)
+        heard = _heard(upstream, lease, watch)
+        if reading is not None:
+            heard = _read(heard, AnswerReader(reading), Counter(request.app[SERVICES], lease, ask))
+        async with aclosing(heard):
+            async for batch in heard:
+                yield [_timed(event, request, lease, watch) for event in batch]
+                _note_end(request, batch, lease, watch)
+
+
+async def _read(heard: Batches, reader: AnswerReader, counter: Counter) -> Batches:
+    """Yield what an engine's events mean; the reader may end the answer before the engine does."""
+    written: list[str] = []
+    async with aclosing(heard):
+        async for batch in heard:
+            written += [event.text for event in batch if isinstance(event, TextDelta)]
+            told = reader.take(batch)
+            if told and isinstance(end := told[-1], Finished):
+                told[-1] = await counter.counted(end, "".join(written))
+            if told:
+                yield told
+            if reader.is_over:
+                return
+
+
+async def _insisted(request: web.Request, ask: Ask, watch: Watch) -> Batches:
+    """Yield an answer that calls a tool, once it is whole: the second, if the first calls none.
+
+    Raises BadRequest (tool_not_called) if neither does.
+    """
+    bodies = [ask.body, *([ask.plan.again] if ask.plan is not None and ask.plan.again is not None else [])]
+    for body in bodies:
+        async with aclosing(_once(request, msgspec.structs.replace(ask, body=body), watch)) as batches:
+            answer = [batch async for batch in batches]
+        events = [event for batch in answer for event in batch]
+        if any(isinstance(event, ToolCallDelta | Failed) for event in events):
+            for batch in answer:
+                yield batch
+            return
+        if any(isinstance(event, Finished) and event.reason is Finish.LENGTH for event in events):
+            raise _not_called(hint="Its answer reached the limit of tokens first: allow more.")
+    raise _not_called(hint="Let it choose whether to, or use a model made for calling tools.")
+
+
+def _not_called(*, hint: str) -> BadRequest:
+    return BadRequest("The model was to call a tool, and did not.", hint=hint, code="tool_not_called")
 
 
 async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[bytes, Lease]:

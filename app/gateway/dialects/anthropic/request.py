@@ -29,6 +29,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str | None = None
     input_schema: msgspec.Raw = _NOTHING
     type: str | None = None
+    strict: bool | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -87,29 +88,28 @@ def check(asked: Asked, *, counts_only: bool = False) -> None:
 
 def for_engine(body: bytes, asked: Asked) -> bytes:
     """Return the request for llama.cpp's own route. Raises BadRequest for what cannot be done."""
-    if _is_set(asked.output_format) or (asked.output_config is not None and _is_set(asked.output_config.format)):
-        raise BadRequest("Answers in a given JSON schema are not possible on this route yet.", code="no_output_format")
     fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
     for name in (*_OURS, "tools", "system"):
         fields.pop(name, None)
     first, turns = opening(asked.messages or [])
     fields["messages"] = arranged(turns) or [{"role": "user", "content": ""}]
-    if system := "\n\n".join([*_system(asked.system), *first]):
+    if system := "\n\n".join([*system_texts(asked.system), *first]):
         fields["system"] = system
-    if tools := _tools(asked):
-        fields["tools"] = tools
+    if tools := offered_tools(asked):
+        fields["tools"] = [msgspec.structs.replace(tool, strict=None) for tool in tools]
         fields["tool_choice"] = {"type": "any" if _must_call(asked.tool_choice) else "auto"}
     if kwargs := _template_kwargs(asked):
         fields["chat_template_kwargs"] = kwargs
     return msgspec.json.encode(fields)
 
 
-def _system(system: str | list[Block] | None) -> list[str]:
+def system_texts(system: str | list[Block] | None) -> list[str]:
+    """Return what is said by the system, without what changes with every request."""
     texts = [system] if isinstance(system, str) else [text_of([one]) for one in system or [] if kind_of(one) == "text"]
     return [text for text in texts if text and not text.startswith(_BILLING)]
 
 
-def _tools(asked: Asked) -> Sequence[Tool]:
+def offered_tools(asked: Asked) -> Sequence[Tool]:
     """Return the tools to offer: none that Anthropic's servers would run, and the one that must be called alone."""
     choice = asked.tool_choice
     if choice is not None and choice.type == "none":
@@ -148,7 +148,8 @@ def _template_kwargs(asked: Asked) -> dict[str, object]:
     return kwargs
 
 
-def _is_set(raw: msgspec.Raw) -> bool:
+def is_set(raw: msgspec.Raw) -> bool:
+    """Tell whether a field is there and not null."""
     return bytes(raw) not in {b"", b"null"}
 
 

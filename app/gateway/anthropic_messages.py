@@ -1,0 +1,77 @@
+"""Anthropic's Messages in front of engines that have no such route, or whose own passes over what is asked."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+
+from app.gateway.bodies import decode
+from app.gateway.dialects.anthropic.canonical_request import Settings, generate, wants_format
+from app.gateway.dialects.anthropic.encoding import Blocks, whole
+from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.anthropic.request import Asked
+from app.gateway.dialects.canonical import Failed
+from app.gateway.dialects.engine.planning import reads_itself
+from app.gateway.dialects.folding import fold
+from app.gateway.middleware import REQUEST_ID
+from app.gateway.native import path_of
+from app.gateway.proxy import Ask
+from app.gateway.recent import Found
+from app.gateway.services import Services
+from app.gateway.streaming import SSE_HEADERS, written
+from app.gateway.supplying import with_plan
+from app.gateway.translated import asked as asked_of
+from app.gateway.watch import Watch
+from engines.api import Descriptor, Route
+
+
+def passes(descriptor: Descriptor, asked: Asked) -> bool:
+    """Tell whether the engine's own Messages route does what is asked."""
+    return Route.MESSAGES in descriptor.routes and reads_itself(descriptor) and not wants_format(asked)
+
+
+async def ask_for(services: Services, body: bytes, asked: Asked, found: Found, name: str) -> Ask:
+    """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
+    settings = decode(body, Settings)
+    blank = Ask(
+        load=found.load,
+        path=path_of(services, found.load.engine, found.model, Route.CHAT),
+        body=b"",
+        model=found.model.name,
+    )
+    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
+    job = _Job(model=name, wishes=wishes)
+    ask = await with_plan(services, blank, found, generate(asked, settings))
+    return msgspec.structs.replace(ask, answer=job.stream if settings.stream else job.whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """How an answer is put."""
+
+    model: str
+    wishes: Wishes
+
+    async def whole(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+        """Answer at once."""
+        async with aclosing(asked_of(request, ask, watch)) as batches:
+            answer = fold([event async for batch in batches for event in batch])
+        reply = whole(answer, self.model, self.wishes)
+        if isinstance(reply, Failed):
+            sentence = f"{reply.error.sentence} {reply.error.hint}".strip()
+            return _json(anthropic_error(sentence, reply.status, request[REQUEST_ID]), reply.status)
+        return _json(reply)
+
+    async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+        """Answer piece by piece."""
+        response = web.StreamResponse(headers=SSE_HEADERS)
+        blocks = Blocks(self.model, self.wishes, request[REQUEST_ID])
+        await written(request, response, asked_of(request, ask, watch), blocks, watch)
+        await response.write_eof()
+        return response
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -1,0 +1,162 @@
+"""Canonical events -> Anthropic's stream of blocks, or one whole message: the fold of the same events."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from app.core.errors import ErrorBody
+from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.reply import Fields, Wishes
+from app.gateway.dialects.anthropic.stream import event
+from app.gateway.dialects.canonical import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from app.gateway.dialects.folding import Answer
+
+_REASONS = {
+    Finish.STOP: "end_turn",
+    Finish.LENGTH: "max_tokens",
+    Finish.TOOL_CALLS: "tool_use",
+    Finish.CONTENT_FILTER: "refusal",
+}
+_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
+
+
+class Blocks:
+    """Encodes one stream. A block ends before the next one begins, and their numbers go up by one."""
+
+    def __init__(self, model: str, wishes: Wishes, request_id: str | None = None) -> None:
+        self._model = model
+        self._wishes = wishes
+        self._request_id = request_id
+        self._index = -1
+        self._open: object = None
+        """What the open block is: "text", "thinking", or a call's number."""
+        self.is_over = False
+
+    def begin(self) -> bytes:
+        """Return the message without content."""
+        return event("message_start", {"type": "message_start", "message": _message(self._model, [])})
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return what some events are."""
+        return b"".join(self._event(one) for one in events if not self.is_over)
+
+    def end(self) -> bytes:
+        """Return the error that a stream without an end is owed."""
+        return self.feed([_BROKE_OFF])
+
+    def _event(self, told: Event) -> bytes:
+        match told:
+            case TextDelta(text=text):
+                begin = self._in("text", {"type": "text", "text": ""})
+                return begin + self._delta({"type": "text_delta", "text": text})
+            case ReasoningDelta(text=text):
+                begin = self._in("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+                return begin + self._delta({"type": "thinking_delta", "thinking": text})
+            case ToolCallDelta():
+                return self._call(told)
+            case Finished():
+                self.is_over = True
+                return self._closed() + self._finish(told)
+            case Failed(error=error, status=status):
+                self.is_over = True
+                said = anthropic_error(f"{error.sentence} {error.hint}".strip(), status, self._request_id)
+                return event("error", said)
+            case _:
+                pass
+        return b""
+
+    def _call(self, delta: ToolCallDelta) -> bytes:
+        if self._wishes.one_tool and delta.index > 0:
+            return b""
+        use: Fields = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
+        begin = self._in(delta.index, reply.block(use))
+        return begin + (
+            self._delta({"type": "input_json_delta", "partial_json": delta.arguments}) if delta.arguments else b""
+        )
+
+    def _in(self, what: object, block: Fields) -> bytes:
+        """Return what it takes to be in a block of this kind."""
+        if self._open == what:
+            return b""
+        closed = self._closed()
+        self._open, self._index = what, self._index + 1
+        start = {"type": "content_block_start", "index": self._index, "content_block": block}
+        return closed + event("content_block_start", start)
+
+    def _closed(self) -> bytes:
+        what, self._open = self._open, None
+        if what is None:
+            return b""
+        stop = event("content_block_stop", {"type": "content_block_stop", "index": self._index})
+        return (self._delta({"type": "signature_delta", "signature": ""}) if what == "thinking" else b"") + stop
+
+    def _delta(self, delta: Fields) -> bytes:
+        return event("content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _finish(self, end: Finished) -> bytes:
+        counts = usage_of(end.usage)
+        delta = {"type": "message_delta", "delta": _ending(end, self._wishes), "usage": counts}
+        return event("message_delta", delta) + event("message_stop", {"type": "message_stop"})
+
+
+def whole(answer: Answer, model: str, wishes: Wishes) -> Fields | Failed:
+    """Return the message that says all of an answer at once, or why there is none."""
+    end = answer.end
+    if not isinstance(end, Finished):
+        return end or _BROKE_OFF
+    content: list[Fields] = []
+    if answer.thinking:
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": ""})
+    if answer.text or not answer.calls:
+        content.append({"type": "text", "text": answer.text})
+    calls = answer.calls[:1] if wishes.one_tool else answer.calls
+    content += [reply.block(_use(call)) for call in calls]
+    return {**_message(model, content), **_ending(end, wishes), "usage": usage_of(end.usage)}
+
+
+def usage_of(usage: Usage) -> Fields:
+    """Return all four counts: what is read from the cache is not part of `input_tokens`."""
+    cached = usage.cached or 0
+    counts: Fields = {"cache_read_input_tokens": cached, "output_tokens": usage.completion or 0}
+    return reply.usage(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached}))
+
+
+def _use(call: ToolCall) -> Fields:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": _object(call.arguments)}
+
+
+def _object(text: str) -> Fields:
+    """Return a call's arguments; of those that are no object, the text, so that nothing is lost."""
+    try:
+        return msgspec.json.decode(text or "{}", type=Fields)
+    except (msgspec.MsgspecError, RecursionError):
+        return {"arguments": text}
+
+
+def _ending(end: Finished, wishes: Wishes) -> Fields:
+    reason = reply.stop_reason(_REASONS[end.reason], end.stop, end.usage.completion, wishes)
+    return {"stop_reason": reason, "stop_sequence": end.stop}
+
+
+def _message(model: str, content: list[Fields]) -> Fields:
+    return {
+        "id": reply.message_id(),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage_of(Usage()),
+    }

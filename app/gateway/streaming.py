@@ -1,0 +1,65 @@
+"""Write one stream of events to a client in its dialect: the head in time, every end said, errors in their place."""
+
+import logging
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Protocol
+
+from aiohttp import hdrs, web
+
+from app.core.errors import RoundhouseError, UserError
+from app.gateway.dialects.canonical import Event
+from app.gateway.dialects.engine.stream import failed
+from app.gateway.translated import Batches, beginning, settled
+from app.gateway.watch import Outcome, Watch
+
+log = logging.getLogger(__name__)
+
+SSE_HEADERS = {
+    hdrs.CONTENT_TYPE: "text/event-stream",
+    hdrs.CACHE_CONTROL: "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+class Encoder(Protocol):
+    """One dialect's way to put a stream."""
+
+    def begin(self) -> bytes:
+        """Return what comes before everything else."""
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return what some events are; nothing after the last."""
+
+    def end(self) -> bytes:
+        """Return what a stream is owed that just stopped."""
+
+
+async def written(
+    request: web.Request, response: web.StreamResponse, batches: Batches, encoder: Encoder, watch: Watch
+) -> None:
+    """Write all of it. Raises what `asked` raises as long as no head has been sent; later it is said in the stream."""
+    async with aclosing(batches):
+        begun = await beginning(batches)
+        try:
+            if begun.done():
+                begun.result()  # a refusal before the first byte has a status of its own
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(encoder.begin() + encoder.feed(await begun))
+            async for batch in batches:
+                await _send(response, encoder.feed(batch))
+            await _send(response, encoder.end())
+        except RoundhouseError as error:
+            if not response.prepared:
+                raise
+            log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
+            watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
+            await _send(response, encoder.feed([failed(error)]))
+        finally:
+            await settled(begun)
+
+
+async def _send(response: web.StreamResponse, data: bytes) -> None:
+    if data:
+        await response.write(data)
