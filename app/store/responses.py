@@ -61,7 +61,7 @@ def keep(connection: sqlite3.Connection, response: KeptResponse, bounds: Bounds)
     """Keep a response, and forget what is beyond the bounds."""
     now = time.time()
     items = [*((item, True) for item in response.input), *((item, False) for item in response.output)]
-    size = len(response.body) + sum(len(item.value) for item, _ in items)
+    size = len(response.body.encode()) + sum(len(item.value.encode()) for item, _ in items)
     with transaction(connection):
         row = connection.execute(
             "INSERT INTO responses (id, previous, body, size_bytes, used_at) VALUES (?, ?, ?, ?, ?)",

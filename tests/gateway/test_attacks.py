@@ -64,7 +64,7 @@ async def test_request_forgery_by_a_simple_request(gateway: Gateway) -> None:
     """A form or a fetch in no-cors mode needs no preflight when its body is called text."""
     body = json.dumps({"model": "guide"})
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        for path in ("/v1/chat/completions", "/api/chat", "/v1/messages", f"{PREFIX}/shutdown"):
+        for path in ("/v1/chat/completions", "/v1/responses", "/api/chat", "/v1/messages", f"{PREFIX}/shutdown"):
             headers = {"Origin": "https://evil.example", "Content-Type": kind}
             async with gateway.http.post(gateway.url + path, data=body, headers=headers) as reply:
                 assert reply.status == 403, path

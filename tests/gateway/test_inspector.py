@@ -324,6 +324,7 @@ def test_the_product_is_found_in_a_user_agent(user_agent: str, client: str) -> N
 
 STREAMS = [
     ("/api/chat", {"messages": [{"role": "user", "content": "Hm?"}]}, "ollama"),
+    ("/v1/responses", {"input": "Hm?", "stream": True}, "openai"),
     ("/v1/messages", {"max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Hm?"}]}, "anthropic"),
 ]
 
