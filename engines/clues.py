@@ -58,6 +58,20 @@ GENERIC = clues(
         ),
     ),
     (
+        _K.OUT_OF_MEMORY,
+        (
+            r"std::bad_alloc",
+            r"\bMemoryError\b",
+            r"cannot allocate memory",
+            r"resource temporarily unavailable",
+            r"defaultcpuallocator: (can't|not enough)",
+            r"outofhostmemory",
+            r"unable to mmap",
+            r"paging file is too small",
+            r"\[malloc(_or_wait)?\] unable to allocate",
+        ),
+    ),
+    (
         _K.DISK_FULL,
         (
             r"no space left on device",
@@ -103,6 +117,12 @@ GENERIC = clues(
     (
         _K.MODEL_UNSUPPORTED,
         (
+            r"does not recognize this architecture",
+            r"are not supported for now",
+            r"model type .* not supported",
+            r"unknown (model )?architecture",
+            r"unknown quantization method",
+            r"quantization method .* not supported",
             r"no module named '\S*\.models\.",
             r"unsupported (model )?architecture",
             r"unsupported model type",
@@ -111,6 +131,14 @@ GENERIC = clues(
     (
         _K.MODEL_CORRUPT,
         (
+            r"invalid ?header",
+            r"unexpected (eof|end of file)",
+            r"corrupt(ed)?\b.*(file|model|weights)",
+            r"checksum mismatch",
+            r"(model|file|weights)\b.*\b(is|are) corrupt",
+            r"pytorchstreamreader failed",
+            r"protobuf parsing failed",
+            r"unable to read \d+ bytes from file",
             r"safetensor\w*error",
             r"incompletemetadata",
             r"metadataincompletebuffer",
@@ -125,6 +153,15 @@ GENERIC = clues(
     (
         _K.DRIVER,
         (
+            r"no cuda(-capable device| gpus? are available| device)",
+            r"failed to infer device type",
+            r"torch not compiled with cuda",
+            r"no kernel image is available",
+            r"hiperrornobinaryforgpu",
+            r"errorincompatibledriver",
+            r"forward compatibility was attempted",
+            r"requires (a )?(gpu|device) with compute capability",
+            r"compute capability .*(at least|or (higher|newer))",
             r"driver version is insufficient",
             r"nvidia driver on your system is too old",
             r"found no nvidia driver",
@@ -150,6 +187,14 @@ GENERIC = clues(
     (
         _K.MISSING_LIBRARY,
         (
+            r"cannot open shared object",
+            r"error while loading shared libraries",
+            r"dll load failed",
+            r"wrong elf class",
+            r"modulenotfounderror",
+            r"importerror",
+            r"could not find (nvcc|clang|cl\.exe)",
+            r"cuda_home env\w* variable",
             r"library not loaded",
             r"symbol lookup error",
             r"undefined symbol",
@@ -164,13 +209,17 @@ GENERIC = clues(
     (
         _K.BAD_FLAG,
         (
+            r"unrecognized arguments?",
+            r"unknown argument",
+            r"error: invalid argument",
+            r"no such option",
+            r"unexpected argument",
             r"error: argument -",
             r"the following arguments are required",
             r"invalid choice:",
             r"invalid value for '-",
             r"got an unexpected keyword argument",
             r"error while handling argument",
-            r"pydantic\S*\.validationerror",
         ),
     ),
     (
@@ -184,6 +233,14 @@ GENERIC = clues(
     (
         _K.MODEL_NOT_FOUND,
         (
+            r"repository ?not ?found",
+            r"is not a local folder and is not a valid",
+            r"revisionnotfound",
+            r"\b404 client",
+            r"filenotfounderror",
+            r"no such file or directory",
+            r"permission ?(error|denied)",
+            r"path .* does not exist",
             r"could not find a model",
             r"does not appear to have (a file|files) named",
             r"entrynotfounderror",
@@ -199,6 +256,12 @@ GENERIC = clues(
     (
         _K.BACKEND_CRASH,
         (
+            r"cuda error",
+            r"illegal memory access",
+            r"device-side assert",
+            r"nccl (error|warn)",
+            r"nccl\w*error",
+            r"ggml_assert\(",
             r"(rocm|hip|vulkan|metal|opencl|sycl|xpu) error",
             r"errordevicelost",
             r"hsa_status_error",

@@ -12,6 +12,12 @@ _MODULES = MappingProxyType(
         "attached": "engines.attached.launch",
         "openvino": "engines.openvino.launch",
         "onnxruntime-genai": "engines.onnx_genai.launch",
+        "mlx-lm": "engines.mlx_lm.launch",
+        "vllm": "engines.vllm.launch",
+        "sglang": "engines.sglang.launch",
+        "lmdeploy": "engines.lmdeploy.launch",
+        "tensorrt-llm": "engines.tensorrt_llm.launch",
+        "mlc-llm": "engines.mlc_llm.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

@@ -82,7 +82,7 @@ READER = Reader(
             _K.MODEL_NOT_FOUND,
             (r"no safetensors found", r"hfvalidationerror", r"couldn't instantiate the backend tokenizer"),
         ),
-        (_K.OUT_OF_MEMORY, (r"\[metal::malloc\]", r"\[malloc(_or_wait)?\] unable to allocate")),
+        (_K.OUT_OF_MEMORY, (r"\[malloc(_or_wait)?\] unable to allocate",)),
     ),
 )
 
