@@ -34,6 +34,7 @@ DESCRIPTOR = Descriptor(
         "vulkan",
         "rocm",
         "opencl",
+        "cpu",
     ),
     metrics_path="/metrics",
     metrics={
