@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "connect:connect",
         "Wire a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.",
     ),
+    "pull": ("pull:pull", "Download a model, in the quantisation that suits this computer."),
+    "downloads": ("pull:downloads", "Show, pause, resume, move and remove downloads."),
     "list": ("models:list_models", "List the models on this computer."),
     "alias": ("aliases:alias", "Let a model answer to a name that programs ask for."),
     "attach": ("attach:attach", "Put an endpoint that runs elsewhere behind this one."),

@@ -5,6 +5,7 @@ An engine runs other people's code over other people's files; it has no business
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 _NAMES = frozenset(
     {
@@ -74,6 +75,37 @@ def hub_endpoint(environ: Mapping[str, str] | None = None) -> str:
     """Return where repositories are looked up: HF_ENDPOINT, as Hugging Face's own programs read it, else their hub."""
     source = os.environ if environ is None else environ
     return source.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
+
+
+def hub_token(environ: Mapping[str, str] | None = None) -> str:
+    """Return the token for the hub as its own programs find it: HF_TOKEN, else the file `hf auth login` wrote.
+
+    Empty without one. Reads a file.
+    """
+    source = os.environ if environ is None else environ
+    given = source.get("HF_TOKEN") or source.get("HUGGING_FACE_HUB_TOKEN")
+    if given:
+        return given.strip()
+    named = source.get("HF_TOKEN_PATH")
+    try:
+        return (Path(named) if named else _hub_home(source) / "token").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def hub_cache(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the cache that Hugging Face's own programs keep models in."""
+    source = os.environ if environ is None else environ
+    named = source.get("HF_HUB_CACHE") or source.get("HUGGINGFACE_HUB_CACHE")
+    return Path(named).expanduser() if named else _hub_home(source) / "hub"
+
+
+def _hub_home(source: Mapping[str, str]) -> Path:
+    named = source.get("HF_HOME")
+    if named:
+        return Path(named).expanduser()
+    caches = source.get("XDG_CACHE_HOME")
+    return (Path(caches).expanduser() if caches else Path.home() / ".cache") / "huggingface"
 
 
 ATTACH_KEY = "ROUNDHOUSE_ATTACH_KEY"

@@ -7,6 +7,7 @@ event name too.
 
 import msgspec
 
+from app.core.downloads import Download
 from app.core.engines import EngineStatus
 from app.core.requests import RequestInfo
 
@@ -65,6 +66,18 @@ class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibra
     error: str = ""
 
 
+class DownloadChanged(msgspec.Struct, frozen=True, kw_only=True, tag="download"):
+    """A download was queued, came further, or has ended. While bytes come this is repeated a few times a second."""
+
+    download: Download
+
+
+class DownloadRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="download_removed"):
+    """A download is no longer on the list."""
+
+    id: str
+
+
 class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """A request at the endpoint came, moved on, or ended. While it goes on this is repeated about once a second."""
 
@@ -83,6 +96,8 @@ Event = (
     | LogLine
     | Notice
     | CalibrationChanged
+    | DownloadChanged
+    | DownloadRemoved
     | RequestChanged
     | RequestsForgotten
 )

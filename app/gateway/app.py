@@ -2,9 +2,10 @@
 
 from aiohttp import web
 
-from app.gateway import anthropic, llama_server, lmstudio, ollama, openai, public, responses
+from app.gateway import anthropic, llama_server, lmstudio, ollama, ollama_pull, openai, public, responses
 from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
+from app.gateway.downloading import add_downloads
 from app.gateway.guard import Guard, is_wide
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.listen import own_names
@@ -21,12 +22,14 @@ def build_app(services: Services) -> web.Application:
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services), _access(services)
     app[INSPECTOR] = Inspector(services)
+    add_downloads(app)
     app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
     responses.add_routes(app)
     ollama.add_routes(app)
+    ollama_pull.add_routes(app)
     lmstudio.add_routes(app)
     anthropic.add_routes(app)
     llama_server.add_routes(app)

@@ -52,7 +52,7 @@ def add_routes(app: web.Application) -> None:
 
 async def create(request: web.Request) -> web.StreamResponse:
     """POST /api/create: refusals have a status of their own, since nothing is sent before all is done."""
-    _check_may_change(request)
+    check_may_change(request)
     services = request.app[SERVICES]
     sent = await read_document(request, CreateRequest)
     said = await asyncio.to_thread(_create, services, sent)
@@ -178,7 +178,7 @@ async def _piece(request: web.Request) -> bytes:
         raise BadRequest(f"The file cannot be read: {error}") from None
 
 
-def _check_may_change(request: web.Request) -> None:
+def check_may_change(request: web.Request) -> None:
     """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
     if request.get(MAY_MANAGE) is False:
         raise Forbidden(

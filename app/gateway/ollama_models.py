@@ -1,6 +1,6 @@
 """Ollama's routes about models: which there are, which are loaded, what one is.
 
-Nothing is downloaded or pushed here yet, and those routes say so. Pulling what is here succeeds at once and offline.
+Nothing is pushed from here, and that route says so. Pulling is in `ollama_pull`.
 """
 
 import asyncio
@@ -31,7 +31,6 @@ def add_routes(app: web.Application) -> None:
     router.add_get("/api/tags", tags)
     router.add_get("/api/ps", running)
     router.add_post("/api/show", show)
-    router.add_post("/api/pull", pull)
     router.add_post("/api/push", push)
     for path in ("/api/me", "/api/signout", "/api/web_search", "/api/web_fetch"):
         router.add_post(path, cloud)
@@ -81,30 +80,6 @@ async def show(request: web.Request) -> web.Response:
         basename=named if request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
     )
     return json_reply(reply)
-
-
-async def pull(request: web.Request) -> web.StreamResponse:
-    """POST /api/pull: what is here is pulled already; what is not cannot be."""
-    sent = await read_document(request, NamedRequest)
-    failure = await _missing(request.app[SERVICES], sent.named)
-    if sent.stream is False:
-        if failure is not None:
-            raise failure
-        return json_reply(Progress("success"))
-    last = line(Progress("success")) if failure is None else error_line(failure.body)
-    return web.Response(body=line(Progress("pulling manifest")) + last, content_type="application/x-ndjson")
-
-
-async def _missing(services: Services, named: str) -> NotFound | None:
-    try:
-        await find(services, named)
-    except NotFound as error:
-        return NotFound(
-            f"{error}, and this endpoint does not download models yet.",
-            hint="Put its GGUF file into the models folder; `roundhouse list` then shows it.",
-            code=error.code,
-        )
-    return None
 
 
 async def push(request: web.Request) -> web.Response:

@@ -17,6 +17,7 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
 from app.gateway.calibrating import Calibrator
+from app.gateway.downloads import DOWNLOADS, Downloads
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.services import SERVICES, Services
 
@@ -42,6 +43,7 @@ class Call(Generic[B_co, Q_co]):
     background: Background
     calibrator: Calibrator
     inspector: Inspector
+    downloads: Downloads
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -92,6 +94,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         background=request.app[BACKGROUND],
         calibrator=request.app[CALIBRATOR],
         inspector=request.app[INSPECTOR],
+        downloads=request.app[DOWNLOADS],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

@@ -92,6 +92,7 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     changed = services.settings.change(call.body)
     services.supervisor.policy = policy_from(services.settings)
     call.inspector.settings_changed()
+    call.downloads.reconsider()
     for name in changed:
         services.events.publish(SettingChanged(name=name))
     if "models.folders" in changed:

@@ -234,6 +234,15 @@ class Progress(msgspec.Struct, frozen=True):
     status: str
 
 
+class PullProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the stream of pull while bytes come."""
+
+    status: str
+    digest: str
+    total: int
+    completed: int
+
+
 class Version(msgspec.Struct, frozen=True):
     """`GET /api/version`."""
 

@@ -1,0 +1,68 @@
+"""Downloads of models as every program sees them."""
+
+from enum import StrEnum
+
+import msgspec
+
+from app.core.errors import ErrorBody
+
+
+class DownloadState(StrEnum):
+    """Where a download is in its life.
+
+    queued   waits its turn
+    running  bytes come
+    paused   a person stopped it; what came is kept
+    failed   it cannot go on by itself: `error` says why; what came is kept
+    done     every file is there, whole and right
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FAILED = "failed"
+    DONE = "done"
+
+
+class Download(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one commit of a repository on their way here. Sizes are bytes; an unknown figure is None."""
+
+    id: str
+    title: str
+    """What a person asked for: "org/model-GGUF:Q4_K_M"."""
+    repository: str
+    revision: str
+    commit: str
+    files: list[str]
+    quantization: str = ""
+    reason: str = ""
+    """Why these files, where Roundhouse chose them."""
+    state: DownloadState = DownloadState.QUEUED
+    total_bytes: int = 0
+    present_bytes: int = 0
+    bytes_per_s: float | None = None
+    eta_s: float | None = None
+    file: str = ""
+    """The file that comes now."""
+    folder: str = ""
+    """Where the files are, once all have come."""
+    error: ErrorBody | None = None
+    added_at: float = 0.0
+    """Unix seconds."""
+    ended_at: float | None = None
+
+
+class Pull(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model of a hub: a repository, an address, or a name with a tag.
+
+    Without a quantisation, there or here, it is the one that suits this machine.
+    """
+
+    model: str
+    quantization: str = ""
+
+
+class MoveDownload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for another place in the queue; 0 is the next to begin."""
+
+    position: int

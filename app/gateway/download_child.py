@@ -1,0 +1,78 @@
+"""One download process as the gateway runs it: started, told its job, listened to, and ended.
+
+It may be killed at any moment, so that is how pausing works. Its standard input is its lifeline.
+"""
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Callable
+
+import msgspec
+
+from app.config.programs import child_environment, command
+from app.core.errors import EnvironmentFault
+from app.hub.download.job import Done, Failed, Job, Limit, Moved, Said, Started
+
+_SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+
+
+class DownloadDied(EnvironmentFault):
+    """The process ended without saying why."""
+
+    default_code = "download_died"
+
+    def __init__(self) -> None:
+        super().__init__("The download's process ended unexpectedly.", hint="Resume it; what came is kept.")
+
+
+class DownloadChild:
+    """Runs one job. Belongs to the event loop's thread."""
+
+    def __init__(self, job: Job, heard: Callable[[Started | Moved], None]) -> None:
+        self._job, self._heard = job, heard
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> Done | Failed:
+        """Run it to its end and return what it said last. Raises DownloadDied. Cancelling kills it."""
+        self._process = process = await asyncio.create_subprocess_exec(
+            *command("app.hub.download.program"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=child_environment(),
+            creationflags=_NO_WINDOW,
+        )
+        try:
+            self._tell(self._job)
+            return await self._listen(process)
+        finally:
+            await _end(process)
+
+    def limit(self, bytes_per_s: float) -> None:
+        """Change how fast it may be from now on."""
+        if self._process is not None and self._process.returncode is None:
+            self._tell(Limit(bytes_per_s=bytes_per_s))
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> Done | Failed:
+        assert process.stdout is not None  # noqa: S101 -- for the type checker: it is a pipe
+        async for line in process.stdout:
+            said = _SAID.decode(line)
+            if isinstance(said, (Done, Failed)):
+                return said
+            self._heard(said)
+        raise DownloadDied
+
+    def _tell(self, said: Job | Limit) -> None:
+        assert self._process is not None  # noqa: S101 -- for the type checker, here and below
+        assert self._process.stdin is not None  # noqa: S101
+        self._process.stdin.write(msgspec.json.encode(said) + b"\n")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,155 @@
+"""From what somebody typed to a download: which repository, which of its variants, and why that one.
+
+Without a quantisation it is the advisor's choice for this machine among what the repository offers, and the answer says
+so. Everything blocking runs in a thread.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from app.config.environment import hub_endpoint, hub_token
+from app.core.advice import Intent, Plan
+from app.core.downloads import Download, Pull
+from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unauthorized
+from app.core.model_facts import ModelFacts
+from app.gateway.downloads import Downloads
+from app.gateway.services import Services
+from app.hub.asked import Asked, parse
+from app.hub.repository import Repository, read_repository
+from app.hub.variants import Variant, named, variants_of
+
+USUAL = "Q4_K_M"
+"""Where the advisor has nothing to go by."""
+
+
+class Choice(NamedTuple):
+    """What will be fetched. `reason` is a sentence, empty where the caller named it."""
+
+    repository: Repository
+    variant: Variant
+    reason: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called from now on."""
+        tag = f":{self.variant.quantization}" if self.variant.quantization else ""
+        return self.repository.name + tag
+
+
+async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Download:
+    """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
+    choice = await choose(services, wanted.model, quantization=wanted.quantization)
+    return downloads.add(
+        choice.repository,
+        choice.variant.wanted,
+        title=choice.title,
+        quantization=choice.variant.quantization,
+        reason=choice.reason,
+    )
+
+
+async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
+    """Return what a name means for this machine."""
+    if services.settings.flag("network.offline"):
+        raise Offline
+    asked = parse(typed, endpoint=hub_endpoint())
+    if not asked.repository:
+        raise BadRequest(
+            f"{asked.text!r} is a short name, and no catalogue has it.",
+            hint="Write it as owner/name, as on its page at huggingface.co.",
+            code="model_not_found",
+        )
+    repository = await asyncio.to_thread(_read, asked)
+    offered = variants_of(repository)
+    wanted = quantization or asked.file or asked.quantization
+    if wanted:
+        return Choice(repository, named(offered, wanted))
+    if len(offered) == 1:
+        return Choice(repository, offered[0])
+    return await _advised(services, repository, offered)
+
+
+def _read(asked: Asked) -> Repository:
+    try:
+        return read_repository(hub_endpoint(), asked.repository, revision=asked.revision, token=hub_token())
+    except Unauthorized as error:  # of the hub's: whoever asked has shown us all we want to see
+        raise NotFound(str(error), hint=error.hint, code=error.code) from None
+
+
+class Offline(Conflict):
+    """The person does not want anything to be fetched."""
+
+    default_code = "offline"
+
+    def __init__(self) -> None:
+        super().__init__("Roundhouse is set to stay offline.", hint="Switch `network.offline` off to download models.")
+
+
+async def _advised(services: Services, repository: Repository, offered: list[Variant]) -> Choice:
+    """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
+    try:
+        facts = await asyncio.to_thread(_facts, repository, offered)
+        plans = await _plans(services, facts)
+    except RoundhouseError:
+        plans, facts = [], {}
+    for plan in plans:
+        chosen = next((one for one in offered if _label(one) in facts and one.quantization == plan.quantization), None)
+        if chosen is not None and plan.format == chosen.format and (plan.estimate is None or plan.estimate.fits):
+            return Choice(repository, chosen, _reason(plan))
+    usual = next((one for one in offered if one.quantization == USUAL), None) or offered[len(offered) // 2]
+    return Choice(repository, usual, "It is the usual balance of size and quality.")
+
+
+async def _plans(services: Services, facts: dict[str, ModelFacts]) -> list[Plan]:
+    from app.advisor.plans import PlanInputs, advise  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    engines = [engine for engine in await asyncio.to_thread(services.catalogue.list) if engine.installed]
+    inputs = PlanInputs(
+        machine=await services.machine.read_free(),
+        candidates=list(facts.values()),
+        model=next(iter(facts.values())).name,
+        intent=Intent.CHAT,
+        engines=engines,
+        calibrations=await services.measuring.calibrations(),
+    )
+    found = await asyncio.to_thread(advise, inputs)
+    usable = [plan for plan in found.plans if not plan.refused]
+    return sorted(usable, key=lambda plan: not plan.is_installed)
+
+
+def _facts(repository: Repository, offered: list[Variant]) -> dict[str, ModelFacts]:
+    """Return the facts of every variant: of one as its header says, of the others as far as they follow from it."""
+    from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- the gateway starts without it
+    from app.hub.shapes import requantized  # noqa: PLC0415 -- as above
+
+    ggufs = [one for one in offered if one.format == "gguf"]
+    read = next((one for one in ggufs if one.quantization == USUAL), ggufs[-1] if ggufs else offered[0])
+    known = read_remote_facts(
+        repository.name,
+        filename=read.first if read.format == "gguf" else "",
+        revision=repository.commit,
+        endpoint=hub_endpoint(),
+        token=hub_token(),
+    )
+    found = {_label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
+    for other in ggufs:
+        if other is read or not other.quantization:
+            continue
+        try:
+            changed = requantized(known, other.quantization.removeprefix("UD-"))
+        except RoundhouseError:  # a mixture nobody wrote down: it can still be named
+            continue
+        found[_label(other)] = msgspec.structs.replace(
+            changed, quantization=other.quantization, file_bytes=other.size_bytes
+        )
+    return found
+
+
+def _label(variant: Variant) -> str:
+    return f"{variant.format}:{variant.quantization}:{variant.first}"
+
+
+def _reason(plan: Plan) -> str:
+    return plan.sentence or next((reason.text for reason in plan.reasons), "")

@@ -1,0 +1,237 @@
+"""Downloads through the gateway: chosen, queued, paused, gone on with after anything, and found by name afterwards."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from app.config.paths import Paths
+from app.core.downloads import DownloadState
+from app.gateway.downloads import Downloads, Where
+from app.hub.library import Library
+from app.hub.repository import RepoFile, Repository
+from tests.fake_hub import faults
+from tests.fake_hub.faults import first
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.gateway.played import Gateway, until
+from tests.gguf_files import TinyLlama
+
+NAME = "org/Model-GGUF"
+API = "/roundhouse/v1"
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        served.add(
+            NAME,
+            {
+                "Model-Q4_K_M.gguf": TinyLlama(name="Four").content(),
+                "Model-Q8_0.gguf": TinyLlama(name="Eight", layers=3).content(),
+                "README.md": b"#",
+            },
+        )
+        yield served
+
+
+async def asked(gateway: Gateway, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    headers = {"Authorization": "Bearer token"}
+    async with gateway.http.request(method, f"{gateway.url}{API}{path}", json=body, headers=headers) as reply:
+        return reply.status, await reply.json(content_type=None) if reply.status != 204 else None
+
+
+async def over(gateway: Gateway, download_id: str) -> dict[str, Any]:
+    """Return a download once nothing more happens to it."""
+
+    async def is_over() -> bool:
+        return (await shown(gateway, download_id))["state"] in {"done", "failed", "paused"}
+
+    await until(is_over)
+    return await shown(gateway, download_id)
+
+
+async def shown(gateway: Gateway, download_id: str) -> dict[str, Any]:
+    _, there = await asked(gateway, "GET", "/downloads")
+    found: dict[str, Any] = next(one for one in there if one["id"] == download_id)
+    return found
+
+
+async def test_what_was_pulled_lies_where_every_program_looks(gateway: Gateway, paths: Paths, hub: FakeHub) -> None:
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    assert (status, begun["title"], begun["files"]) == (200, f"{NAME}:Q4_K_M", ["Model-Q4_K_M.gguf"])
+    ended = await over(gateway, begun["id"])
+    assert (ended["state"], ended["present_bytes"]) == ("done", ended["total_bytes"])
+    content = hub.repositories[NAME].branches["main"]["Model-Q4_K_M.gguf"]
+    (found,) = paths.hub_cache.glob("models--org--Model-GGUF/snapshots/*/Model-Q4_K_M.gguf")
+    assert found.read_bytes() == content
+    library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
+    for name in ("Model-Q4_K_M", f"{NAME}:q4_k_m", f"hf.co/{NAME}:Q4_K_M", NAME, f"https://huggingface.co/{NAME}"):
+        assert library.find(name).path == str(found)
+
+
+async def test_asking_twice_is_one_download(gateway: Gateway) -> None:
+    _, first = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    _, second = await asked(gateway, "POST", "/downloads", {"model": f"hf.co/{NAME}", "quantization": "q8_0"})
+    assert first["id"] == second["id"]
+    await over(gateway, first["id"])
+
+
+async def test_without_a_quantisation_one_is_chosen_and_said_why(gateway: Gateway) -> None:
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": NAME})
+    assert status == 200
+    assert begun["quantization"] in {"Q4_K_M", "Q8_0"}
+    assert begun["reason"]
+    await over(gateway, begun["id"])
+
+
+REFUSED: list[tuple[dict[str, object], int, str]] = [
+    ({"model": ""}, 400, "bad_model_name"),
+    ({"model": "../../etc"}, 400, "bad_model_name"),
+    ({"model": "https://example.org/x/y"}, 400, "bad_model_name"),
+    ({"model": "qwen3:8b"}, 400, "model_not_found"),
+    ({"model": f"{NAME}:Q9_Z"}, 404, "variant_not_found"),
+    ({"model": f"{NAME}@nowhere"}, 404, "model_not_found"),
+    ({"model": "org/nothing"}, 404, "hub_unauthorized"),
+    ({"model": "org/pickles"}, 400, "pickle_only"),
+    ({"model": "org/empty"}, 404, "no_model_files"),
+    ({}, 400, "invalid_value"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSED)
+async def test_what_cannot_be_pulled_is_refused(
+    gateway: Gateway, hub: FakeHub, body: dict[str, object], status: int, code: str
+) -> None:
+    hub.add("org/pickles", {"pytorch_model.bin": b"x", "config.json": b"{}"})
+    hub.add("org/empty", {"README.md": b"#"})
+    got, refusal = await asked(gateway, "POST", "/downloads", body)
+    assert (got, refusal["code"]) == (status, code)
+    assert (await asked(gateway, "GET", "/downloads"))[1] == []
+
+
+async def test_offline_means_offline(gateway: Gateway, hub: FakeHub) -> None:
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    before = len(hub.asked)
+    status, refusal = await asked(gateway, "POST", "/downloads", {"model": NAME})
+    assert (status, refusal["code"]) == (409, "offline")
+    assert len(hub.asked) == before
+
+
+async def test_going_offline_sends_what_runs_back_into_the_queue(gateway: Gateway, hub: FakeHub) -> None:
+    stalled = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = first(2, faults.stalls(stalled))
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    assert (await shown(gateway, begun["id"]))["state"] == "queued"
+    stalled.set()
+    await asked(gateway, "PATCH", "/settings", {"network.offline": False})
+    assert (await over(gateway, begun["id"]))["state"] == "done"
+
+
+async def test_a_download_is_paused_resumed_and_taken_off_the_list(
+    gateway: Gateway, hub: FakeHub, paths: Paths
+) -> None:
+    stalled = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    one = f"/downloads/{begun['id']}"
+
+    async def moves() -> bool:
+        return (await shown(gateway, begun["id"]))["state"] == "running"
+
+    await until(moves)
+    assert (await asked(gateway, "POST", f"{one}/pause"))[1]["state"] == "paused"
+    hub.faults.clear()
+    stalled.set()
+    assert (await asked(gateway, "POST", f"{one}/resume"))[1]["state"] in {"queued", "running"}
+    assert (await over(gateway, begun["id"]))["state"] == "done"
+    assert (await asked(gateway, "POST", f"{one}/pause"))[0] == 409
+    assert (await asked(gateway, "DELETE", one))[0] == 204
+    assert (await asked(gateway, "DELETE", one))[0] == 404
+    assert list(paths.hub_cache.glob("models--*/snapshots/*/*.gguf"))
+
+
+async def test_why_it_failed_is_kept_and_another_try_goes_on(gateway: Gateway, hub: FakeHub) -> None:
+    hub.faults["Model-Q4_K_M.gguf"] = faults.status(403)
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    ended = await over(gateway, begun["id"])
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "hub_forbidden")
+    hub.faults.clear()
+    _, again = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    assert again["id"] == begun["id"]
+    assert (await over(gateway, begun["id"]))["state"] == "done"
+
+
+async def test_ollamas_clients_see_it_come(gateway: Gateway) -> None:
+    async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": f"hf.co/{NAME}:Q8_0"}) as reply:
+        lines = [json.loads(line) async for line in reply.content]
+    assert lines[0] == {"status": "pulling manifest"}
+    assert [line["status"] for line in lines[-3:]] == ["verifying sha256 digest", "writing manifest", "success"]
+    last = lines[-4]
+    assert last["completed"] == last["total"] > 0
+    assert last["digest"].startswith("sha256:")
+
+
+async def test_ollamas_clients_are_told_what_went_wrong(gateway: Gateway, hub: FakeHub) -> None:
+    hub.faults["Model-Q8_0.gguf"] = faults.status(403)
+    async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0"}) as reply:
+        lines = [json.loads(line) async for line in reply.content]
+    assert "licence" in lines[-1]["error"]
+    async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0", "stream": False}) as reply:
+        assert reply.status == 503
+        assert "error" in await reply.json()
+
+
+async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gateway, hub: FakeHub) -> None:
+    stalled = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)
+    async with aiohttp.ClientSession() as leaving:
+        reply = await leaving.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0"})
+        await reply.content.readline()
+        await reply.content.readline()
+        reply.close()
+
+    async def is_paused() -> bool:
+        _, there = await asked(gateway, "GET", "/downloads")
+        return [one["state"] for one in there] == ["paused"]
+
+    await until(is_paused)
+    stalled.set()
+
+
+def described(number: int) -> tuple[Repository, list[RepoFile]]:
+    files = [RepoFile(path="m.gguf", size=10, oid=f"{number:040x}")]
+    return Repository(name=f"org/m{number}", revision="main", commit=f"{number:040x}", files=files), files
+
+
+async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> None:
+    nowhere = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)  # nothing runs
+    queue = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    ids = [queue.add(*described(number), title=f"m{number}").id for number in range(3)]
+    assert [one.id for one in queue.move(ids[2], 0)] == [ids[2], ids[0], ids[1]]
+    await queue.close()
+    again = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    await again.start()
+    assert [one.id for one in again.all()] == [ids[2], ids[0], ids[1]]
+    assert {one.state for one in again.all()} == {DownloadState.QUEUED}
+    await again.remove(ids[0])
+    await again.close()
+
+
+async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths) -> None:
+    nowhere = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)
+    queue = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    added = queue.add(*described(1), title="m")
+    states = queue.follow(added.id)
+    assert (await anext(states)).state is DownloadState.QUEUED
+    following = asyncio.create_task(anext(states, None))
+    await queue.remove(added.id)
+    assert await asyncio.wait_for(following, 10) is None
+    await queue.close()
