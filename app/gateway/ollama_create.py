@@ -88,7 +88,7 @@ def _create(services: Services, sent: CreateRequest) -> list[str]:
 
 async def copy(request: web.Request) -> web.Response:
     """POST /api/copy: a further name for the same weights, with the settings of the first."""
-    _check_may_change(request)
+    check_may_change(request)
     services = request.app[SERVICES]
     sent = await read_document(request, CopyRequest)
     if not sent.source or not sent.destination:
@@ -105,7 +105,7 @@ def _copy(services: Services, sent: CopyRequest) -> None:
 
 async def delete(request: web.Request) -> web.Response:
     """DELETE /api/delete: forget a made or attached model, or a registered file. Files of a person's stay on disk."""
-    _check_may_change(request)
+    check_may_change(request)
     services = request.app[SERVICES]
     named = (await read_document(request, NamedRequest)).named
     if not named:
@@ -130,7 +130,7 @@ async def has_blob(request: web.Request) -> web.Response:
 
 async def add_blob(request: web.Request) -> web.Response:
     """POST /api/blobs/{digest}: the body as it comes, written and checked piece by piece."""
-    _check_may_change(request)
+    check_may_change(request)
     blobs, digest = blobs_of(request.app[SERVICES]), request.match_info["digest"]
     if await asyncio.to_thread(blobs.has, digest):
         await _passed_over(request)

@@ -8,13 +8,12 @@ import asyncio
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
-from app.core.errors import NotFound, Unauthorized
+from app.core.errors import Unauthorized
 from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
-from app.gateway.dialects.ollama.stream import error_line, line
-from app.gateway.dialects.ollama.wire import Models, NamedRequest, Progress, Version
+from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
 from app.gateway.ollama_asked import abilities_of, facts_of, find, json_reply, read_document
 from app.gateway.ollama_create import NotOffered
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
 
 VERSION = "0.13.5"
 """The level of Ollama's API that is emulated, bare: Codex wants 0.13.4 or later, Open WebUI reads three numbers."""
