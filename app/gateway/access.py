@@ -25,6 +25,7 @@ from app.core.keys import Scope
 from app.gateway.attempts import Attempts
 from app.gateway.guard import names_loopback
 from app.gateway.keys import Keys
+from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Access:
         found = next(filter(None, map(self._keys.find, shown)), None)
         if found is None:
             raise self._refusal(shown, request.remote or "", is_own=is_own and is_here)
+        CLIENT.set(found.name)
         request[MAY_MANAGE] = Scope.MANAGE in found.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in found.scopes):
             raise Forbidden(

@@ -5,13 +5,14 @@ is for its own routes, and wherever a client names its version.
 The sentence is the same everywhere.
 """
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, RoundhouseError, TooLarge, UserError
+from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, Overloaded, RoundhouseError, TooLarge, UserError
 from app.gateway.dialects.anthropic.errors import document, status_of
 from app.gateway.dialects.lmstudio.errors import V0_PREFIX, V1_PREFIX, error_document
 from engines.api import NEVER_RETRY_UNCHANGED
@@ -33,6 +34,7 @@ _PARAMS = {
 """By our code, the field of a request that is wrong."""
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
+_TOO_MANY = 429
 _JSON = "application/json"
 
 
@@ -93,21 +95,30 @@ def error_response(
     path: str, error: RoundhouseError, *, headers: Mapping[str, str] = MappingProxyType({}), request_id: str = ""
 ) -> web.Response:
     """Return the answer for an error on this path; `headers` are the request's."""
-    body, status = _shaped(path, error), error.status
+    status = _status(path, error)
+    body = _shaped(path, error, status)
     if is_anthropic(path, headers):
         body, status = document(error, request_id or None), status_of(error)
     response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON)
+    if isinstance(error, Overloaded):
+        response.headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_s))
     if error.code in NEVER_RETRY_UNCHANGED:
         # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time.
         response.headers["x-should-retry"] = "false"
     return response
 
 
-def _shaped(path: str, error: RoundhouseError) -> msgspec.Struct:
+def _status(path: str, error: RoundhouseError) -> int:
+    """Return the status. OpenAI's clients know 429 for what is busy; Ollama's, and llama-server's, know 503."""
+    is_openai = path.startswith((OPENAI_PREFIX, V0_PREFIX, V1_PREFIX))
+    return _TOO_MANY if is_openai and isinstance(error, Overloaded) else error.status
+
+
+def _shaped(path: str, error: RoundhouseError, status: int) -> msgspec.Struct:
     if path.startswith((OPENAI_PREFIX, V0_PREFIX)) or path in LLAMA_SERVER_PATHS:
-        return openai_error(error.body, error.status, _param(error))
+        return openai_error(error.body, status, _param(error))
     if path.startswith(V1_PREFIX):
-        return error_document(error.body, error.status, _param(error))
+        return error_document(error.body, status, _param(error))
     if path.startswith(OLLAMA_PREFIX):
         return ollama_error(error.body)
     return error.body

@@ -28,8 +28,15 @@ class Form(Protocol):
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return what to say for an engine's error document."""
 
+    @property
+    def ping(self) -> bytes:
+        """Bytes of a stream that mean nothing, to show a client that somebody is there."""
+
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return the event that ends a stream which cannot go on."""
+
+    def event(self, refusal: bytes) -> bytes:
+        """Return the event that says an error document in a stream."""
 
     def is_complete(self, tail: bytes) -> bool:
         """Tell from its last bytes whether a stream said that it was over, well or badly."""

@@ -24,6 +24,7 @@ from app.gateway.faults import OLLAMA_PREFIX
 from app.gateway.services import Services
 from app.gateway.watch import LISTENER, Outcome
 from app.store.usage import Used
+from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Inspector:
             return None
         exchange = Exchange(self._origin(request, request_id), asyncio.current_task(), self._moved)
         LISTENER.set(exchange)
+        CLIENT.set(f"{exchange.origin.client} {request.remote}")
         return exchange
 
     def left(self, exchange: Exchange, response: web.StreamResponse | None) -> None:

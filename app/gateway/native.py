@@ -9,6 +9,7 @@ from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import read_body
 from app.gateway.middleware import ARRIVED
+from app.gateway.patience import patiently
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, watched
 from engines.api import Route
@@ -52,7 +53,7 @@ async def answered(request: web.Request, route: Route, understand: Understand) -
         services.metrics.requests.add(route, _UNKNOWN, Outcome.REFUSED)
         raise
     with watched(services.metrics, route=route, model=ask.load.source.name, started=request[ARRIVED]) as watch:
-        return await (ask.answer or proxy.answer)(request, ask, watch)
+        return await (ask.answer or patiently)(request, ask, watch)
 
 
 def named(model: str | None) -> str:

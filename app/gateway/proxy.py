@@ -19,6 +19,7 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
+from app.gateway.heartbeat import begun
 from app.gateway.remote_media import refuse_remote_media
 from app.gateway.resolving import Resolver
 from app.gateway.services import SERVICES, Services
@@ -179,8 +180,7 @@ class _Course(NamedTuple):
 
 async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, course: _Course) -> web.StreamResponse:
     lease, form, watch = course
-    response = web.StreamResponse(status=upstream.status, headers=_answer_headers(upstream.headers))
-    await response.prepare(request)
+    response = await begun(request, upstream.status, _answer_headers(upstream.headers))
     if await _pump(upstream, response, course) and form.is_complete(watch.tail):
         watch.outcome = Outcome.OK
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())

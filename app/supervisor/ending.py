@@ -100,6 +100,11 @@ class Ending(ABC):
         return len(self.waiters) + len(self.later) + len(self.line)
 
     @property
+    def has_free_slot(self) -> bool:
+        """Whether a request would be served at once."""
+        return self.state is _S.READY and (self.slots is None or self.in_slots < self.slots)
+
+    @property
     def awaits_room(self) -> bool:
         """Whether a load is wanted and has not been let in."""
         return self.state is _S.STARTING and not self._is_launched

@@ -1,11 +1,15 @@
 """What a caller holds while an engine works for it: where to send the request, and with which key."""
 
 import asyncio
+from contextvars import ContextVar
 
 import msgspec
 
 from app.core.engines import EngineStatus
 from app.core.errors import EngineFailed
+
+CLIENT: ContextVar[str] = ContextVar("client", default="")
+"""For whom the present task asks; set where a request comes in, so that nobody need hand it through."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class Line:
 
     def add(self, ask: Ask) -> None:
         """Put somebody at the end of its client's own line."""
-        self._asks.setdefault(ask.terms.client, deque()).append(ask)
+        self._asks.setdefault(ask.client, deque()).append(ask)
         self._count += 1
 
     def take(self) -> Ask:

@@ -129,7 +129,7 @@ class Machine(Ending):
             self._answer(ask.ticket, m.Told())
             return
         if ask.terms.takes_slot:
-            if self.slots is not None and self.in_slots >= self.slots:
+            if not self.has_free_slot:
                 self.line.add(ask)
                 return
             self.in_slots += 1
@@ -244,7 +244,7 @@ class Machine(Ending):
 
     def _serve_next(self, now: float) -> None:
         """Give the free slot to whoever's turn it is; one that needs more context has everybody wait for that."""
-        if self.slots is not None and self.in_slots >= self.slots:
+        if not self.has_free_slot:
             return
         self.pace.moved(now)
         self._serve_or_grow(self.line.take(), now)

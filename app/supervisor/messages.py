@@ -17,6 +17,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     `explicit`: a person or program said "load it", so exactly these options count and an earlier failure does not.
     `any_options`: they named no options, so what runs or is loading will do, unless the model's file changed.
+    `client`: for whom; where requests wait, each client has its turn, however many it sends.
     `holds`: the caller takes a lease. `fingerprint` tells whether the model's file changed.
     """
 
@@ -27,6 +28,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool = False
     fingerprint: tuple[int, ...] = ()
     terms: Terms = Terms()
+    client: str = ""
 
 
 class Leave(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from app.supervisor import messages as m
 from app.supervisor.announcer import Announcer
 from app.supervisor.facts import Facts
 from app.supervisor.faults import as_error, turned_away, was_stopped
-from app.supervisor.lease import Lease
+from app.supervisor.lease import CLIENT, Lease
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import Machine
 from app.supervisor.measured import corrected
@@ -84,8 +84,9 @@ class Owner:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
         asked_s = self._loop.time()
         seen = await self._fingerprint(request)
+        who = CLIENT.get()
         said = await self._ask(
-            lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen, terms=terms)
+            lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen, terms=terms, client=who)
         )
         if said.held is None:
             raise _broken(self.model)

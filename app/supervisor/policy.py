@@ -53,8 +53,6 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     keep_s: float | None = None
     """Stop it when it was unused for this long, whatever the policy: 0 at once, `inf` never."""
-    client: str = ""
-    """Who asks. Where requests wait for a slot, each client has its turn, however many it sends."""
     takes_slot: bool = True
     """False for what an engine answers beside its slots, such as counting tokens."""
     context: int | None = None

@@ -156,6 +156,11 @@ class Supervisor:
             return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
         return await owner.stop(m.How.EXPIRE)
 
+    def serves_at_once(self, model: str) -> bool:
+        """Tell whether a lease would be had without waiting, as things are."""
+        owner = self._owners.get(model)
+        return owner is not None and owner.machine.has_free_slot
+
     async def capacity(self, model: str) -> dict[str, int]:
         """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""
         limits = await self._room.read()

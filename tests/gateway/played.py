@@ -115,6 +115,9 @@ class StandInSupervisor:
         finally:
             self.in_flight -= 1
 
+    def serves_at_once(self, _model: str) -> bool:
+        return self.may_load.is_set() and self.refuse_with is None
+
     async def capacity(self, _model: str) -> dict[str, int]:
         return {}
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.core.engines import EngineState
 from app.core.errors import Overloaded, Unavailable
 from app.supervisor import messages as m
+from app.supervisor.lease import CLIENT
 from app.supervisor.line import LONGEST_S, SHORTEST_S, Line, Pace, in_turns
 from app.supervisor.policy import LoadRequest, Policy, Terms
 from app.supervisor.pool import Supervisor
@@ -23,7 +24,7 @@ REQUEST = LoadRequest(engine="e", source=ModelSource(name="m", path=Path("m.gguf
 
 
 def ask(ticket: int, client: str = "") -> m.Ask:
-    return m.Ask(ticket=ticket, request=REQUEST, holds=True, terms=Terms(client=client))
+    return m.Ask(ticket=ticket, request=REQUEST, holds=True, client=client)
 
 
 def order(*clients: str) -> list[int]:
@@ -88,8 +89,8 @@ class Counter(Driver):
 
     def lease(self, client: str = "", *, takes_slot: bool = True) -> int:
         self.tickets += 1
-        terms = Terms(client=client, takes_slot=takes_slot)
-        self.say(m.Ask(ticket=self.tickets, request=REQUEST, holds=True, fingerprint=(0,), terms=terms))
+        terms = Terms(takes_slot=takes_slot)
+        self.say(m.Ask(ticket=self.tickets, request=REQUEST, holds=True, fingerprint=(0,), terms=terms, client=client))
         return self.tickets
 
     def say(self, message: m.Message) -> list[m.Effect]:
@@ -174,11 +175,12 @@ async def test_real_requests_take_turns(supervisor: Supervisor, ask: Ask, record
     served: list[str] = []
 
     async def use(client: str) -> None:
-        async with supervisor.lease(ask(slots=1), Terms(client=client)):
+        CLIENT.set(client)
+        async with supervisor.lease(ask(slots=1)):
             served.append(client)
             await asyncio.sleep(0)
 
-    async with supervisor.lease(ask(slots=1), Terms(client="first")):
+    async with supervisor.lease(ask(slots=1)):
         tasks = [asyncio.create_task(use(client)) for client in ("a", "a", "a", "b")]
         await recorder.until(lambda: supervisor.statuses()[0].queued == 4)
     await asyncio.gather(*tasks)

@@ -32,9 +32,9 @@ TERMS = st.sampled_from(
     [
         Terms(),
         Terms(keep_s=0.0),
-        Terms(keep_s=math.inf, client="a"),
+        Terms(keep_s=math.inf),
         Terms(keep_s=5.0, takes_slot=False),
-        Terms(context=50, client="b"),
+        Terms(context=50),
         Terms(context=999),
     ]
 )
@@ -113,7 +113,8 @@ class Laws(RuleBasedStateMachine):
         held = self.machine.in_flight if request.engine == "e" else 0
         self.last_ask = (request, 0)
         self.by_itself.clear()
-        self.say(m.Ask(ticket=self.ticket(), request=request, holds=True, fingerprint=(0,), terms=terms))
+        ticket, client = self.ticket(), str(self.tickets % 2)
+        self.say(m.Ask(ticket=ticket, request=request, holds=True, fingerprint=(0,), terms=terms, client=client))
         if held and self.machine.request and self.machine.request.engine == "e":
             assert self.machine.in_flight >= held
 

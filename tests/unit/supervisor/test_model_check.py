@@ -188,8 +188,8 @@ class World:
         source = ModelSource(name=name, path=Path(name), format=ModelFormat.GGUF)
         size = SIZES[name]
         request = LoadRequest(engine="e", source=source, needs=None if size is None else Needs(pools=size))
-        terms = Terms(client=client, takes_slot=self.random.random() < 0.9)
-        self.say(name, m.Ask(ticket=self.tickets, request=request, holds=True, terms=terms))
+        terms = Terms(takes_slot=self.random.random() < 0.9)
+        self.say(name, m.Ask(ticket=self.tickets, request=request, holds=True, terms=terms, client=client))
 
     def leave(self) -> None:
         if self.asked:

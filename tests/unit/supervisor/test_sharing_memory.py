@@ -9,7 +9,7 @@ import pytest
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
 from app.supervisor.measured import Reading, corrected, is_back, limits_of
-from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy, Terms
+from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
 from app.supervisor.pool import Folders, Supervisor
 from app.supervisor.scheduling import Limits, Seat
 from tests.fake_engine.adapter import FakeAdapter
@@ -119,7 +119,7 @@ async def test_memory_that_comes_back_late_is_waited_for(
 
 
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
-    async with supervisor.lease(need("a"), Terms(client="x")):
+    async with supervisor.lease(need("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
         queued = await recorder.until_state(S.STARTING, "c")
         assert queued.stage == "Waiting for another model to make room"

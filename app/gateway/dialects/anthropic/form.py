@@ -24,9 +24,18 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         said = anthropic_error(refusal_sentence(refused), refused.status, self.request_id)
         return Refusal(msgspec.json.encode(said), refused.status)
 
+    @property
+    def ping(self) -> bytes:
+        """Return the event that Anthropic's own endpoint sends so."""
+        return event("ping", {"type": "ping"})
+
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an error event."""
         return event("error", document(error, self.request_id))
+
+    def event(self, refusal: bytes) -> bytes:
+        """Return an error event with the document in it."""
+        return event("error", msgspec.Raw(refusal))
 
     def is_complete(self, tail: bytes) -> bool:
         """Tell whether a stream said that it was over."""

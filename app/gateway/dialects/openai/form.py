@@ -19,9 +19,18 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         refused = understood(body, status)
         return Refusal(in_openai_shape(refused), refused.status)
 
+    @property
+    def ping(self) -> bytes:
+        """Return a comment: every reader of server-sent events passes over it."""
+        return b": waiting\n\n"
+
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an event with an error in it."""
         return in_band(error)
+
+    def event(self, refusal: bytes) -> bytes:
+        """Return an event with the document in it."""
+        return b"data: " + refusal + b"\n\n"
 
     def is_complete(self, tail: bytes) -> bool:
         """Tell whether a stream said that it was over. An engine's own error event says so too."""
