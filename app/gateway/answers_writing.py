@@ -15,6 +15,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged
 from app.core.models import ModelInfo
+from app.gateway.answers_apart import Apart, apart
 from app.gateway.answers_live import LiveAnswer
 from app.gateway.answers_refusal import refusal
 from app.gateway.answers_request import chat_request
@@ -77,7 +78,7 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
         ) as said:
             if said.status >= _ERROR_STATUS:
                 raise refusal(await said.read())
-            is_complete = await _read(said, live)
+            is_complete = await _read(said, live, await apart(services, job.model, descriptor))
             services.measuring.heard(lease.status, live.cost.engine_timings())
     except aiohttp.ClientConnectorError:
         raise await lost(job.load, lease, was_connected=False) from None
@@ -87,12 +88,12 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
         raise await lost(job.load, lease, was_connected=True)
 
 
-async def _read(said: aiohttp.ClientResponse, live: LiveAnswer) -> bool:
+async def _read(said: aiohttp.ClientResponse, live: LiveAnswer, tell_apart: Apart) -> bool:
     """Read to the end; return whether the engine said that this was the end."""
     reader = AnswerReader()
     async for chunk in said.content.iter_any():
         for piece in reader.feed(chunk):
-            live.add(piece)
+            live.add(tell_apart(piece))
     return reader.is_complete
 
 

@@ -21,7 +21,9 @@ from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
 from app.gateway.launch import resolve
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import answered, named, path_of
+from app.gateway.openai_chat import Wish, ask_for, passes
 from app.gateway.presets import applied
+from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 from engines.api import Descriptor, Route
@@ -55,13 +57,17 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     model, load = await resolve(services, name)
     descriptor = services.adapters[load.engine].descriptor
+    form = V0(partial(_about, services, model, descriptor), started=request[ARRIVED])
+    terms = Terms(keep_s=asked.ttl)
+    if route is Route.CHAT and not passes(descriptor, body):
+        return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(
         load=load,
         path=path_of(services, load.engine, model, route),
         body=applied(body, model, route),
         model=name,
-        terms=Terms(keep_s=asked.ttl),
-        form=V0(partial(_about, services, model, descriptor), started=request[ARRIVED]),
+        terms=terms,
+        form=form,
     )
 
 

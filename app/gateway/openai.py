@@ -20,7 +20,7 @@ from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
 from app.gateway.native import answered, named, path_of
-from app.gateway.openai_chat import ask_for, passes
+from app.gateway.openai_chat import Wish, ask_for, passes
 from app.gateway.presets import applied
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES
@@ -115,7 +115,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     prepared = _prepared(body, asked, route)
     model, load = await resolve(services, name)
     if route is Route.CHAT and not passes(services.adapters[load.engine].descriptor, body):
-        return await ask_for(services, body, Found(model, load), name)
+        return await ask_for(services, Found(model, load), Wish(body, name))
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)
     return proxy.Ask(load=load, path=path, body=body, model=name, form=prepared.form)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -19,15 +20,18 @@ from app.gateway.dialects.engine.supply import How, Need, how, needs
 from app.gateway.dialects.folding import fold
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
+from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.faults import openai_error
+from app.gateway.form import Form
 from app.gateway.native import path_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
-from app.gateway.streaming import SSE_HEADERS, written
+from app.gateway.streaming import SSE_HEADERS, Edited, written
 from app.gateway.supplying import with_plan
 from app.gateway.translated import asked
 from app.gateway.watch import Watch
+from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route
 
 _ALL = frozenset(
@@ -54,20 +58,28 @@ def passes(descriptor: Descriptor, body: bytes) -> bool:
     return all(how(need, descriptor.features) in {How.ENGINE, How.PASSED_ON} for need in asked_for)
 
 
-async def ask_for(services: Services, body: bytes, found: Found, name: str) -> Ask:
-    """Return what asks the engine for a chat, and answers with it. `name` is the model's, as the client said it.
+class Wish(NamedTuple):
+    """A request for a chat: its body, the model's name as the client said it, how to put the answer, and its terms."""
 
-    Raises BadRequest for what cannot be asked.
-    """
-    sent = decode(body, ChatRequest)
+    body: bytes
+    name: str
+    form: Form = OPENAI
+    terms: Terms = Terms()
+
+
+async def ask_for(services: Services, found: Found, wish: Wish) -> Ask:
+    """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
+    sent = decode(wish.body, ChatRequest)
     blank = Ask(
         load=found.load,
         path=path_of(services, found.load.engine, found.model, Route.CHAT),
         body=b"",
         model=found.model.name,
+        terms=wish.terms,
+        form=wish.form,
     )
     asks = [await with_plan(services, blank, found, one) for one in _each(generate(sent), sent.choices)]
-    about = About(id=f"chatcmpl-{secrets.token_hex(12)}", model=name, created=int(time.time()))
+    about = About(id=f"chatcmpl-{secrets.token_hex(12)}", model=wish.name, created=int(time.time()))
     job = _Job(asks=tuple(asks), about=about, includes_usage=sent.includes_usage)
     return msgspec.structs.replace(asks[0], answer=job.stream if sent.stream else job.whole)
 
@@ -88,33 +100,33 @@ class _Job:
     about: About
     includes_usage: bool
 
-    async def whole(self, request: web.Request, _ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def whole(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
         """Answer at once."""
         answers = []
-        for ask in self.asks:
-            async with aclosing(asked(request, ask, watch)) as batches:
+        for each in self.asks:
+            async with aclosing(asked(request, each, watch)) as batches:
                 answers.append(fold([event async for batch in batches for event in batch]))
         reply = whole(self.about, answers)
         if isinstance(reply, Failed):
             return _json(openai_error(reply.error, reply.status), reply.status)
-        return _json(reply)
+        return web.Response(body=ask.form.whole(msgspec.json.encode(reply)), content_type="application/json")
 
-    async def stream(self, request: web.Request, _ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
         """Answer piece by piece, one choice after another."""
         response = web.StreamResponse(headers=SSE_HEADERS)
-        total: Usage | None = None
-        for index, ask in enumerate(self.asks):
+        edit, total = ask.form.editor(), None
+        for index, each in enumerate(self.asks):
             chunks = Chunks(self.about, index=index)
-            await written(request, response, asked(request, ask, watch), chunks, watch)
+            await written(request, response, asked(request, each, watch), Edited(chunks, edit), watch)
             if chunks.has_failed:
                 break
             total = chunks.usage if total is None else added(total, chunks.usage)
         else:
             counts = counts_chunk(self.about, total or Usage()) if self.includes_usage else b""
-            await response.write(counts + DONE)
+            await response.write(edit(counts + DONE))
         await response.write_eof()
         return response
 
 
-def _json(value: object, status: int = 200) -> web.Response:
+def _json(value: msgspec.Struct, status: int) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -1,7 +1,8 @@
 """Write one stream of events to a client in its dialect: the head in time, every end said, errors in their place."""
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -10,6 +11,8 @@ from aiohttp import hdrs, web
 from app.core.errors import RoundhouseError, UserError
 from app.gateway.dialects.canonical import Event
 from app.gateway.dialects.engine.stream import failed
+from app.gateway.form import Editor
+from app.gateway.heartbeat import COMMENT, EVERY_S, QUIET_S
 from app.gateway.translated import Batches, beginning, settled
 from app.gateway.watch import Outcome, Watch
 
@@ -35,18 +38,40 @@ class Encoder(Protocol):
         """Return what a stream is owed that just stopped."""
 
 
+class Edited:
+    """An encoder whose bytes are mended on their way, as an engine's own would be."""
+
+    def __init__(self, encoder: Encoder, edit: Editor) -> None:
+        self._encoder = encoder
+        self._edit = edit
+
+    def begin(self) -> bytes:
+        """Return what comes before everything else."""
+        return self._edit(self._encoder.begin())
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return what some events are."""
+        return self._edit(self._encoder.feed(events))
+
+    def end(self) -> bytes:
+        """Return what a stream is owed that just stopped."""
+        return self._edit(self._encoder.end())
+
+
 async def written(
     request: web.Request, response: web.StreamResponse, batches: Batches, encoder: Encoder, watch: Watch
 ) -> None:
     """Write all of it. Raises what `asked` raises as long as no head has been sent; later it is said in the stream."""
     async with aclosing(batches):
-        begun = await beginning(batches)
+        begun = await beginning(batches, within_s=QUIET_S)
         try:
             if begun.done():
                 begun.result()  # a refusal before the first byte has a status of its own
             if not response.prepared:
                 await response.prepare(request)
-            await response.write(encoder.begin() + encoder.feed(await begun))
+            await response.write(encoder.begin())
+            await _keep_waiting(response, begun)
+            await _send(response, encoder.feed(await begun))
             async for batch in batches:
                 await _send(response, encoder.feed(batch))
             await _send(response, encoder.end())
@@ -58,6 +83,13 @@ async def written(
             await _send(response, encoder.feed([failed(error)]))
         finally:
             await settled(begun)
+
+
+async def _keep_waiting(response: web.StreamResponse, begun: "asyncio.Task[Sequence[Event]]") -> None:
+    """Send comments until the engine answers: a client that hears nothing gives up."""
+    while not begun.done():
+        await response.write(COMMENT)
+        await asyncio.wait({begun}, timeout=EVERY_S)
 
 
 async def _send(response: web.StreamResponse, data: bytes) -> None:

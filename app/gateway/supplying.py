@@ -31,7 +31,7 @@ async def supplied(services: Services, found: Found, request: Request) -> Plan:
     descriptor = services.adapters[found.load.engine].descriptor
     family = _NO_FAMILY
     if isinstance(request, Generate) and not reads_itself(descriptor):
-        family = await _family(services, found.model)
+        family = await family_for(services, found.model)
     plan = planned(request, descriptor, family, model=found.model.name)
     if found.model.preset is None:
         return plan
@@ -46,7 +46,7 @@ async def with_plan(services: Services, ask: Ask, found: Found, request: Request
     return msgspec.structs.replace(ask, body=plan.body, plan=plan)
 
 
-async def _family(services: Services, model: ModelInfo) -> Family:
+async def family_for(services: Services, model: ModelInfo) -> Family:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
     facts = await facts_of(services, model)
     template, architecture = (facts.chat_template, facts.architecture) if facts else ("", model.architecture)

@@ -15,7 +15,10 @@ from aiohttp import web
 
 from app.core.errors import NotFound
 from app.core.model_facts import ModelFacts
+from app.gateway.answers_apart import apart
+from app.gateway.answers_stream import Piece
 from app.gateway.services import Services
+from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from tests.gateway.played import Gateway, Play
@@ -396,3 +399,25 @@ async def test_of_an_engine_that_lacks_little_only_that_is_supplied(gateway: Gat
     gateway.upstream.play = writes("one", "two")
     _, reply = await gateway.chat(**CHAT, n=2)
     assert [choice["message"]["content"] for choice in reply["choices"]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_lm_studio_has_its_stats_with_it(gateway: Gateway, *, streams: bool) -> None:
+    gateway.upstream.play = writes("<think>Hm.</think>" + CALLS, usage={"prompt_tokens": 7, "completion_tokens": 9})
+    body = {"model": "guide", **CHAT, "tools": [TOOL], "stream": streams, "ttl": 60}
+    async with gateway.http.post(f"{gateway.url}/api/v0/chat/completions", json=body) as reply:
+        text = await reply.text()
+    assert reply.status == 200
+    assert '"stats"' in text
+    assert '"get_weather"' in text
+    assert "<think>" not in text
+    assert gateway.supervisor.terms == [Terms(keep_s=60.0)]
+
+
+@pytest.mark.parametrize("pieces", [["<think>Hm.</think>So"], list("<think>Hm.</think>So")])
+async def test_the_windows_chats_are_told_apart(gateway: Gateway, pieces: list[str]) -> None:
+    tell_apart = await apart(gateway.services, gateway.services.library.find("guide"), Engine().descriptor)
+    told = [tell_apart(Piece(content=piece)) for piece in pieces] + [tell_apart(Piece(finish_reason="stop"))]
+    assert ("".join(one.reasoning for one in told), "".join(one.content for one in told)) == ("Hm.", "So")
+    as_it_is = await apart(gateway.services, gateway.services.library.find("guide"), DESCRIPTOR)
+    assert as_it_is(Piece(content="<think>")).content == "<think>"
