@@ -1,0 +1,242 @@
+"""A model that an endpoint elsewhere serves: what goes wrong there is told in every dialect, nothing is done twice."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+
+from app.core.attached import AttachEndpoint
+from app.core.engines import EngineState
+from app.gateway.admin.routes import ENDPOINTS
+from app.gateway.attaching import attach
+from app.hub.library import Library
+from app.supervisor.pool import Folders, Policy, Supervisor
+from engines.registry import ADAPTERS
+from tests.gateway.played import Gateway, until
+from tests.gguf_files import TinyLlama
+
+Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ASKED = [{"role": "user", "content": "Why?"}]
+DIALECTS = pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/v1/chat/completions", {"messages": ASKED}),
+        ("/v1/messages", {"messages": ASKED, "max_tokens": 9}),
+        ("/v1/responses", {"input": "Why?"}),
+        ("/api/chat", {"messages": ASKED}),
+        ("/api/v1/chat", {"input": "Why?"}),
+    ],
+)
+
+
+class Far:
+    """The endpoint as a test plays it."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[str, dict[str, Any]]] = []
+        self.keys: list[str | None] = []
+        self.dropped = asyncio.Event()
+        self.looks = 0
+        self.is_up = True
+        self.play: Play = self.answer
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.keys.append(request.headers.get("Authorization"))
+        if request.method == "GET":
+            self.looks += 1
+            return web.json_response(
+                {"data": [{"id": "big", "max_model_len": 4096}]}, status=200 if self.is_up else 500
+            )
+        self.posts.append((request.path, await request.json()))
+        try:
+            return await self.play(request)
+        except asyncio.CancelledError:
+            self.dropped.set()
+            raise
+
+    async def answer(self, _request: web.Request) -> web.StreamResponse:
+        return web.Response(body=chunk("Because.", "stop") + b"data: [DONE]\n\n", content_type="text/event-stream")
+
+    async def die_at_once(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async def die_in_the_middle(self, request: web.Request) -> web.StreamResponse:
+        response = await begun(request)
+        await response.write(chunk("Bec"))
+        assert request.transport is not None
+        request.transport.close()  # what was written arrives; the end of the body never does
+        return response
+
+
+def chunk(text: str, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    return f"data: {json.dumps({'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
+
+
+async def begun(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    return response
+
+
+@pytest.fixture
+async def far() -> AsyncIterator[Far]:
+    played, app = Far(), web.Application()
+    app.router.add_route("*", "/{path:.*}", played.handle)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield played
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def near(gateway: Gateway, far: Far, tmp_path: Path) -> AsyncIterator[Gateway]:
+    """A gateway with the real supervisor and library, to which the endpoint is attached as "distant"."""
+    services, paths = gateway.services, gateway.services.paths
+    guide = TinyLlama().write(tmp_path / "guide.gguf")
+    folders = Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
+    supervisor = Supervisor(ADAPTERS, folders, Policy(), services.events.publish)
+    for name, part in (
+        ("library", Library(lambda: [paths.models], paths.data / "models.json", guide)),
+        ("supervisor", supervisor),
+    ):
+        object.__setattr__(services, name, cast("Any", part))
+    await attach(services, AttachEndpoint(url=far.url, name="distant", key="sk-far"))
+    yield gateway
+    await supervisor.close()
+
+
+async def asked(near: Gateway, path: str, more: dict[str, Any], *, stream: bool) -> tuple[int, str]:
+    body = json.dumps({"model": "distant", "stream": stream, **more}).encode()
+    async with near.http.post(near.url + path, data=body) as reply:
+        return reply.status, await reply.text()
+
+
+@DIALECTS
+async def test_every_dialect_is_answered_by_the_endpoint_under_its_own_name_and_key(
+    near: Gateway, far: Far, path: str, more: dict[str, Any]
+) -> None:
+    status, said = await asked(near, path, more, stream=True)
+    assert status == 200
+    assert "Because." in said
+    ((route, body),) = far.posts
+    assert (route, body["model"]) == ("/v1/chat/completions", "big")
+    assert set(far.keys) == {"Bearer sk-far"}
+
+
+@DIALECTS
+async def test_an_endpoint_that_dies_in_the_middle_is_told_in_the_stream(
+    near: Gateway, far: Far, path: str, more: dict[str, Any]
+) -> None:
+    far.play = far.die_in_the_middle
+    status, said = await asked(near, path, more, stream=True)
+    assert status == 200
+    assert "Bec" in said
+    assert "error" in said
+    assert "broke off" in said
+    assert len(far.posts) == 1
+
+
+@DIALECTS
+async def test_work_that_may_have_begun_there_is_not_asked_for_again(
+    near: Gateway, far: Far, path: str, more: dict[str, Any]
+) -> None:
+    far.play = far.die_at_once
+    status, said = await asked(near, path, more, stream=False)
+    assert status >= 500 or "error" in said
+    assert "broke off" in said
+    assert len(far.posts) == 1
+
+
+@DIALECTS
+async def test_an_endpoint_that_is_away_is_told_by_its_address(
+    near: Gateway, far: Far, path: str, more: dict[str, Any]
+) -> None:
+    far.is_up = False
+    status, said = await asked(near, path, more, stream=False)
+    assert status >= 500
+    assert "answers 500 when it is asked for its models" in said
+    assert far.posts == []
+    far.is_up = True
+    assert (await asked(near, path, more, stream=True))[0] == 200, "it is used again as soon as it is back"
+
+
+async def test_one_that_went_away_after_it_was_looked_at_is_told_too(near: Gateway, far: Far) -> None:
+    more = {"messages": ASKED}
+    assert (await asked(near, "/v1/chat/completions", more, stream=True))[0] == 200
+    library = near.services.library
+    model = library.find("distant")
+    gone = {**json.loads(Path(model.path).read_text()), "url": "http://127.0.0.1:9/v1"}  # noqa: ASYNC240 -- a line
+    assert gone["served_as"] == "big"
+    await near.services.supervisor.unload("distant")
+    Path(model.path).write_text(json.dumps(gone))  # noqa: ASYNC240 -- as above
+    library.look_again()
+    near.services.recent._found.clear()
+    status, said = await asked(near, "/v1/chat/completions", more, stream=False)
+    assert (status, "127.0.0.1:9 does not answer" in said) == (502, True)
+
+
+@pytest.mark.parametrize(("status", "seen"), [(400, 400), (429, 429), (503, 503), (302, 502)])
+async def test_what_the_endpoint_says_itself_is_passed_on(near: Gateway, far: Far, status: int, seen: int) -> None:
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        headers = {"Location": "http://169.254.169.254/"} if status == 302 else {}
+        return web.json_response({"error": {"message": "Not today.", "type": "x"}}, status=status, headers=headers)
+
+    far.play = refuse
+    answered, said = await asked(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
+    assert answered == seen
+    assert ("Not today." in said) == (status != 302)
+    assert len(far.posts) == 1
+
+
+async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: Gateway, far: Far) -> None:
+    goes_on = asyncio.Event()
+
+    async def slowly(request: web.Request) -> web.StreamResponse:
+        response = await begun(request)
+        await response.write(chunk("one"))
+        await goes_on.wait()
+        await response.write(chunk("two"))
+        await asyncio.Event().wait()
+        return response
+
+    far.play = slowly
+    body = {"model": "distant", "stream": True, "messages": ASKED}
+    async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
+        assert await reply.content.readany() == chunk("one")
+        goes_on.set()
+        assert await reply.content.readany() == chunk("two")
+        reply.close()
+    await asyncio.wait_for(far.dropped.wait(), 10)
+    await until(lambda: not any(status.in_flight for status in near.services.supervisor.statuses()))
+
+
+async def test_attaching_again_with_another_key_counts_from_the_next_request_on(near: Gateway, far: Far) -> None:
+    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    await attach(near.services, AttachEndpoint(url=far.url, name="distant", key="sk-new"))
+    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    assert far.keys[-1] == "Bearer sk-new"
+
+
+async def test_nothing_is_loaded_and_nothing_is_watched_that_nobody_uses(near: Gateway, far: Far) -> None:
+    looks = far.looks
+    assert near.services.supervisor.statuses() == []
+    assert far.looks == looks
+    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    (status,) = near.services.supervisor.statuses()
+    assert (status.engine, status.state, status.pid) == ("attached", EngineState.READY, None)
+
+
+async def test_only_who_may_manage_can_attach(near: Gateway, far: Far) -> None:
+    assert len([one for one in ENDPOINTS if one.path.startswith("/attached")]) == 3
+    async with near.http.post(f"{near.url}/roundhouse/v1/attached", json={"url": far.url}) as reply:
+        assert reply.status == 401
