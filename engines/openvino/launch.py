@@ -8,8 +8,8 @@ from engines.openvino.descriptor import DESCRIPTOR
 from engines.openvino.failures import READER
 from engines.worker_adapter import Library, WorkerAdapter
 
-KV_PRECISIONS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "q8_0": "u8"}
-"""Our names of KV cache types -> OpenVINO's."""
+KV_PRECISIONS = {"f16": "f16", "bf16": "bf16", "q8_0": "u8"}
+"""Our names of KV cache types -> OpenVINO's. It keeps f32 only where it decides to compute in f32 too."""
 _DEVICE = re.compile(r"CPU|GPU(\.\d{1,2})?")
 
 

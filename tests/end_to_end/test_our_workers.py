@@ -1,0 +1,300 @@
+"""OpenVINO GenAI and ONNX Runtime GenAI for real, with the Guide, behind our own server."""
+
+import http.client
+import json
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from app.config.paths import RESOURCES
+from engines.api import ContextSet, FailureKind, LaunchOptions, Listening, Progress
+from engines.onnx_genai.launch import ADAPTER as ONNX
+from engines.openvino.launch import ADAPTER as OPENVINO
+from tests.end_to_end.conftest import wait_until
+from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
+from tests.engine_environments import engine_environment
+
+GUIDE = RESOURCES / "guide"
+OPTIONS = LaunchOptions(context=512, slots=4)
+QUESTION = [{"role": "user", "content": "What is VRAM?"}]
+ENDLESS = {"messages": QUESTION, "ignore_eos": True}
+ADAPTERS = {"openvino": OPENVINO, "onnx_genai": ONNX}
+FORMS = {"openvino": GUIDE / "openvino", "onnx_genai": GUIDE / "onnx"}
+
+
+@pytest.fixture(scope="module", params=list(ADAPTERS))
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def start(engine: str) -> Callable[..., Worker]:
+    found = engine_environment(engine)
+
+    def run(model: Path = FORMS[engine], options: LaunchOptions = OPTIONS) -> Worker:
+        return Worker(model, options, engine=Engine(ADAPTERS[engine], found))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def running(start: Callable[..., Worker]) -> Iterator[Worker]:
+    with closing(start()) as worker:
+        assert worker.is_ready(), worker.lines
+        yield worker
+
+
+def said(worker: Worker, **wishes: object) -> dict[str, Any]:
+    body = {"messages": QUESTION, "max_tokens": 60, **wishes}
+    answer: dict[str, Any] = worker.ask("/v1/chat/completions", body)["choices"][0]
+    return answer
+
+
+def refused(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
+    connection = opened(worker, path, body)
+    with closing(connection), connection.getresponse() as reply:
+        error: dict[str, Any] = json.loads(reply.read())["error"]
+        return reply.status, error
+
+
+def opened(worker: Worker, path: str, body: object) -> http.client.HTTPConnection:
+    host, _, port = worker.plan.base_url.removeprefix("http://").rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=WITHIN_S)
+    connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {KEY}"})
+    return connection
+
+
+def metric(worker: Worker, name: str) -> float:
+    with closing(http.client.HTTPConnection(worker.plan.base_url.removeprefix("http://"))) as connection:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {KEY}"})
+        page = connection.getresponse().read().decode()
+    return next(float(line.split()[1]) for line in page.splitlines() if line.startswith(f"roundhouse_worker_{name} "))
+
+
+def events(stream: bytes) -> list[dict[str, Any]]:
+    lines = [line.removeprefix("data: ") for line in stream.decode().split("\n\n") if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_it_tells_how_it_loads_and_what_it_came_to(running: Worker) -> None:
+    told = running.events()
+    assert len([one for one in told if isinstance(one, Listening)]) == 1
+    assert ContextSet(tokens=512, slots=4) in told
+    assert Progress(stage="Reading weights") in told
+    assert running.ask("/health")["device"] == "CPU"
+
+
+def test_it_answers_what_the_guide_knows(running: Worker) -> None:
+    answer = said(running)
+    assert answer["message"]["content"].startswith("VRAM is the fast memory on the graphics card.")
+    assert answer["finish_reason"] == "stop"
+
+
+def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> None:
+    body = {"messages": QUESTION, "stream": True, "stream_options": {"include_usage": True}}
+    with closing(opened(running, "/v1/chat/completions", body)) as connection:
+        told = events(connection.getresponse().read())
+    text = "".join(one["choices"][0]["delta"].get("content", "") for one in told if one["choices"])
+    whole = running.ask("/v1/chat/completions", {"messages": QUESTION})
+    assert text == whole["choices"][0]["message"]["content"]
+    assert told[-1]["usage"] == whole["usage"]
+    assert told[-2]["choices"][0]["finish_reason"] == "stop"
+    assert told[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
+
+
+def test_four_streams_at_once_are_each_as_one_alone(running: Worker) -> None:
+    alone = said(running)["message"]["content"]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: said(running)["message"]["content"], range(8)))
+    assert set(answers) == {alone}
+
+
+def test_answers_keep_to_a_schema(running: Worker) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    assert isinstance(json.loads(said(running, response_format=shape)["message"]["content"])["a"], bool)
+    shape["json_schema"] = {"name": "answer", "schema": {"enum": ["small", "large"]}}
+    assert json.loads(said(running, response_format=shape)["message"]["content"]) in {"small", "large"}
+
+
+def test_a_schema_it_cannot_follow_harms_nobody_else(running: Worker) -> None:
+    shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "nonsense"}}}
+    alone = said(running)["message"]["content"]
+    with ThreadPoolExecutor(4) as pool:
+        others = [pool.submit(said, running) for _ in range(3)]
+        status, error = refused(running, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
+    assert (status, error["code"], error["param"]) == (400, "invalid_schema", "response_format")
+    assert {other.result()["message"]["content"] for other in others} == {alone}
+
+
+def test_it_stops_at_a_text_that_spans_tokens(running: Worker) -> None:
+    assert said(running, stop=["t memory on"])["message"]["content"] == "VRAM is the fas"
+
+
+def test_it_writes_no_more_than_it_is_asked_for(running: Worker) -> None:
+    answer = running.ask("/v1/chat/completions", {**ENDLESS, "max_tokens": 70})
+    assert answer["usage"]["completion_tokens"] == 70
+    assert answer["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_context_that_is_full_ends_an_answer(running: Worker) -> None:
+    answer = running.ask("/v1/chat/completions", ENDLESS)
+    assert answer["usage"]["total_tokens"] == 512
+    assert answer["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_prompt_too_long_is_refused_with_both_counts(running: Worker) -> None:
+    long = [{"role": "user", "content": "a b " * 600}]
+    status, error = refused(running, "/v1/chat/completions", {"messages": long})
+    assert (status, error["type"], error["n_ctx"]) == (400, "exceed_context_size_error", 512)
+    assert error["n_prompt_tokens"] > 512
+
+
+def test_a_seed_says_which_words_chance_picks(running: Worker) -> None:
+    wishes = {"temperature": 1.5, "max_tokens": 30}
+    drawn = [said(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+
+
+def test_it_tells_how_likely_its_words_were(running: Worker) -> None:
+    told = said(running, logprobs=True, max_tokens=2)["logprobs"]["content"]
+    assert [one["token"] for one in told] == ["V", "RAM"]
+    assert all(-1 < one["logprob"] <= 0 for one in told)
+
+
+def test_text_and_tokens_are_turned_into_each_other(running: Worker) -> None:
+    text = "Grüße, 世界! 🚂  two spaces"
+    tokens = running.ask("/tokenize", {"content": text})["tokens"]
+    assert running.ask("/detokenize", {"tokens": tokens})["content"] == text
+    assert running.ask("/v1/completions", {"prompt": tokens, "max_tokens": 2})["usage"]["prompt_tokens"] == len(tokens)
+    assert running.ask("/apply-template", {"messages": QUESTION})["prompt"].endswith("<|im_start|>assistant\n")
+
+
+def test_a_client_that_goes_away_in_the_middle_frees_its_place(running: Worker) -> None:
+    before = metric(running, "requests_cancelled_total")
+    connection = opened(running, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+    reply = connection.getresponse()
+    assert reply.read(10)
+    hang_up(connection, reply)
+    wait_until(lambda: metric(running, "requests_running") == 0)
+    assert metric(running, "requests_cancelled_total") == before + 1
+
+
+def test_a_client_that_goes_away_while_it_waits_is_never_computed_for(start: Callable[..., Worker]) -> None:
+    with closing(start(options=LaunchOptions(context=4096, slots=1))) as worker:
+        assert worker.is_ready()
+        busy = opened(worker, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        assert busy.getresponse().read(10)
+        waiting = opened(worker, "/v1/chat/completions", {"messages": QUESTION})
+        wait_until(lambda: metric(worker, "requests_waiting") == 1)
+        waiting.close()
+        wait_until(lambda: metric(worker, "requests_waiting") == 0)
+        assert metric(worker, "requests_running") == 1
+        busy.close()
+
+
+def hang_up(connection: http.client.HTTPConnection, reply: http.client.HTTPResponse) -> None:
+    assert isinstance(connection.sock, socket.socket)
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    reply.close()
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/props"])
+def test_without_its_key_nothing_is_told(running: Worker, path: str) -> None:
+    assert running.status(path, key="wrong") == 401
+    assert running.status("/health", key="wrong") == 200
+
+
+@pytest.mark.parametrize("body", [{"messages": []}, {"messages": QUESTION, "n": 2}, {"messages": QUESTION, "stop": 5}])
+def test_what_makes_no_sense_is_refused(running: Worker, body: dict[str, object]) -> None:
+    status, error = refused(running, "/v1/chat/completions", body)
+    assert (status, error["type"]) == (400, "invalid_request_error")
+
+
+def test_a_quantised_cache_still_knows_the_answer(engine: str, start: Callable[..., Worker]) -> None:
+    if engine != "openvino":
+        pytest.skip("the other keeps its cache as the model was made for")
+    with closing(start(options=LaunchOptions(context=512, slots=1, kv_type="q8_0"))) as worker:
+        assert worker.is_ready()
+        assert said(worker)["message"]["content"].startswith("VRAM is the fast memory")
+
+
+def test_a_folder_without_a_model_is_named_as_the_cause(start: Callable[..., Worker], tmp_path: Path) -> None:
+    with closing(start(tmp_path)) as worker:
+        assert not worker.is_ready()
+        assert worker.ended().kind is FailureKind.MODEL_NOT_FOUND
+
+
+def test_weights_that_were_cut_off_are_named_as_the_cause(
+    engine: str, start: Callable[..., Worker], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(FORMS[engine], tmp_path / "cut")
+    weights = next(folder.glob("*model.*.data" if engine == "onnx_genai" else "openvino_model.bin"))
+    with weights.open("r+b") as file:
+        file.truncate(1_000_000)
+    with closing(start(folder)) as worker:
+        assert not worker.is_ready()
+        assert worker.ended().kind is FailureKind.MODEL_CORRUPT
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM")
+def test_it_ends_in_good_order_when_it_is_asked_to(start: Callable[..., Worker]) -> None:
+    with closing(start()) as worker:
+        assert worker.is_ready()
+        worker.process.terminate()
+        assert worker.process.wait(WITHIN_S) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the lifeline does it, once the library lets it")
+def test_it_dies_with_its_parent(start: Callable[..., Worker]) -> None:
+    with closing(start()) as worker:
+        (spec,) = worker.plan.processes
+        assert worker.is_ready()
+        assert worker.process.stdin is not None
+        child = psutil.Process(worker.process.pid)
+        worker.process.stdin.close()
+        assert child.wait(WITHIN_S) == 81
+        assert spec.stdin_lifeline
+
+
+QUESTIONS = (
+    "What is VRAM?",
+    "how do I change the port",
+    "which quantization should I pick",
+    "what is a KV cache",
+    "hello",
+    "who are you?",
+    "My GPU has 8 GB, what fits?",
+    "is it safe on my network",
+)
+
+
+def test_every_engine_gives_the_same_greedy_text(running: Worker) -> None:
+    """Weights of 8 bits in blocks of 32 in all three; only the order of sums and the KV cache's type differ."""
+    with closing(Worker(GUIDE / "guide-q8_0.gguf", LaunchOptions(context=512, slots=1))) as reference:
+        assert reference.is_ready()
+        different = [question for question in QUESTIONS if answered(reference, question) != answered(running, question)]
+    assert not different
+
+
+def answered(worker: Worker, question: str) -> str:
+    body = {"messages": [{"role": "user", "content": question}], "temperature": 0, "max_tokens": 80}
+    text: str = worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+    return text
