@@ -93,6 +93,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """A load that cannot fit is refused. Otherwise it is tried, alone in its memory."""
     head_room: int = 0
     """Bytes of each memory that stay free beside what engines take."""
+    keep_free: int = 0
+    """Bytes of each memory below which idle engines make way for other programs; 0: they do not."""
     queue_limit: int = 128
     """Requests that may wait for one model."""
     models: Mapping[str, ModelPolicy] = {}

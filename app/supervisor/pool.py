@@ -22,6 +22,8 @@ from app.supervisor.ports import Ports
 from app.supervisor.records import Records
 from app.supervisor.room import Room
 from app.supervisor.run import Means
+from app.supervisor.scheduling import Seat
+from app.supervisor.watching import Watching
 from engines.api import Adapter
 
 __all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
@@ -65,6 +67,25 @@ class Supervisor:
             seat=lambda model: self._owners[model].seat(),
             send=lambda model, message: self._owners[model].send(message),
         )
+        self._watching: asyncio.Task[None] | None = None
+
+    def seats(self) -> list[Seat]:
+        """Return who takes up room."""
+        return self._room.places.seats
+
+    def request_of(self, model: str) -> LoadRequest | None:
+        """Return how a model was loaded last."""
+        owner = self._owners.get(model)
+        return None if owner is None else owner.machine.request
+
+    def stop_if_idle(self, model: str) -> None:
+        """Stop a model's engine unless somebody uses it."""
+        if model in self._owners:
+            self._owners[model].send(m.Stop(how=m.How.IF_IDLE))
+
+    async def load_again(self, request: LoadRequest) -> None:
+        """Load a model as it was, unless somebody has loaded it otherwise. Raises as `ensure_ready` does."""
+        await self.ensure_ready(request, any_options=True)
 
     @property
     def policy(self) -> Policy:
@@ -88,7 +109,8 @@ class Supervisor:
         self._room.gauge = gauge
 
     async def start(self) -> int:
-        """Kill what a gateway that was killed left running; return how many launches that were."""
+        """Kill what a gateway that was killed left running; return how many launches that were. Then watch memory."""
+        self._watching = asyncio.create_task(Watching(self, self._publish).run(), name="memory for others")
         reaped = await asyncio.to_thread(self._means.records.reap)
         if reaped:
             models = ", ".join(sorted({record.model for record in reaped}))
@@ -99,6 +121,9 @@ class Supervisor:
     async def close(self) -> None:
         """Stop every engine without waiting for requests, and start none again."""
         self._is_closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         self._room.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 

@@ -1,0 +1,92 @@
+"""Looks at free memory now and then, and has the supervisor do what `Yielding` says. While off, nothing is read."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from app.core.errors import RoundhouseError
+from app.core.events import Event, Notice
+from app.supervisor.measured import Gauge
+from app.supervisor.policy import LoadRequest, Policy
+from app.supervisor.scheduling import Seat
+from app.supervisor.yielding import LOOK_S, Yielding
+
+log = logging.getLogger(__name__)
+
+
+class Engines(Protocol):
+    """What is asked of the supervisor."""
+
+    @property
+    def policy(self) -> Policy:
+        """What a person set."""
+
+    @property
+    def gauge(self) -> Gauge | None:
+        """What reads memory."""
+
+    def seats(self) -> list[Seat]:
+        """Return who takes up room."""
+
+    def request_of(self, model: str) -> LoadRequest | None:
+        """Return how a model was loaded."""
+
+    def stop_if_idle(self, model: str) -> None:
+        """Have it go unless somebody uses it."""
+
+    async def load_again(self, request: LoadRequest) -> None:
+        """Load a model as it was."""
+
+
+class Watching:
+    """The task. `publish` tells everybody what was done, and why."""
+
+    def __init__(self, engines: Engines, publish: Callable[[Event], None]) -> None:
+        self._engines = engines
+        self._publish = publish
+        self._yielding = Yielding()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.look()
+            except RoundhouseError as error:
+                log.info("A model that had made way was not loaded again: %s", error)
+            except Exception:  # a reading that fails must not end the watching
+                log.exception("Free memory could not be watched")
+
+    async def look(self) -> None:
+        """Look once."""
+        keep_free, gauge = self._engines.policy.keep_free, self._engines.gauge
+        if not keep_free or gauge is None:
+            return
+        free = (await gauge([])).free
+        now, seats = asyncio.get_running_loop().time(), self._engines.seats()
+        for seat in seats:
+            if not seat.is_leaving:
+                self._yielding.came_back(seat.model)
+        for model in self._yielding.to_stop(free, keep_free, seats, now):
+            self._make_way(model, now)
+        again = self._yielding.to_load(free, keep_free, now)
+        if again is not None:
+            await self._come_back(again)
+
+    def _make_way(self, model: str, now: float) -> None:
+        request = self._engines.request_of(model)
+        if request is None:
+            return
+        self._yielding.went(model, request, now)
+        self._engines.stop_if_idle(model)
+        sentence = f"{model} was unloaded: another program needs memory. It is loaded again when there is room."
+        self._publish(Notice(level="info", code="memory_yielded", sentence=sentence))
+
+    async def _come_back(self, request: LoadRequest) -> None:
+        model = request.source.name
+        self._yielding.came_back(model)
+        self._publish(
+            Notice(level="info", code="memory_returned", sentence=f"There is room again: {model} is being loaded.")
+        )
+        await self._engines.load_again(request)
