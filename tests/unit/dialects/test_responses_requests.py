@@ -224,6 +224,7 @@ def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
     assert msgspec.json.decode(kept[0].value) == {
         "role": "user",
         "content": [{"type": "input_text", "text": "Hi"}],
+        "status": "completed",
         "type": "message",
         "id": "msg_1",
     }

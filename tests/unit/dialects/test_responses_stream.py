@@ -51,7 +51,8 @@ BROKEN = Failed(error=ErrorBody(code="crashed", sentence="The engine crashed.", 
 def encoder(manner: Manner | None = None, **asked: object) -> Encoder:
     numbers = itertools.count(1)
     about = About(id="resp_1", model="guide", at=1.7e9, is_stored=True)
-    response = begun(msgspec.convert({"model": "m", "input": "Hi", **asked}, Asked), Offer(), about)
+    sent = msgspec.json.encode({"model": "m", "input": "Hi", **asked})
+    response = begun(msgspec.json.decode(sent, type=Asked), Offer(), about)
     return Encoder(
         response, manner or Manner(offer=OFFER), lambda kind: f"{kind}_{next(numbers)}", clock=lambda: 1.7e9 + 5
     )
@@ -188,6 +189,12 @@ def test_the_response_object_has_every_key_and_is_what_openai_reads() -> None:
     assert "roundhouse" not in response
 
 
+def test_a_schema_is_told_with_every_key() -> None:
+    wanted = {"type": "json_schema", "name": "shape", "schema": {"type": "object"}}
+    response = told([END], encoder(text={"format": wanted, "verbosity": "low"}))[-1]["response"]
+    assert response["text"] == {"format": {**wanted, "description": None, "strict": True}, "verbosity": "low"}
+
+
 def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> None:
     events = told([ReasoningDelta("Hm."), TextDelta("Hi"), END], encoder(Manner(is_summary=True, is_sealed=True)))
     assert brief(events)[2:8] == [
@@ -198,6 +205,7 @@ def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> Non
         "reasoning_summary_part.done 0",
         "output_item.done 0",
     ]
+    assert "encrypted_content" not in output_of(told([ReasoningDelta("Hm."), END]))[0]
     assert output_of(events)[0] == {
         "type": "reasoning",
         "id": "rs_1",

@@ -272,12 +272,17 @@ def _item(fields: dict[str, msgspec.Raw], new_id: NewId) -> Item:
     kind = head.kind
     name = head.id or new_id(_PREFIXES.get(kind, _OTHER_PREFIX))
     fields = {**fields, "type": _raw(kind), "id": _raw(name)}
-    content = fields.get("content")
-    if kind == "message" and content is not None and bytes(content).startswith(b'"'):
-        part = "output_text" if head.role == "assistant" else "input_text"
-        annotations: dict[str, object] = {"annotations": []} if head.role == "assistant" else {}
-        fields["content"] = _raw([{"type": part, "text": content, **annotations}])
+    if kind == "message":
+        fields = {"status": _raw("completed"), **fields, **_parted(fields.get("content"), head.role)}
     return Item(name, _raw(fields))
+
+
+def _parted(content: msgspec.Raw | None, role: str | None) -> dict[str, msgspec.Raw]:
+    if content is None or not bytes(content).startswith(b'"'):
+        return {}
+    if role == "assistant":
+        return {"content": _raw([{"type": "output_text", "text": content, "annotations": []}])}
+    return {"content": _raw([{"type": "input_text", "text": content}])}
 
 
 def _resolved(item: Item, found: Mapping[str, str]) -> Item:

@@ -14,6 +14,7 @@ import msgspec
 from app.gateway.dialects.canonical import TokenLogprob
 from app.gateway.dialects.responses.items import ENCRYPTED
 from app.gateway.dialects.responses.wire import (
+    UNSET,
     ItemStatus,
     MessageItem,
     OutputItem,
@@ -177,7 +178,7 @@ class Reasoning(_Prose):
     def _made(
         self, status: ItemStatus, *, content: Sequence[Thought] = (), summary: Sequence[Thought] = ()
     ) -> ReasoningItem:
-        sealed = ENCRYPTED + self.text if self._is_sealed else None
+        sealed = ENCRYPTED + self.text if self._is_sealed else UNSET
         return ReasoningItem(
             id=self.place.item_id,
             status=status,

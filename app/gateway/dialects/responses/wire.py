@@ -65,7 +65,7 @@ class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True):
     status: ItemStatus
     summary: list[Thought]
     content: list[Thought]
-    encrypted_content: str | None
+    encrypted_content: str | msgspec.UnsetType = UNSET
     type: str = "reasoning"
 
 
@@ -160,10 +160,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
 
 
+class SchemaTold(msgspec.Struct, frozen=True, kw_only=True):
+    """The schema an answer keeps to, always strictly unless the request says otherwise."""
+
+    name: str
+    schema: msgspec.Raw
+    description: str | None
+    strict: bool
+    type: str = "json_schema"
+
+
 class TextTold(msgspec.Struct, frozen=True, kw_only=True):
     """How text was asked for."""
 
-    format: Format
+    format: Format | SchemaTold
     verbosity: str = "medium"
 
 
@@ -237,7 +247,7 @@ def begun(asked: Asked, offer: Offer, about: About) -> Response:
         parallel_tool_calls=not asked.is_one_at_a_time,
         store=about.is_stored,
         text=TextTold(
-            format=(text.format if text else None) or Format(type="text"),
+            format=_format_told((text.format if text else None) or Format(type="text")),
             verbosity=(text.verbosity if text else None) or "medium",
         ),
         reasoning=Told(effort=reasoning.effort, summary=reasoning.summary) if reasoning else Told(),
@@ -255,6 +265,17 @@ def begun(asked: Asked, offer: Offer, about: About) -> Response:
         prompt_cache_key=asked.prompt_cache_key,
         safety_identifier=asked.safety_identifier,
         user=asked.user,
+    )
+
+
+def _format_told(wanted: Format) -> Format | SchemaTold:
+    if wanted.type != "json_schema":
+        return wanted
+    return SchemaTold(
+        name=wanted.name,
+        schema=wanted.schema,
+        description=wanted.description,
+        strict=wanted.strict is not False,
     )
 
 
