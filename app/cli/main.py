@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("engines:load", "Make a model ready."),
     "unload": ("engines:unload", "Stop a model's engine and free its memory."),
     "logs": ("engines:logs", "Show what an engine wrote."),
+    "engines": ("engine_store:engines", "List, install, update, test and remove engines."),
     "requests": ("requests:requests", "Show the last requests at the endpoint."),
     "usage": ("requests:usage", "Show what each client used of each model."),
     "keys": ("keys:keys", "List, make and revoke the keys that open the endpoint."),

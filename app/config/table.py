@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.core.settings import SettingValue
 
@@ -94,6 +95,14 @@ def _whole_paths_only(value: SettingValue) -> str:
     folders = value if isinstance(value, list) else []
     partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
     return f"A model folder is given by its whole path, not as {partial[0]!r}." if partial else ""
+
+
+def _https_only(value: SettingValue) -> str:
+    """Refuse what anybody on the way could change; this computer itself is no way."""
+    where = urlsplit(str(value))
+    if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
+        return ""
+    return f"The address begins with https://, not as {value!r}."
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -269,6 +278,22 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0,
         maximum=100_000,
         unit="MB/s",
+    ),
+    Setting(
+        name="engines.preferred",
+        title="Engines to prefer",
+        help="Where several installed engines read a model's format, the first of these runs it.",
+        kind=Kind.LIST,
+        default=[],
+        separator=",",
+    ),
+    Setting(
+        name="engines.releases_url",
+        title="Where release archives are listed",
+        help="GitHub's API, or a mirror that speaks the same.",
+        kind=Kind.TEXT,
+        default="https://api.github.com",
+        check=_https_only,
     ),
     Setting(
         name="inspector.requests",

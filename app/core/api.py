@@ -7,6 +7,18 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /shutdown                           202
     GET    /machine[?fresh=1]                  Machine
     GET    /engines                            list[EngineInfo]
+    GET    /engines/stock                      list[EngineStock], those that suit this machine first
+    GET    /engines/job                        EngineJob or null: what runs, or ran last
+    DELETE /engines/job                        204, calls it off
+    GET    /engines/log                        list[LogLine], what jobs said
+    POST   /engines/{id}/install InstallEngine EngineJob; /events say how far it is
+    GET    /engines/{id}/update?channel=       EngineUpdate, nothing is changed
+    POST   /engines/{id}/update  InstallEngine EngineJob
+    POST   /engines/{id}/use     UseEngine     EngineJob or null, when it was done at once
+    POST   /engines/{id}/rollback              204
+    POST   /engines/{id}/test    TestEngine    EngineJob
+    POST   /engines/{id}/bundle  BundleEngine  EngineJob
+    DELETE /engines/{id}/versions/{version}    204
     GET    /choice                             EngineChoice
     GET    /models                             list[ModelInfo]
     POST   /models               RegisterModel ModelInfo

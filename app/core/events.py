@@ -8,6 +8,7 @@ event name too.
 import msgspec
 
 from app.core.downloads import Download
+from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus
 from app.core.requests import RequestInfo
 
@@ -78,6 +79,18 @@ class DownloadRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="download_r
     id: str
 
 
+class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
+    """The versions of an engine here, or which of them is used, are not what they were."""
+
+    engine: str
+
+
+class EngineJobChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engine_job"):
+    """An install, update or test of an engine has come further, or has ended."""
+
+    job: EngineJob
+
+
 class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """A request at the endpoint came, moved on, or ended. While it goes on this is repeated about once a second."""
 
@@ -96,6 +109,8 @@ Event = (
     | LogLine
     | Notice
     | CalibrationChanged
+    | EnginesChanged
+    | EngineJobChanged
     | DownloadChanged
     | DownloadRemoved
     | RequestChanged

@@ -1,50 +1,60 @@
 """The engines this build knows, and which of them are installed here.
 
-An engine is asked once; what is installed does not change while a gateway runs. One that is missing is asked again.
+An engine is asked once, and again when another version of it is used; one that is missing is asked again each time.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from app.core.engines import EngineInfo
 from app.core.errors import EngineFailed
+from app.engine_store.placed import PlacedAdapters
+from app.engine_store.recipe import Recipe, recipes
+from app.engine_store.shelf import Shelf
 from engines.api import Adapter, Failure, FailureKind, Installation
 
 
 class Catalogue:
     """Every known engine by id, in the registry's order."""
 
-    def __init__(self, adapters: Mapping[str, Adapter]) -> None:
-        self._adapters = adapters
-        self._found: dict[str, Installation] = {}
+    def __init__(self, adapters: Mapping[str, Adapter], shelf: Shelf) -> None:
+        self.adapters = adapters
+        self.placed: Mapping[str, Adapter] = PlacedAdapters(adapters, shelf)
+        """The adapters everybody should use: each looks at the version in use."""
+        self.shelf = shelf
+        self._found: dict[str, tuple[str, Installation]] = {}
+
+    @cached_property
+    def recipes(self) -> dict[str, Recipe]:
+        """How engines are installed, by id. Raises Bug."""
+        return {engine: recipe for engine, recipe in recipes().items() if engine in self.adapters}
 
     def list(self) -> list[EngineInfo]:
         """Return every engine, installed or not."""
-        return [self._describe(engine, adapter) for engine, adapter in self._adapters.items()]
+        return [self._describe(engine, adapter) for engine, adapter in self.placed.items()]
 
     def installation(self, engine_id: str) -> Installation:
         """Return where an engine is. Raises EngineFailed (code not_installed) if it is not here or not known."""
-        if engine_id not in self._adapters:
-            raise EngineFailed(
-                f"This version of Roundhouse knows no engine called {engine_id!r}.",
-                hint="`roundhouse engines` lists those it knows.",
-                code=FailureKind.NOT_INSTALLED,
-            )
+        if engine_id not in self.placed:
+            raise unknown_engine(engine_id)
         found = self._probe(engine_id)
         if isinstance(found, Failure):
             raise EngineFailed(found.sentence, hint=found.hint, code=found.kind)
         return found
 
     def _probe(self, engine_id: str) -> Installation | Failure:
-        if engine_id in self._found:
-            return self._found[engine_id]
-        found = self._adapters[engine_id].probe()
+        current = self.shelf.state(engine_id).current
+        version, known = self._found.get(engine_id, ("", None))
+        if known is not None and version == current:
+            return known
+        found = self.placed[engine_id].probe()
         if isinstance(found, Installation):
-            self._found[engine_id] = found
+            self._found[engine_id] = (current, found)
         return found
 
     def _describe(self, engine_id: str, adapter: Adapter) -> EngineInfo:
         about = adapter.descriptor
-        found = self._probe(engine_id)
+        found, state = self._probe(engine_id), self.shelf.state(engine_id)
         here = found if isinstance(found, Installation) else None
         return EngineInfo(
             id=about.id,
@@ -57,5 +67,14 @@ class Catalogue:
             backend=here.backend if here else "",
             verified=about.verified,
             unverified=about.unverified,
-            problem=found.sentence if isinstance(found, Failure) else "",
+            problem=found.sentence if isinstance(found, Failure) else state.bad.get(state.current, ""),
         )
+
+
+def unknown_engine(engine_id: str) -> EngineFailed:
+    """Return the error for an engine nobody has heard of."""
+    return EngineFailed(
+        f"This version of Roundhouse knows no engine called {engine_id!r}.",
+        hint="`roundhouse engines list` shows those it knows.",
+        code=FailureKind.NOT_INSTALLED,
+    )

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
-from app.engine_store.recipe import FILE, Kind, Recipe, Variant, read_recipe
+from app.engine_store.recipe import Kind, Recipe, Variant, recipes
 
-ENGINES = Path(__file__).resolve().parents[2] / "engines"
 _TIMEOUT_S = 600.0
 _OLDEST_PYTHON = "3.11"
 """The oldest Python we run on: a universal lock covers everything from here up."""
@@ -27,7 +26,7 @@ def main(engines: Sequence[str]) -> int:
     if uv is None:
         sys.stderr.write("uv is not here: run `make` first, or put it on PATH.\n")
         return 1
-    for recipe in map(read_recipe, sorted(path.parent for path in ENGINES.glob(f"*/{FILE}"))):
+    for recipe in recipes().values():
         if engines and recipe.engine not in engines:
             continue
         for variant in recipe.variants:

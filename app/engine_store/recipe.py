@@ -16,6 +16,7 @@ import msgspec
 from app.core.errors import Bug
 
 FILE = "install.toml"
+ENGINES = Path(__file__).resolve().parents[2] / "engines"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MB = 1_000_000
 
@@ -144,6 +145,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     def variant(self, name: str) -> Variant | None:
         """Return the variant of that name."""
         return next((variant for variant in self.variants if variant.name == name), None)
+
+
+def recipes(engines: Path = ENGINES) -> dict[str, Recipe]:
+    """Return every recipe by its engine's id. Raises Bug when one is wrong."""
+    found = (read_recipe(path.parent) for path in sorted(engines.glob(f"*/{FILE}")))
+    return {recipe.engine: recipe for recipe in found}
 
 
 def read_recipe(folder: Path) -> Recipe:

@@ -6,13 +6,15 @@ ends its iteration: the client reconnects and reads the present state. All of it
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from app.core.events import (
     ChatChanged,
     EngineChanged,
+    EngineJobChanged,
+    EnginesChanged,
     Event,
     LogLine,
     ModelsChanged,
@@ -91,7 +93,7 @@ class EventHub:
 
     def publish(self, event: Event) -> None:
         """Offer `event` to everybody. Returns at once."""
-        self.revision += isinstance(event, (ModelsChanged, SettingChanged))
+        self.revision += isinstance(event, (ModelsChanged, SettingChanged, EnginesChanged))
         for subscriber in tuple(self._subscribers):
             subscriber.offer(event)
 
@@ -111,18 +113,19 @@ class EventHub:
             subscriber.close()
 
 
+_SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
+    EngineChanged: lambda event: event.status.model,
+    ModelsChanged: lambda _event: "",
+    ChatChanged: lambda event: event.chat,
+    SettingChanged: lambda event: event.name,
+    EnginesChanged: lambda event: event.engine,
+    EngineJobChanged: lambda event: event.job.id,
+    RequestChanged: lambda event: event.request.id,
+}
+"""What an event is about, where a newer one makes an older one worthless."""
+
+
 def _subject(event: Event, serial: int) -> Hashable:
-    """Name what the event is about, if a newer one makes an older one worthless; else something unique."""
-    match event:
-        case EngineChanged(status=status):
-            return "engine", status.model
-        case ModelsChanged():
-            return ("models",)
-        case ChatChanged(chat=chat):
-            return "chat", chat
-        case SettingChanged(name=name):
-            return "setting", name
-        case RequestChanged(request=request):
-            return "request", request.id
-        case _:
-            return serial
+    """Name what the event is about, or something unique."""
+    about = _SUBJECTS.get(type(event))
+    return serial if about is None else (type(event), about(event))

@@ -14,6 +14,7 @@ from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import LoadOptions, ModelInfo, Preset
 from app.engine_store.catalogue import Catalogue
 from app.gateway import aliases
+from app.gateway.engine_choice import best_reader
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
@@ -69,7 +70,7 @@ def load_request_for(services: Services, model: ModelInfo, options: LoadOptions 
     if model.attached:
         return _attached(model)
     return LoadRequest(
-        engine=_engine_for(model, services.catalogue.list()).id,
+        engine=_engine_for(services, model).id,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=_launch_options(services, model, options),
     )
@@ -120,11 +121,11 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
         raise aliases.unknown(model_name, missing) from None
 
 
-def _engine_for(model: ModelInfo, engines: list[EngineInfo]) -> EngineInfo:
-    readers = [engine for engine in engines if model.format in engine.formats]
-    installed = next((engine for engine in readers if engine.installed), None)
+def _engine_for(services: Services, model: ModelInfo) -> EngineInfo:
+    readers = [engine for engine in services.catalogue.list() if model.format in engine.formats]
+    installed = [engine for engine in readers if engine.installed]
     if installed:
-        return installed
+        return best_reader(installed, services.settings.items("engines.preferred"), services.machine.last)
     names = " or ".join(engine.name for engine in readers)
     raise EngineFailed(
         f"No installed engine reads {model.title} ({model.format}).",

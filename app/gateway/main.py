@@ -24,8 +24,10 @@ from app.config.store import Settings
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
+from app.engine_store.shelf import Shelf
 from app.gateway.access import KeyNeeded
 from app.gateway.app import build_app
+from app.gateway.engine_rescue import Rescuer, announce
 from app.gateway.events import EventHub
 from app.gateway.guard import is_wide
 from app.gateway.instance import AlreadyRunning, Instance
@@ -171,14 +173,16 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
     library = Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf())
-    catalogue = Catalogue(setup.adapters)
+    shelf = Shelf(paths.data / "engines")
+    catalogue = Catalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)
+    announce(shelf, events)
     facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
     return Services(
         settings=settings,
         paths=paths,
-        adapters=setup.adapters,
-        supervisor=Supervisor(setup.adapters, folders, policy_from(settings), events.publish),
+        adapters=catalogue.placed,
+        supervisor=Supervisor(catalogue.placed, folders, policy_from(settings), events.publish),
         library=library,
         catalogue=catalogue,
         chats=chats,
@@ -203,15 +207,18 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
 
 async def _settle_in(services: Services) -> None:
     """Do what nobody waits for."""
+    rescuer = Rescuer(services.catalogue.shelf, services.events.publish)
+    services.supervisor.rescue = rescuer.rescue
     try:
         for notice in services.chats.notices:
             services.events.publish(notice)
         await services.supervisor.start()
+        await asyncio.to_thread(services.catalogue.shelf.sweep)
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
         from app.gateway.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
-        await watch_loads(services)
+        await asyncio.gather(watch_loads(services), rescuer.watch(services.events))
     except RoundhouseError as error:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
     except Exception:

@@ -13,6 +13,7 @@ import pytest
 from app.config.paths import Paths
 from app.config.store import Settings
 from app.engine_store.catalogue import Catalogue
+from app.engine_store.shelf import Shelf
 from app.gateway.launch import load_request, model_folders, policy_from
 from app.gateway.listen import bind
 from app.gateway.main import opened
@@ -82,7 +83,7 @@ async def real(paths: Paths, limits: Limits, unused_port: int) -> AsyncIterator[
         adapters=adapters,
         supervisor=Supervisor(adapters, folders, policy_from(settings), played.events.publish),
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
-        catalogue=Catalogue(adapters),
+        catalogue=Catalogue(adapters, Shelf(paths.data / "engines")),
     )
     runner = await opened(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:

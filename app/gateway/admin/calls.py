@@ -17,12 +17,14 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
 from app.gateway.calibrating import Calibrator
+from app.gateway.engine_slot import EnginesSlot
 from app.gateway.downloads import DOWNLOADS, Downloads
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.services import SERVICES, Services
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
+ENGINES = web.AppKey("engines", EnginesSlot)
 BACKGROUND = web.AppKey("background", Background)
 
 B_co = TypeVar("B_co", covariant=True)
@@ -42,6 +44,7 @@ class Call(Generic[B_co, Q_co]):
     answers: Answers
     background: Background
     calibrator: Calibrator
+    engines: EnginesSlot
     inspector: Inspector
     downloads: Downloads
     body: B_co
@@ -93,6 +96,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
         calibrator=request.app[CALIBRATOR],
+        engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
         downloads=request.app[DOWNLOADS],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),

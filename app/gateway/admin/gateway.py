@@ -12,7 +12,7 @@ from app import __version__
 from app.advisor.rules import choose
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
-from app.core.events import EngineChanged, Event, ModelsChanged, SettingChanged
+from app.core.events import EngineChanged, EngineJobChanged, Event, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway.access import KeyNeeded
@@ -112,5 +112,7 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
             yield EngineChanged(status=status)
         if call.calibrator.last is not None:
             yield call.calibrator.last
+        if call.engines.last_job is not None:
+            yield EngineJobChanged(job=call.engines.last_job)
         async for event in subscription:
             yield event

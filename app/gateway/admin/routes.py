@@ -15,12 +15,13 @@ from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import advice, attached, chats, gateway, keys, models, requests, tools
-from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, Endpoint, answering, check_manager
+from app.gateway.admin import advice, attached, chats, engines, gateway, keys, models, requests, tools
+from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.calibrating import Calibrator
+from app.gateway.engine_slot import EnginesSlot
 from app.gateway.services import SERVICES
 
 _CHAT = "/chats/{id}"
@@ -54,6 +55,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="List the engines this build knows",
         reply=list[EngineInfo],
     ),
+    *engines.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/choice",
@@ -378,6 +380,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = Answers(app[SERVICES])
     app[BACKGROUND] = Background()
     app[CALIBRATOR] = Calibrator(app[SERVICES])
+    app[ENGINES] = EnginesSlot(app[SERVICES])
     app.on_shutdown.append(_end)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -394,5 +397,6 @@ async def _openapi(request: web.Request) -> web.Response:
 
 async def _end(app: web.Application) -> None:
     await app[CALIBRATOR].stop()
+    await app[ENGINES].close()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)

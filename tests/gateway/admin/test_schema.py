@@ -149,8 +149,20 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     keys_answer_as_they_say(call)
     tools_answer_as_they_say(call)
     requests_answer_as_they_say(call, gateway)
+    engines_answer_as_they_say(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
-    assert {(row.method, row.path) for row in ENDPOINTS} - call.covered == {("POST", "/shutdown"), ("GET", "/events")}
+    elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
+    """What needs something to install: `test_engine_store`."""
+    left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
+    assert left == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+def engines_answer_as_they_say(call: Checked) -> None:
+    (stock,) = call("GET", "/engines/stock")
+    assert [(one["name"], one["is_current"]) for one in stock["versions"]] == [("bundled", True)]
+    assert call("GET", "/engines/job") is None
+    assert call("GET", "/engines/log") == []
+    call("DELETE", "/engines/job")
 
 
 def chats_answer_as_they_say(call: Checked) -> None:

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from app.core.engine_store import OWN
 from app.core.errors import EngineFailed
 from app.engine_store.catalogue import Catalogue
+from app.engine_store.shelf import Shelf, State
 from engines.api import (
     Descriptor,
     Exit,
@@ -21,6 +23,7 @@ from engines.api import (
 from engines.llama_cpp.descriptor import DESCRIPTOR
 
 HERE = Installation(engine="llama.cpp", version="7", backend="metal", python=Path("/opt/python"))
+NOWHERE = Path("/nowhere/at/all")
 GONE = Failure(kind=FailureKind.NOT_INSTALLED, sentence="It is not here.", hint="Install it.")
 
 
@@ -30,13 +33,15 @@ class Played:
     def __init__(self, *answers: Installation | Failure) -> None:
         self.answers = list(answers)
         self.asked = 0
+        self.places: list[Place | None] = []
 
     @property
     def descriptor(self) -> Descriptor:
         return DESCRIPTOR
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it is the same everywhere
+    def probe(self, place: Place | None = None) -> Installation | Failure:
         self.asked += 1
+        self.places.append(place)
         return self.answers.pop(0)
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
@@ -49,8 +54,12 @@ class Played:
         raise NotImplementedError
 
 
+def catalogue_of(adapter: Played) -> Catalogue:
+    return Catalogue({"llama.cpp": adapter}, Shelf(NOWHERE))
+
+
 def test_an_installed_engine_is_described_with_its_version() -> None:
-    (info,) = Catalogue({"llama.cpp": Played(HERE)}).list()
+    (info,) = catalogue_of(Played(HERE)).list()
     assert (info.id, info.installed, info.version, info.backend, info.formats) == (
         "llama.cpp",
         True,
@@ -63,13 +72,13 @@ def test_an_installed_engine_is_described_with_its_version() -> None:
 
 
 def test_a_missing_engine_is_listed_with_its_problem() -> None:
-    (info,) = Catalogue({"llama.cpp": Played(GONE)}).list()
+    (info,) = catalogue_of(Played(GONE)).list()
     assert (info.installed, info.version, info.problem) == (False, "", "It is not here.")
 
 
 def test_what_was_found_is_not_looked_for_again_and_what_was_missing_is() -> None:
     adapter = Played(GONE, HERE)
-    catalogue = Catalogue({"llama.cpp": adapter})
+    catalogue = catalogue_of(adapter)
     catalogue.list()
     assert catalogue.installation("llama.cpp") == HERE
     assert catalogue.installation("llama.cpp") == HERE
@@ -78,11 +87,38 @@ def test_what_was_found_is_not_looked_for_again_and_what_was_missing_is() -> Non
 
 def test_a_missing_engine_cannot_be_had() -> None:
     with pytest.raises(EngineFailed, match="It is not here") as caught:
-        Catalogue({"llama.cpp": Played(GONE)}).installation("llama.cpp")
+        catalogue_of(Played(GONE)).installation("llama.cpp")
     assert (caught.value.code, caught.value.hint) == ("not_installed", "Install it.")
 
 
 def test_an_unknown_engine_cannot_be_had() -> None:
     with pytest.raises(EngineFailed, match="knows no engine called 'vllm'") as caught:
-        Catalogue({}).installation("vllm")
+        Catalogue({}, Shelf(NOWHERE)).installation("vllm")
     assert caught.value.code == "not_installed"
+
+
+def test_a_version_in_use_is_asked_by_its_place_and_anew_when_another_is_used(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    own = tmp_path / "llama-server"
+    own.write_bytes(b"")
+    adapter = Played(HERE, Installation(engine="llama.cpp", version="8", backend="cpu"))
+    catalogue = Catalogue({"llama.cpp": adapter}, shelf)
+    assert catalogue.installation("llama.cpp").version == "7"
+    shelf.change("llama.cpp", lambda _state: State(current=OWN, own=str(own)))
+    assert catalogue.installation("llama.cpp").version == "8"
+    assert adapter.places == [None, Place(folder=tmp_path, version=OWN, backend="", executable=own)]
+
+
+def test_a_version_whose_files_are_gone_is_missing(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.change("llama.cpp", lambda _state: State(current=OWN, own=str(tmp_path / "gone")))
+    with pytest.raises(EngineFailed, match="no longer there") as caught:
+        Catalogue({"llama.cpp": Played()}, shelf).installation("llama.cpp")
+    assert caught.value.code == "not_installed"
+
+
+def test_a_version_that_failed_says_so(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.change("llama.cpp", lambda _state: State(bad={"bundled": "It wrote nonsense."}))
+    (info,) = Catalogue({"llama.cpp": Played(HERE)}, shelf).list()
+    assert (info.installed, info.problem) == (True, "It wrote nonsense.")

@@ -3,14 +3,12 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import Bug
-from app.engine_store.lock import ENGINES
-from app.engine_store.recipe import FILE, Kind, Recipe, read_recipe
+from app.engine_store.recipe import FILE, Kind, Recipe, read_recipe, recipes
 from engines.api import ModelFormat
 from engines.registry import ADAPTERS
 
 RESOURCES = Path(__file__).resolve().parents[3] / "resources" / "guide"
-FOLDERS = sorted(path.parent for path in ENGINES.glob(f"*/{FILE}"))
-EVERY = pytest.mark.parametrize("recipe", [read_recipe(folder) for folder in FOLDERS], ids=lambda recipe: recipe.engine)
+EVERY = pytest.mark.parametrize("recipe", recipes().values(), ids=lambda recipe: recipe.engine)
 
 VENV = """
 engine = "x"

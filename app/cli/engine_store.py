@@ -1,0 +1,324 @@
+"""The engines' versions: list, install, update, remove, use, roll back, test, and what installing said."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, table, talk, write_json
+from app.client.http import Client, segment
+from app.core import words
+from app.core.engine_store import (
+    BundleEngine,
+    EngineJob,
+    EngineOffer,
+    EngineStock,
+    EngineUpdate,
+    EngineVersion,
+    InstallEngine,
+    Proof,
+    TestEngine,
+    UseEngine,
+)
+from app.core.errors import BadRequest, EngineFailed, ErrorBody, NotFound
+from app.core.events import EngineJobChanged, Event, LogLine
+from app.core.settings import SettingInfo
+
+_LONG_S = 6 * 3600.0
+"""A compiler on a slow machine; Ctrl-C calls it off at any time."""
+_CHECK_S = 120.0
+_channel = click.option("--channel", type=click.Choice(["stable", "latest"]), default="stable", show_default=True)
+
+
+class _About(msgspec.Struct):
+    engine: str
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def engines(ctx: click.Context) -> None:
+    """List, install, update and remove engines. A version is tested before it is used, and the one before is kept."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_engines, engine="", as_json=False)
+
+
+@engines.command("list")
+@click.argument("engine", default="")
+@json_option
+def list_engines(engine: str, *, as_json: bool) -> None:
+    """Show every engine, or one with its versions: what suits this machine, what is installed, what could be."""
+    found = _stock(connected(), engine)
+    show("engines", found, as_json=as_json, text=_details if engine else _overview)
+
+
+@engines.command()
+@click.argument("engine", default="")
+@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; without it the first that suits.")
+@_channel
+@click.option("--version", default="", help="A version of its makers', which nobody has locked or tested yet.")
+@click.option("--from", "bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A bundle.")
+@click.option("--no-use", is_flag=True, help="Install it and go on using what is used now.")
+@json_option
+def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **wish: str) -> None:
+    """Install ENGINE beside what is there, test it, and use it."""
+    client = connected()
+    name = engine or (_engine_of(bundle) if bundle else "")
+    if not name:
+        raise BadRequest("Which engine?", hint="`roundhouse engines list` shows them.")
+    path = str(bundle.resolve()) if bundle else ""
+    body = InstallEngine(bundle=path, use=not no_use, **wish)
+    _carry_out(client, f"/engines/{segment(name)}/install", body, as_json=as_json)
+
+
+@engines.command()
+@click.argument("engine")
+@_channel
+@click.option("--check", is_flag=True, help="Only say what would change.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def update(engine: str, channel: str, *, check: bool, yes: bool, as_json: bool) -> None:
+    """Show what is newer, then install it beside, test it with your models too, and use it."""
+    client = connected()
+    found = client.get(f"/engines/{segment(engine)}/update?channel={channel}", EngineUpdate, timeout_s=_CHECK_S)
+    if check or not found.to:
+        show("update", found, as_json=as_json, text=_update)
+        return
+    for line in _update(found):
+        talk(line)
+    if not yes and not (sys.stdin.isatty() and click.confirm("Update?", default=True, err=True)):
+        raise BadRequest("Nothing was changed.", hint="--yes updates without asking.", code="not_confirmed")
+    body = InstallEngine(channel=channel, variant=found.variant, version=found.to if channel == "latest" else "")
+    _carry_out(client, f"/engines/{segment(engine)}/update", body, as_json=as_json)
+
+
+@engines.command()
+@click.argument("engine")
+@click.argument("version")
+@json_option
+def remove(engine: str, version: str, *, as_json: bool) -> None:
+    """Remove VERSION of ENGINE from the disk."""
+    client = connected()
+    (stock,) = _stock(client, engine)
+    size = next((one.size_bytes for one in stock.versions if one.name == version), 0)
+    client.delete(f"/engines/{segment(engine)}/versions/{segment(version)}")
+    freed = f"; {words.size(size)} are free again" if size else ""
+    show("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed}."])
+
+
+@engines.command()
+@click.argument("engine")
+@click.argument("version", default="")
+@json_option
+def use(engine: str, version: str, *, as_json: bool) -> None:
+    """Use ENGINE for the formats it reads; with VERSION that one, or a program of your own by its path."""
+    client = connected()
+    if "/" in version or "\\" in version:
+        wish = UseEngine(path=str(Path(version).expanduser().resolve()))
+        _carry_out(client, f"/engines/{segment(engine)}/use", wish, as_json=as_json)
+        return
+    job = client.post(f"/engines/{segment(engine)}/use", UseEngine(version=version), EngineJob | None)  # type: ignore[arg-type]  # a union is no type to mypy
+    assert job is None  # noqa: S101 -- a version that is here is switched to at once
+    _prefer(client, engine)
+    (stock,) = _stock(client, engine)
+    show("engine", stock, as_json=as_json, text=lambda found: [_in_use(found)])
+
+
+@engines.command()
+@click.argument("engine")
+@json_option
+def rollback(engine: str, *, as_json: bool) -> None:
+    """Use the version of ENGINE that was used before."""
+    client = connected()
+    client.post(f"/engines/{segment(engine)}/rollback", None, type(None))
+    (stock,) = _stock(client, engine)
+    show("engine", stock, as_json=as_json, text=lambda found: [_in_use(found)])
+
+
+@engines.command()
+@click.argument("engine")
+@click.argument("version", default="")
+@json_option
+def test(engine: str, version: str, *, as_json: bool) -> None:
+    """Load the Guide and your models in a version of ENGINE and see what it writes, where, and how fast."""
+    _carry_out(connected(), f"/engines/{segment(engine)}/test", TestEngine(version=version), as_json=as_json)
+
+
+@engines.command()
+@click.argument("engine")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; without it the first that suits.")
+@json_option
+def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
+    """Write FILE, from which a computer without network can install ENGINE."""
+    wish = BundleEngine(path=str(file.resolve()), variant=variant)
+    _carry_out(connected(), f"/engines/{segment(engine)}/bundle", wish, as_json=as_json)
+
+
+@engines.command()
+@json_option
+def cancel(*, as_json: bool) -> None:
+    """Call off the install, update or test that runs."""
+    connected().delete("/engines/job")
+    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["Nothing runs any more."])
+
+
+@engines.command()
+@json_option
+def logs(*, as_json: bool) -> None:
+    """Show what installs, updates and tests said since the service started."""
+    lines = connected().get("/engines/log", list[LogLine])
+    if as_json:
+        write_json("logs", lines)
+        return
+    for line in lines:
+        clock = time.strftime("%H:%M:%S", time.localtime(line.at))
+        click.echo(f"{click.style(clock, dim=True)} {click.style(line.model, dim=True)} {line.text}")
+
+
+def _stock(client: Client, engine: str) -> list[EngineStock]:
+    """Return every engine, or the one named. Raises NotFound."""
+    found = client.get("/engines/stock", list[EngineStock], timeout_s=_CHECK_S)
+    chosen = [one for one in found if engine in {"", one.id}]
+    if not chosen:
+        raise NotFound(
+            f"This version of Roundhouse knows no engine called {engine!r}.",
+            hint=f"It knows {', '.join(one.id for one in found)}.",
+            code="not_installed",
+        )
+    return chosen
+
+
+def _engine_of(bundle: Path) -> str:
+    """Return the engine a bundle holds: its first entry says so, before anything is sent anywhere."""
+    import tarfile  # noqa: PLC0415 -- only bundles need it
+
+    try:
+        with tarfile.open(bundle, "r:") as archive:
+            first = archive.next()
+            content = archive.extractfile(first) if first is not None else None
+            about = msgspec.json.decode(content.read(1 << 22) if content else b"", type=_About)
+    except (OSError, tarfile.TarError, msgspec.MsgspecError) as error:
+        raise BadRequest(f"{bundle} is not a bundle of an engine.", code="bad_bundle") from error
+    return about.engine
+
+
+def _carry_out(client: Client, path: str, body: object, *, as_json: bool) -> None:
+    """Begin a job and follow it to its end; Ctrl-C calls it off."""
+    events = client.stream("/events", Event, timeout_s=_LONG_S)
+    job = client.post(path, body, EngineJob, timeout_s=_CHECK_S)
+    try:
+        done = _followed(events, job)
+    except KeyboardInterrupt:
+        client.delete("/engines/job")
+        raise
+    if done.error is not None:
+        _wipe()
+        raise _error_of(done.error)
+    show("job", done, as_json=as_json, text=_done)
+
+
+def _followed(events: Iterator[Event], job: EngineJob) -> EngineJob:
+    stage = ""
+    for event in events:
+        if not isinstance(event, EngineJobChanged) or event.job.id != job.id:
+            continue
+        if event.job.is_done:
+            _wipe()
+            return event.job
+        if sys.stderr.isatty():
+            share = "" if event.job.fraction is None else f" {event.job.fraction:.0%}"
+            click.echo(f"\r\x1b[K{event.job.stage}{share}", err=True, nl=False)
+        elif event.job.stage != stage:
+            talk(event.job.stage)
+        stage = event.job.stage
+    raise EngineFailed(
+        "The service ended while it worked.", hint="What was used before is used on.", code="gateway_gone"
+    )
+
+
+def _wipe() -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _error_of(body: ErrorBody) -> EngineFailed:
+    return EngineFailed(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
+
+
+def _prefer(client: Client, engine: str) -> None:
+    """Put an engine first among those a person prefers."""
+    settings = client.get("/settings", list[SettingInfo])
+    now = next(one.value for one in settings if one.name == "engines.preferred")
+    others = [one for one in now if one != engine] if isinstance(now, list) else []
+    client.patch("/settings", {"engines.preferred": [engine, *others]}, list[SettingInfo])
+
+
+def _overview(found: list[EngineStock]) -> Iterator[str]:
+    head = ("ENGINE", "IN USE", "VERSIONS", "DISK", "HERE")
+    yield from table(head, map(_row, found))
+
+
+def _row(stock: EngineStock) -> tuple[str, ...]:
+    current = _current(stock)
+    in_use = f"{current.version} ({current.backend or current.name})" if current else "-"
+    rank = f"#{stock.rank}" if stock.rank else "cannot run"
+    star = ", preferred" if stock.is_preferred else ""
+    return (stock.id, in_use, str(len(stock.versions)), words.size(stock.size_bytes), f"{rank}{star}: {stock.advice}")
+
+
+def _details(found: list[EngineStock]) -> Iterator[str]:
+    (stock,) = found
+    yield f"{stock.name}, {stock.licence}, {stock.homepage}"
+    yield f"Reads {', '.join(stock.formats)}. {stock.advice}"
+    yield ""
+    yield from table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
+    for offer in stock.offers:
+        if not offer.is_installed:
+            yield _offer(offer)
+
+
+def _version(one: EngineVersion) -> tuple[str, ...]:
+    state = "in use" if one.is_current else "before" if one.is_previous else "failed" if one.problem else ""
+    test = one.problem or (_proof(one.proof) if one.proof else "not tested")
+    return (one.name, one.backend, words.size(one.size_bytes), state, test)
+
+
+def _offer(offer: EngineOffer) -> str:
+    size = f", {words.size(offer.download_bytes)} to fetch" if offer.download_bytes else ""
+    return f"Could be installed: {offer.version} ({offer.variant}){size}. {offer.unfit}".strip()
+
+
+def _proof(proof: Proof) -> str:
+    speed = f"{proof.tokens_per_s:,.0f} tok/s" if proof.tokens_per_s else "works"
+    where = f" on {proof.device}" if proof.device else ""
+    return f"{speed}{where} with {proof.model}"
+
+
+def _done(job: EngineJob) -> Iterator[str]:
+    verbs = {"install": "is installed", "update": "is installed", "test": "was tested", "bundle": "is bundled"}
+    yield f"{job.engine} {job.version} {verbs.get(job.verb, 'is done')}."
+    for proof in job.proofs:
+        yield f"  {proof.problem or _proof(proof)}"
+
+
+def _update(found: EngineUpdate) -> Iterator[str]:
+    if not found.to:
+        yield f"{found.engine} {found.current} is the newest on the {found.channel} channel."
+        return
+    size = f", {words.size(found.download_bytes)} to fetch" if found.download_bytes else ""
+    yield f"{found.engine} {found.current} -> {found.to} ({found.variant}){size}"
+    for change in found.changes:
+        yield f"  {change}"
+
+
+def _current(stock: EngineStock) -> EngineVersion | None:
+    return next((one for one in stock.versions if one.is_current), None)
+
+
+def _in_use(stock: EngineStock) -> str:
+    current = _current(stock)
+    return f"{stock.name} {current.name} is used." if current else f"No version of {stock.name} is here."

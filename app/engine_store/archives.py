@@ -1,0 +1,181 @@
+"""Unpack an archive that came from elsewhere, and trust nothing in it.
+
+Kept are files, folders, links that stay inside, and the right to execute. Refused is whatever would land outside, be a
+device, or blow up: one archive is a few hundred megabytes, and a bomb is caught by the bytes it really writes.
+"""
+
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from app.core.errors import EnvironmentFault
+
+MOST_FILES = 20_000
+MOST_BYTES = 8_000_000_000
+"""Unpacked. The largest official archive, CUDA with its libraries, is about 2 GB."""
+_CHUNK = 1 << 20
+_LONGEST_LINK = 4096
+
+
+class _Is(StrEnum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    HARD_LINK = "hard link"
+    OTHER = "other"
+
+
+class _Member(NamedTuple):
+    name: str
+    kind: _Is
+    target: str
+    can_execute: bool
+    content: IO[bytes] | None
+
+
+def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> None:
+    """Unpack a .zip or .tar.* into a folder, which may hold something already.
+
+    A single top folder that holds everything is left out. Raises EnvironmentFault (bad_archive), and `into` is then
+    to be thrown away.
+    """
+    scratch = into / ".unpacking"
+    scratch.mkdir(parents=True)
+    try:
+        _unpack(archive, scratch, most_bytes, most_files)
+        _move(_without_top(scratch), into)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+        raise _bad(archive, str(error)) from error
+    except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+            raise _bad(archive, "two of its entries are in each other's way") from error
+        raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _unpack(archive: Path, into: Path, most_bytes: int, most_files: int) -> None:
+    members = _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive)
+    left, links = most_bytes, []
+    for count, member in enumerate(members, start=1):
+        if count > most_files:
+            raise _bad(archive, f"it has more than {most_files} entries")
+        path = _inside(into, member.name, archive)
+        if member.kind is _Is.LINK:
+            links.append((path, member.target))  # made last: nothing may be written through a link
+        elif member.kind is _Is.HARD_LINK:
+            _copy_of(_inside(into, member.target, archive), path, archive)
+        elif member.kind is _Is.FOLDER:
+            path.mkdir(parents=True, exist_ok=True)
+        elif member.kind is _Is.FILE and member.content is not None:
+            left -= _write(path, member, left, archive)
+        else:
+            raise _bad(archive, f"{member.name!r} is neither file, folder nor link")
+    for path, target in links:
+        _link(path, target, into, archive)
+    if not all(path.resolve().is_relative_to(into.resolve()) for path, _ in links):
+        raise _bad(archive, "its links together point outside")  # each alone may be harmless
+
+
+def _inside(into: Path, name: str, archive: Path) -> Path:
+    parts = PurePosixPath(name).parts
+    if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in parts or ":" in name:
+        raise _bad(archive, f"{name!r} would be written outside")
+    return into.joinpath(*parts)
+
+
+def _write(path: Path, member: _Member, most: int, archive: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = 0
+    with path.open("xb") as file:
+        while member.content is not None and (chunk := member.content.read(_CHUNK)):
+            written += len(chunk)
+            if written > most:
+                raise _bad(archive, "it unpacks to more than it may")
+            file.write(chunk)
+    path.chmod(0o755 if member.can_execute else 0o644)
+    return written
+
+
+def _copy_of(source: Path, path: Path, archive: Path) -> None:
+    if not source.is_file():
+        raise _bad(archive, f"{path.name!r} is a link to what is not there")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.link(source, path)
+
+
+def _link(path: Path, target: str, into: Path, archive: Path) -> None:
+    """Make a relative link that stays inside, also through the links that are there already."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    points_at = (path.parent / target).resolve()
+    is_outside = not points_at.is_relative_to(into.resolve()) or not path.parent.resolve().is_relative_to(
+        into.resolve()
+    )
+    if not target or PurePosixPath(target).is_absolute() or "\\" in target or is_outside:
+        raise _bad(archive, f"{path.name!r} is a link that points outside")
+    path.symlink_to(target)
+
+
+def _without_top(folder: Path) -> Path:
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() and not inside[0].is_symlink() else folder
+
+
+def _move(source: Path, into: Path) -> None:
+    """Move everything; a companion brings files of its own and replaces none."""
+    for path in source.iterdir():
+        target = into / path.name
+        if path.is_dir() and not path.is_symlink() and target.is_dir() and not target.is_symlink():
+            _move(path, target)
+        elif os.path.lexists(target):
+            raise FileExistsError(target)
+        else:
+            path.rename(target)
+
+
+def _tar_members(archive: Path) -> Iterator[_Member]:
+    with tarfile.open(archive, "r:*") as opened:
+        for info in opened:
+            kind = _tar_kind(info)
+            content = opened.extractfile(info) if kind is _Is.FILE else None
+            yield _Member(info.name, kind, info.linkname, bool(info.mode & stat.S_IXUSR), content)
+
+
+def _tar_kind(info: tarfile.TarInfo) -> _Is:
+    if info.isreg():
+        return _Is.FILE
+    if info.isdir():
+        return _Is.FOLDER
+    if info.issym():
+        return _Is.LINK
+    return _Is.HARD_LINK if info.islnk() else _Is.OTHER
+
+
+def _zip_members(archive: Path) -> Iterator[_Member]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            mode = info.external_attr >> 16
+            is_executable = bool(mode & stat.S_IXUSR) or info.filename.endswith((".exe", ".dll"))
+            if info.is_dir():
+                yield _Member(info.filename, _Is.FOLDER, "", False, None)  # noqa: FBT003 -- a folder is no program
+                continue
+            if stat.S_ISLNK(mode) and info.file_size <= _LONGEST_LINK:
+                yield _Member(info.filename, _Is.LINK, opened.read(info).decode("utf-8", "replace"), False, None)  # noqa: FBT003 -- as above
+                continue
+            kind = _Is.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _Is.OTHER
+            with opened.open(info) as content:
+                yield _Member(info.filename, kind, "", is_executable, content)
+
+
+def _bad(archive: Path, why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"The archive {archive.name} cannot be used: {why}.",
+        hint="Nothing of it was kept. Install another version, or report this with the log.",
+        code="bad_archive",
+    )

@@ -1,0 +1,58 @@
+"""Make the bundle of a variant: fetch what an install would fetch, checked the same way, into one file."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from app.engine_store.bundles import About, write_bundle
+from app.engine_store.environments import LOCK
+from app.engine_store.host import Host
+from app.engine_store.installer import Installer, Work, lock_for, locked_version, program_of
+from app.engine_store.recipe import Kind
+from app.engine_store.running import run
+
+_PIP = "pip"
+
+
+async def make_bundle(installer: Installer, work: Work, path: Path, host: Host) -> About:
+    """Write a bundle of `work` for machines like `host` to `path`. Raises EnvironmentFault."""
+    about = About(
+        engine=work.recipe.engine,
+        variant=work.variant.name,
+        version=work.variant.version,
+        platform=host.platform,
+        architecture=host.architecture,
+        files={},
+    )
+    folder = work.stage / "files"
+    await asyncio.to_thread(folder.mkdir)
+    if work.variant.kind is Kind.VENV:
+        about = await _with_wheels(installer, work, about, folder)
+    else:
+        chosen = await installer.release(work)
+        await installer.fetch(chosen, folder, work.progress)
+        about = msgspec.structs.replace(about, version=chosen.version, chosen=chosen)
+    work.progress("Writing the bundle", None)
+    await asyncio.to_thread(write_bundle, path, about, folder)
+    return about
+
+
+async def _with_wheels(installer: Installer, work: Work, about: About, folder: Path) -> About:
+    """Fetch the lock's wheels for this machine. uv has no command for it; pip, which uv runs from its cache, has."""
+    uv, variant = program_of(installer.uv), work.variant
+    lock = await lock_for(uv, work)
+    await asyncio.to_thread((work.stage / LOCK).write_text, lock, encoding="utf-8")
+    work.progress("Fetching packages", None)
+    sources = [part for url in variant.index_urls for part in ("--extra-index-url", url)]
+    kinds = [] if variant.builds else ["--only-binary", ":all:"]
+    await run(
+        [
+            *(str(uv), "tool", "run", "--quiet", _PIP, "download", "--disable-pip-version-check", "--no-deps"),
+            *("--require-hashes", "--requirement", str(work.stage / LOCK), "--dest", str(folder), *kinds, *sources),
+        ],
+        stage=work.stage,
+        hear=lambda line: work.progress(line.strip()[:80], None) if line.startswith("Downloading") else None,
+        env={"NO_COLOR": "1"},
+    )
+    return msgspec.structs.replace(about, version=locked_version(lock, variant.package), lock=lock)

@@ -1,0 +1,56 @@
+"""Which version of an engine is used: what a switch, a failure and a roll-back make of its state. Pure."""
+
+import msgspec
+
+from app.core.engine_store import BUNDLED, Proof
+from app.engine_store.shelf import PROVEN_LOADS, State
+from engines.api import FailureKind
+
+_K = FailureKind
+
+CERTAIN = frozenset({_K.MISSING_LIBRARY, _K.ILLEGAL_INSTRUCTION, _K.NOT_INSTALLED})
+"""Ends that no model and no option brings about: the installation itself is broken, however long it has worked."""
+LIKELY = CERTAIN | {_K.CRASHED, _K.BACKEND_CRASH, _K.STALLED, _K.TOO_SLOW, _K.BAD_FLAG, _K.DRIVER, _K.UNKNOWN}
+"""Ends for which a version that has not shown yet that it can load is blamed, and not the model."""
+
+
+def switched(state: State, name: str) -> State:
+    """Return the state with another version in use; what was used before is what a roll-back returns to."""
+    if name == state.current:
+        return state
+    bad = {key: why for key, why in state.bad.items() if key != name}
+    return msgspec.structs.replace(state, current=name, previous=state.current, loads=0, bad=bad)
+
+
+def proved(state: State, name: str, proof: Proof) -> State:
+    """Return the state with what a test showed. A bad version is not used, unless there is no other."""
+    proofs = {**state.proofs, name: proof}
+    bad = {key: why for key, why in state.bad.items() if key != name}
+    if not proof.is_good:
+        bad[name] = proof.problem
+    return msgspec.structs.replace(state, proofs=proofs, bad=bad)
+
+
+def is_on_probation(state: State) -> bool:
+    """Tell whether the version in use is new and there is another to return to."""
+    return bool(state.previous) and state.loads < PROVEN_LOADS
+
+
+def is_to_blame(state: State, kind: str, *, was_ready: bool) -> bool:
+    """Tell whether a failure speaks against the version rather than the model, and there is another to return to."""
+    if not state.previous or state.previous in state.bad:
+        return False
+    if kind in CERTAIN:
+        return not was_ready
+    return is_on_probation(state) and kind in LIKELY
+
+
+def rolled_back(state: State, why: str) -> State:
+    """Return the state with the previous version in use again, and the one that failed marked."""
+    bad = {**{key: one for key, one in state.bad.items() if key != state.previous}, state.current: why}
+    return msgspec.structs.replace(state, current=state.previous or BUNDLED, previous="", loads=0, bad=bad)
+
+
+def loaded(state: State) -> State:
+    """Return the state after the version in use has loaded a model."""
+    return msgspec.structs.replace(state, loads=min(state.loads + 1, PROVEN_LOADS))

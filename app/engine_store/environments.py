@@ -1,0 +1,106 @@
+"""A virtual environment for one version of an engine, made by uv from a lock with hashes.
+
+Made relocatable, because it is built in a stage and moved. What is in uv's cache is taken from there without asking the
+network; only what is missing is fetched.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from app.core.errors import EnvironmentFault
+from app.engine_store.recipe import Variant
+from app.engine_store.running import run
+from app.engine_store.shelf import python_in
+
+Progress = Callable[[str, float | None], None]
+"""Stage in words, and how much of it is done."""
+
+ENVIRONMENT = "venv"
+LOCK = "lock.txt"
+_DOWNLOADING = re.compile(
+    r"^ *(Downloading|Downloaded|Building|Built) (?P<package>\S+?)(?: \((?P<size>[\d.]+)(?P<unit>[KMG])iB\))?$"
+)
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LIMIT = re.compile(r"(>=|<)\s*(\d+)\.(\d+)")
+_QUIET = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+
+
+async def make_environment(
+    uv: Path, variant: Variant, stage: Path, progress: Progress, *, wheels: Path | None = None
+) -> Path:
+    """Make `<stage>/venv` hold exactly what `<stage>/lock.txt` says; return its interpreter. Raises EnvironmentFault.
+
+    With `wheels`, a folder, everything comes from there and the network is not used.
+    """
+    folder, lock = stage / ENVIRONMENT, stage / LOCK
+    progress("Making an environment", None)
+    await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET)
+    python = python_in(folder)
+    base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
+    argv = [*base, *([] if variant.builds else ["--only-binary", ":all:"]), "--strict"]
+    env = {**_QUIET, **variant.build_env}
+    meter = Meter(variant.download_bytes, progress)
+    if wheels is not None:
+        await run(
+            [*argv, "--offline", "--no-index", "--find-links", str(wheels)], stage=stage, hear=meter.hear, env=env
+        )
+        return python
+    sources = [part for url in variant.index_urls for part in ("--index", url)]
+    progress("Looking into the cache", None)
+    try:
+        await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=env)
+    except EnvironmentFault:
+        progress("Asking the package index", None)
+        await run([*argv, *sources], stage=stage, hear=meter.hear, env=env)
+    return python
+
+
+def _venv_argv(uv: Path, variant: Variant, folder: Path) -> list[str]:
+    wanted = sys.executable if own_python_fits(variant.python) else variant.python
+    return [str(uv), "venv", "--quiet", "--relocatable", "--no-project", "--python", wanted, str(folder)]
+
+
+def own_python_fits(limits: str, version: tuple[int, int] = sys.version_info[:2]) -> bool:
+    """Tell whether the Python we run on is within limits such as ">=3.11,<3.15"; a frozen program has none to lend."""
+    if getattr(sys, "frozen", False):
+        return False
+    return all(
+        version >= (int(major), int(minor)) if sign == ">=" else version < (int(major), int(minor))
+        for sign, major, minor in _LIMIT.findall(limits)
+    )
+
+
+def _deaf(_line: str) -> None:
+    pass
+
+
+class Meter:
+    """Turns uv's lines into progress. uv names large packages with their size when it begins and when it has them."""
+
+    def __init__(self, expected_bytes: int, progress: Progress) -> None:
+        self._expected = expected_bytes
+        self._progress = progress
+        self._sizes: dict[str, float] = {}
+        self._done: set[str] = set()
+
+    def hear(self, line: str) -> None:
+        """Take in one line."""
+        if line.startswith("Prepared"):
+            self._progress("Installing", None)
+            return
+        found = _DOWNLOADING.match(line)
+        if found is None:
+            return
+        package = found["package"]
+        if found["size"]:
+            self._sizes[package] = float(found["size"]) * _UNITS[found["unit"]]
+        if found[1] in {"Downloaded", "Built"}:
+            self._done.add(package)
+        verb = "Compiling" if found[1].startswith("Buil") else "Fetching"
+        self._progress(f"{verb} {', '.join(self._sizes.keys() - self._done) or package}", self._share())
+
+    def _share(self) -> float | None:
+        total = max(self._expected, sum(self._sizes.values()))
+        return min(1.0, sum(self._sizes.get(one, 0.0) for one in self._done) / total) if total else None

@@ -1,0 +1,150 @@
+"""Fetch a file or a small answer from a release server: over TLS, within limits, checked while it comes."""
+
+import asyncio
+import hashlib
+import ipaddress
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from app.core.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+MOST_TEXT = 8 << 20
+"""A page of releases with all assets is about a megabyte."""
+MOST_BYTES = 4_000_000_000
+_CHUNK = 1 << 18
+_REDIRECTS = 5
+_PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+_HEADERS = {"Accept": "application/vnd.github+json", "User-Agent": "roundhouse-ai"}
+_OK, _NOT_FOUND, _LIMITED = 200, 404, frozenset({403, 429})
+
+
+class Fetcher:
+    """Asks a release server. Belongs to the event loop."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+
+    async def text(self, url: str) -> bytes:
+        """Return what a URL answers. Raises EnvironmentFault with what to do when it does not."""
+        async with self._get(url) as reply:
+            return await _at_most(reply, MOST_TEXT, url)
+
+    async def file(self, url: str, path: Path, *, sha256: str, size: int, told: Callable[[int], None]) -> None:
+        """Write what a URL holds to `path`. Raises EnvironmentFault when it is not what was announced.
+
+        `told` hears how many bytes are there. `size` 0 is unknown. A file without a SHA-256 is not taken.
+        """
+        if not sha256:
+            raise EnvironmentFault(
+                f"{path.name} has no checksum to compare with, so it was not fetched.",
+                hint="Install a version whose release names one.",
+                code="no_checksum",
+            )
+        digest, count = hashlib.sha256(), 0
+        async with self._get(url) as reply:
+            with path.open("wb") as file:
+                async for chunk in reply.content.iter_chunked(_CHUNK):
+                    count += len(chunk)
+                    if count > (size or MOST_BYTES):
+                        raise _not_as_announced(path.name, "it is longer")
+                    digest.update(chunk)
+                    await _write(file, chunk)
+                    told(count)
+        if digest.hexdigest() != sha256.lower():
+            raise _not_as_announced(path.name, "its SHA-256 differs")
+
+    def _get(self, url: str) -> "_Reply":
+        return _Reply(self._http, url)
+
+
+class _Reply:
+    """A GET that answers 200 over a safe connection, or raises a sentence."""
+
+    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
+        self._http, self._url = http, url
+        self._reply: aiohttp.ClientResponse | None = None
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        where = urlsplit(self._url).hostname or self._url
+        _check_safe(self._url)
+        try:
+            self._reply = await self._http.get(
+                self._url, headers=_HEADERS, timeout=_PATIENCE, max_redirects=_REDIRECTS, allow_redirects=True
+            )
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise _unreachable(where, str(error)) from error
+        for step in (*self._reply.history, self._reply):
+            _check_safe(str(step.url))
+        if self._reply.status != _OK:
+            self._reply.close()
+            raise _refused(self._url, self._reply.status)
+        return self._reply
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _at: object) -> None:
+        if self._reply is not None:
+            self._reply.close()
+        if isinstance(error, aiohttp.ClientError | TimeoutError):
+            raise _unreachable(urlsplit(self._url).hostname or "", str(error)) from error
+
+
+async def _at_most(reply: aiohttp.ClientResponse, most: int, url: str) -> bytes:
+    data = bytearray()
+    async for chunk in reply.content.iter_chunked(_CHUNK):
+        data += chunk
+        if len(data) > most:
+            raise _not_as_announced(url, "it is longer")
+    return bytes(data)
+
+
+async def _write(file: "BinaryIO", chunk: bytes) -> None:
+
+    await asyncio.to_thread(file.write, chunk)
+
+
+def _check_safe(url: str) -> None:
+    """Raise EnvironmentFault for a connection that anybody on the way could change."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        return
+    raise EnvironmentFault(f"{url} is not fetched: it is not an https address.", code="unsafe_address")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _unreachable(where: str, why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"{where} could not be reached.",
+        hint="Look at the network, or install from a bundle: `roundhouse engines install --from FILE`.",
+        detail=why,
+        code="unreachable",
+    )
+
+
+def _refused(url: str, status: int) -> EnvironmentFault:
+    if status in _LIMITED:
+        sentence, hint = "The release server answers no more requests from this address for now.", "Try in an hour."
+    elif status == _NOT_FOUND:
+        sentence, hint = f"There is nothing at {url}.", "The version may have been withdrawn: install another."
+    else:
+        sentence, hint = f"{url} answered {status}.", "Try again later."
+    return EnvironmentFault(sentence, hint=hint, code="refused")
+
+
+def _not_as_announced(name: str, why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"{name} is not what was announced: {why}.",
+        hint="It was thrown away. Try again; if it happens again, somebody changed the file.",
+        code="checksum",
+    )

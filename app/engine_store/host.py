@@ -1,0 +1,89 @@
+"""What a variant asks of the machine, and in which words it is refused. Pure but for `this_host`."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from app.engine_store.recipe import Kind, Recipe, Variant
+
+_SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
+_ARCHITECTURES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
+_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What of this machine decides which variants start. `drivers` are those that are known, by vendor."""
+
+    platform: str
+    architecture: str
+    glibc: str = ""
+    drivers: Mapping[str, str] = {}
+    has_uv: bool = True
+
+
+def this_host(drivers: Mapping[str, str], *, has_uv: bool = True) -> Host:
+    """Return the machine this process runs on."""
+    machine = platform.machine().lower()
+    return Host(
+        platform=sys.platform,
+        architecture=_ARCHITECTURES.get(machine, machine),
+        glibc=_glibc(),
+        drivers=drivers,
+        has_uv=has_uv,
+    )
+
+
+def _glibc() -> str:
+    if sys.platform != "linux":
+        return ""
+    try:
+        said = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):  # musl has no such name
+        return ""
+    return said.removeprefix("glibc ")
+
+
+def unfit(variant: Variant, host: Host) -> str:
+    """Return why this machine cannot run a variant, in a sentence; empty when it can."""
+    if host.platform not in variant.platforms:
+        return f"It is made for {_words(_SYSTEMS.get(one, one) for one in variant.platforms)}."
+    if host.architecture not in variant.architectures:
+        return f"It is made for {_words(variant.architectures)} processors; this one is {host.architecture}."
+    if host.platform == "linux" and variant.glibc:
+        if not host.glibc:
+            return f"It needs glibc {variant.glibc} or newer, which this system does not have."
+        if as_numbers(host.glibc) < as_numbers(variant.glibc):
+            return f"It needs glibc {variant.glibc} or newer; this system has {host.glibc}."
+    if variant.kind is Kind.VENV and not host.has_uv:
+        return "It takes uv to install, which is missing: install Roundhouse again, or put uv on PATH."
+    return _old_driver(variant, host)
+
+
+def _old_driver(variant: Variant, host: Host) -> str:
+    for vendor, least in variant.driver.items():
+        there, name = host.drivers.get(vendor), _VENDORS.get(vendor, vendor)
+        if there is None:
+            return f"It needs a GPU by {name} with driver {least} or newer; none was found."
+        if there and as_numbers(there) < as_numbers(least):
+            return f"It needs {name}'s driver {least} or newer; this machine has {there}."
+    return ""
+
+
+def best_variant(recipe: Recipe, host: Host, name: str = "") -> Variant | None:
+    """Return the variant of that name, or the first that this machine can run."""
+    if name:
+        return recipe.variant(name)
+    return next((variant for variant in recipe.variants if not unfit(variant, host)), None)
+
+
+def as_numbers(version: str) -> tuple[int, ...]:
+    """Return a version's numbers, to compare by: "2026.10.11549" is newer than "2026.9.9999"."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _words(names: Iterable[str]) -> str:
+    return " and ".join(names)

@@ -1,0 +1,109 @@
+"""Every adapter as the rest of the product gets it: asked what is installed, it looks at the version in use.
+
+So the supervisor and everybody else go on calling `probe()` and need not know that there are versions. While a new
+version is on probation it is given less time to show signs of life: another that works stands by.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from app.core.errors import NotFound
+from app.engine_store.choosing import is_on_probation
+from app.engine_store.shelf import Shelf
+from engines.api import (
+    Adapter,
+    Descriptor,
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LogEvent,
+    ModelSource,
+    Net,
+    Place,
+)
+
+PROBATION_STALL_S = 6.0
+"""Without a log line, progress or use of the processor for so long, a version that has not proved itself hangs."""
+
+
+class Placed:
+    """An adapter bound to one place, or to whatever is in use. It keeps `engines.api.Adapter`."""
+
+    def __init__(self, adapter: Adapter, where: Callable[[], Place | None], *, stall_s: Callable[[], float]) -> None:
+        self._adapter = adapter
+        self._where = where
+        self._stall_s = stall_s
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What the engine is."""
+        return self._adapter.descriptor
+
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Look at the version in use, or at `place`."""
+        try:
+            wanted = place or self._where()
+        except NotFound as error:
+            return Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error), hint=error.hint)
+        gone = _missing(wanted)
+        if gone:
+            return gone
+        return self._adapter.probe(wanted) if wanted else self._adapter.probe()
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        """Return the adapter's plan, with less patience for a version on probation."""
+        plan = self._adapter.plan(model, options, net, found)
+        stall_s = min(plan.readiness.stall_s, self._stall_s())
+        return msgspec.structs.replace(plan, readiness=msgspec.structs.replace(plan.readiness, stall_s=stall_s))
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a log line means."""
+        return self._adapter.read_log(line)
+
+    def classify_exit(self, end: Exit) -> Failure:
+        """Name the cause of an end that was not asked for."""
+        return self._adapter.classify_exit(end)
+
+
+class PlacedAdapters(Mapping[str, Adapter]):
+    """Engine ids to adapters that look at the version in use. Listing the ids imports none of them."""
+
+    def __init__(self, adapters: Mapping[str, Adapter], shelf: Shelf) -> None:
+        self._adapters = adapters
+        self._shelf = shelf
+        self._placed: dict[str, Placed] = {}
+
+    def __getitem__(self, engine: str) -> Adapter:
+        if engine not in self._placed:
+            adapter = self._adapters[engine]
+            self._placed[engine] = Placed(adapter, lambda: self._place(engine), stall_s=lambda: self._stall_s(engine))
+        return self._placed[engine]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._adapters)
+
+    def __len__(self) -> int:
+        return len(self._adapters)
+
+    def _place(self, engine: str) -> Place | None:
+        return self._shelf.place(engine, self._shelf.state(engine).current)
+
+    def _stall_s(self, engine: str) -> float:
+        return PROBATION_STALL_S if is_on_probation(self._shelf.state(engine)) else float("inf")
+
+
+def _missing(place: Place | None) -> Failure | None:
+    """Return a failure for a version whose files have gone: removed by hand, or built on a Python that was removed."""
+    programs = [path for path in (place.python, place.executable) if path] if place else []
+    gone = next((path for path in programs if not path.exists()), None)
+    if gone is None:
+        return None
+    return Failure(
+        kind=FailureKind.NOT_INSTALLED,
+        sentence=f"A part of this version is gone: {gone}.",
+        hint="Install it again.",
+    )

@@ -1,0 +1,151 @@
+"""Which archives of a GitHub release a variant is made of, found by parsing their names and never by listing them.
+
+llama.cpp publishes `vX.Y.Z` (stable, no binaries, one asset naming the nightly tag) and `bNNNNN` (every binary, marked
+pre-release); names of backends and their versions change every few months.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from app.core.errors import EnvironmentFault
+from app.engine_store.fetching import Fetcher
+from app.engine_store.host import as_numbers
+from app.engine_store.recipe import Channel, Release, Variant
+
+T = TypeVar("T")
+
+API = "https://api.github.com"
+_DIGEST = "sha256:"
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+class Asset(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a release, as GitHub's API has it."""
+
+    name: str
+    url: str = msgspec.field(name="browser_download_url")
+    size: int = 0
+    digest: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Its hash as the release server states it; empty when it does not."""
+        return (self.digest or "").removeprefix(_DIGEST) if (self.digest or "").startswith(_DIGEST) else ""
+
+
+class _Release(msgspec.Struct, frozen=True, kw_only=True):
+    tag: str = msgspec.field(name="tag_name")
+    assets: list[Asset] = []
+    is_draft: bool = msgspec.field(name="draft", default=False)
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The archives of one version. `version` is the stable name where there is one, `tag` what carries them."""
+
+    version: str
+    tag: str
+    assets: tuple[Asset, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What there is to fetch."""
+        return sum(asset.size for asset in self.assets)
+
+
+class Releases:
+    """One repository's releases, behind `api`: GitHub or a mirror that speaks the same."""
+
+    def __init__(self, fetcher: Fetcher, release: Release, api: str = API) -> None:
+        self._fetcher = fetcher
+        self._release = release
+        self._base = f"{api.rstrip('/')}/repos/{release.repository}/releases"
+
+    async def choose(self, variant: Variant, channel: Channel, version: str = "") -> Chosen:
+        """Return what to fetch for a variant: `version`, else what the channel has. Raises EnvironmentFault."""
+        release, name = await self._named(version or (variant.version if channel is Channel.STABLE else ""))
+        assets = picked(self._release, variant, release.assets)
+        return Chosen(version=name, tag=release.tag, assets=tuple(_pinned(asset, variant.pins) for asset in assets))
+
+    async def _named(self, version: str) -> tuple[_Release, str]:
+        if not version:
+            return await self._newest()
+        if not _TAG.fullmatch(version):
+            raise EnvironmentFault(f"{version!r} is no version of this engine.", code="no_release")
+        tag = f"v{version}" if version[0].isdigit() else version
+        release = await self._get(f"/tags/{tag}")
+        return await self._followed(release), version
+
+    async def _newest(self) -> tuple[_Release, str]:
+        """Return the newest release that carries archives, a pre-release as a rule."""
+        found = _decoded(await self._fetcher.text(f"{self._base}?per_page=20"), list[_Release])
+        for release in found:
+            if not release.is_draft and any(self._release.pattern.match(asset.name) for asset in release.assets):
+                return release, release.tag
+        raise EnvironmentFault("The newest releases carry no archives.", hint="Try again later.", code="no_release")
+
+    async def _followed(self, release: _Release) -> _Release:
+        """Return the release whose tag the pointer names, if this one has a pointer."""
+        pointer = next((asset for asset in release.assets if asset.name == self._release.pointer), None)
+        if pointer is None:
+            return release
+        tag = (await self._fetcher.text(pointer.url)).decode("utf-8", "replace").strip()
+        if not _TAG.fullmatch(tag):
+            raise EnvironmentFault(f"{pointer.name} of {release.tag} names no release.", code="no_release")
+        return await self._get(f"/tags/{tag}")
+
+    async def _get(self, path: str) -> _Release:
+        return _decoded(await self._fetcher.text(self._base + path), _Release)
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise EnvironmentFault(
+            "The release server did not answer as GitHub does.", detail=str(error), code="no_release"
+        ) from error
+
+
+def picked(release: Release, variant: Variant, assets: Iterable[Asset]) -> list[Asset]:
+    """Return the variant's archive and its companions, the newest of several that fit. Raises EnvironmentFault."""
+    named = [(asset, found.groupdict("")) for asset in assets if (found := release.pattern.fullmatch(asset.name))]
+    chosen: list[Asset] = []
+    wanted_version = ""
+    for wish in (variant.pick, *variant.companions):
+        exact = {**wish, **({"ver": wanted_version} if wanted_version and "ver" in wish else {})}
+        fitting = [(asset, groups) for asset, groups in named if _fits(groups, exact)]
+        if not fitting:
+            raise EnvironmentFault(
+                f"This release has no archive for {variant.name}.",
+                hint="Try another version, or the stable channel.",
+                code="no_asset",
+            )
+        asset, groups = max(fitting, key=lambda one: as_numbers(one[1].get("ver", "")))
+        wanted_version = wanted_version or groups.get("ver", "")
+        chosen.append(asset)
+    return chosen
+
+
+def _fits(groups: Mapping[str, str], wish: Mapping[str, str]) -> bool:
+    """Tell whether a name's groups are as wished. Not mentioned is absent, but for tag, version and form."""
+    free = {"tag", "ver", "ext"}
+    for name, value in groups.items():
+        wanted = wish.get(name)
+        if name == "ver" and wanted is not None:
+            if value != wanted and not value.startswith(f"{wanted}."):
+                return False
+        elif wanted is not None:
+            if value != wanted:
+                return False
+        elif value and name not in free:
+            return False
+    return True
+
+
+def _pinned(asset: Asset, pins: Mapping[str, str]) -> Asset:
+    """Return the asset with the hash we pinned, whatever the server says: a digest there is renewed with the file."""
+    pin = pins.get(asset.name)
+    return msgspec.structs.replace(asset, digest=_DIGEST + pin) if pin else asset

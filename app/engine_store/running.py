@@ -1,0 +1,91 @@
+"""One program at a time while a version is made: its lines as they come, its end with us, and its last words.
+
+What it starts (compilers, downloads) dies with it when the job is called off.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from app.config.programs import child_environment
+from app.core.errors import EnvironmentFault
+from app.engine_store.shelf import STAGE_VARIABLE
+
+_TAIL = 40
+_FOREIGN = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "UV_PYTHON")
+"""What a shell may have set for other work and would change what is built here."""
+
+
+async def run(argv: Sequence[str], *, stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> None:
+    """Run a program to its end; `hear` gets each line. Raises EnvironmentFault with its last lines if it fails."""
+    said: deque[str] = deque(maxlen=_TAIL)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=stage,
+            env=_environment(stage, env),
+            start_new_session=sys.platform != "win32",
+        )
+    except OSError as error:
+        raise EnvironmentFault(f"{argv[0]} cannot be started: {error.strerror or error}.", code="no_uv") from error
+    try:
+        if process.stdout is not None:
+            while line := await _line(process.stdout):
+                text = line.decode("utf-8", "replace").rstrip()
+                said.append(text)
+                hear(text)
+        code = await process.wait()
+    finally:
+        await _end(process)
+    if code:
+        raise EnvironmentFault(_sentence(argv, said), detail="\n".join(said), code="install_failed")
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    try:
+        return await stream.readline()
+    except ValueError:  # a line longer than the buffer: a progress bar without ends
+        return b" "
+
+
+def _environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: value for name, value in child_environment().items() if name not in _FOREIGN}
+    return {**inherited, STAGE_VARIABLE: stage.name, **env}
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of it, and of what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if sys.platform != "win32":
+            os.killpg(process.pid, signal.SIGKILL)
+        elif process.returncode is None:
+            process.kill()
+    if process.returncode is None:
+        await process.wait()
+
+
+_CAUSES = (
+    ("No space left", "The disk is full."),
+    ("error sending request", "The package index could not be reached."),
+    ("dns error", "The package index could not be reached."),
+    ("Network connectivity is disabled", "A package is not in the cache, and the network was not to be used."),
+    ("Hash mismatch", "A package is not the one that was locked: its hash differs. It was not installed."),
+    ("no wheels with a matching", "A package was not built for this system or Python."),
+    ("No interpreter found", "There is no Python here that this engine is built for."),
+    ("No virtual environment or system Python", "There is no Python here that this engine is built for."),
+    ("error: command", "A package could not be built: a compiler or its tools are missing."),
+)
+
+
+def _sentence(argv: Sequence[str], said: Sequence[str]) -> str:
+    text = "\n".join(said)
+    known = next((sentence for words, sentence in _CAUSES if words.casefold() in text.casefold()), "")
+    return known or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} did not succeed.".replace("  ", " ")

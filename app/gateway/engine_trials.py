@@ -1,0 +1,244 @@
+"""The proof of an engine's version: it loads a model the way the supervisor always does, and writes.
+
+In a supervisor of its own, so that nobody else's model gives way and nothing of it is listed as running. What the
+engine writes is compared with what the Guide is known to say; what it allocates says which device it really used.
+"""
+
+import difflib
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from app.config.paths import RESOURCES
+from app.core.engine_store import Proof
+from app.core.errors import EngineFailed, RoundhouseError
+from app.core.models import ModelInfo
+from app.engine_store.environments import Progress
+from app.engine_store.placed import Placed
+from app.engine_store.recipe import Smoke
+from app.hardware.cpu import engine_threads
+from app.supervisor.lease import Lease
+from app.supervisor.policy import Folders, LoadRequest, Policy
+from app.supervisor.pool import Supervisor
+from engines.api import (
+    Adapter,
+    BufferAllocated,
+    LaunchOptions,
+    LogEvent,
+    ModelFormat,
+    ModelSource,
+    Place,
+    Route,
+)
+
+QUESTION = "What is Roundhouse?"
+EXPECTED = (
+    "Roundhouse is a desktop app for local AI. It looks at your machine, picks the engine that suits it, runs it,"
+)
+"""How the Guide begins its answer, greedily."""
+ALIKE = 0.6
+"""Other engines round otherwise, so a word may differ; nonsense shares less than a third."""
+ANSWER_TOKENS = 32
+CONTEXT = 1024
+STALL_S = 20.0
+"""Without a sign of life for so long it hangs. Whoever uses the version before notices nothing meanwhile."""
+_ANSWER = aiohttp.ClientTimeout(total=60)
+_OWN_QUESTION = "Say hello in one short sentence."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One model to try, and what it should say; without `expected`, anything but nonsense will do."""
+
+    name: str
+    path: Path
+    format: ModelFormat
+    question: str = QUESTION
+    expected: str = EXPECTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """Proves versions. `own_models` names what a person wants to go on working, of those an engine reads."""
+
+    adapters: Mapping[str, Adapter]
+    """As they are, not as they are placed."""
+    smoke: Callable[[str], Smoke]
+    folders: Folders
+    http: aiohttp.ClientSession
+    own_models: Callable[[str], Awaitable[Sequence[ModelInfo]]]
+
+    async def prove(
+        self, engine: str, place: Place | None, *, with_own_models: bool, progress: Progress
+    ) -> list[Proof]:
+        """Return what each model showed, up to the first that failed. Empty when there is nothing to prove it with."""
+        subjects = self._guide(self.smoke(engine))
+        if with_own_models:
+            subjects += [_own(model) for model in await self.own_models(engine)]
+        proofs: list[Proof] = []
+        for subject in subjects:
+            progress(f"Testing with {subject.name}", None)
+            proofs.append(await self._tried(engine, place, subject))
+            if not proofs[-1].is_good:
+                break
+        return proofs
+
+    def _guide(self, smoke: Smoke) -> list[Subject]:
+        if not smoke.model:
+            return []
+        path = RESOURCES / "guide" / smoke.model
+        return [Subject(name="the Guide", path=path, format=ModelFormat(smoke.format))]
+
+    async def _tried(self, engine: str, place: Place | None, subject: Subject) -> Proof:
+        watched = _Watched(self.adapters[engine], place)
+        supervisor = Supervisor(
+            {engine: watched}, self.folders, Policy(stall_s=STALL_S, max_loaded=1), publish=lambda _event: None
+        )
+        request = LoadRequest(
+            engine=engine,
+            source=ModelSource(name="trial", path=subject.path, format=subject.format),
+            options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads()),
+        )
+        try:
+            async with supervisor.lease(request) as lease:
+                proof = await self._asked(watched, lease, subject)
+        except RoundhouseError as error:
+            return Proof(
+                at=time.time(),
+                model=subject.name,
+                code=error.code,
+                problem=str(error),
+                hint=error.hint,
+                log=error.body.detail,
+            )
+        finally:
+            await supervisor.close()
+        return judged(proof, subject.expected)
+
+    async def _asked(self, watched: "_Watched", lease: Lease, subject: Subject) -> Proof:
+        began = time.monotonic()
+        answer = await self._answer(watched, lease, subject)
+        took_s = time.monotonic() - began
+        tokens = answer.usage.completion_tokens
+        return Proof(
+            at=time.time(),
+            model=subject.name,
+            text=answer.text,
+            tokens_per_s=answer.timings.get("predicted_per_second") or (tokens / took_s if tokens else None),
+            load_s=lease.load_s,
+            backend=lease.status.backend,
+            device=", ".join(watched.devices),
+        )
+
+    async def _answer(self, watched: "_Watched", lease: Lease, subject: Subject) -> "_Answer":
+        body = {
+            "model": lease.served_name,
+            "messages": [{"role": "user", "content": subject.question}],
+            "temperature": 0,
+            "max_tokens": ANSWER_TOKENS,
+        }
+        headers = {"Authorization": f"Bearer {lease.key}"}
+        url = lease.base_url + watched.descriptor.routes[Route.CHAT]
+        try:
+            async with self.http.post(url, json=body, headers=headers, timeout=_ANSWER) as reply:
+                said = await reply.read()
+        except TimeoutError:
+            raise EngineFailed("It loaded the model and never answered.", code="hung") from None
+        except aiohttp.ClientError as error:
+            verdict = await lease.verdict()
+            raise verdict or EngineFailed(f"It broke off while it answered: {error}.", code="crashed") from error
+        try:
+            return msgspec.json.decode(said, type=_Answer)
+        except msgspec.MsgspecError as error:
+            text = said[:200].decode("utf-8", "replace")
+            raise EngineFailed(f"It answered with something else: {text}", code="gibberish") from error
+
+
+class _Watched(Placed):
+    """An adapter at one place that remembers on which devices memory was taken."""
+
+    def __init__(self, adapter: Adapter, place: Place | None) -> None:
+        super().__init__(adapter, lambda: place, stall_s=lambda: float("inf"))
+        self.devices: list[str] = []
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a line means, and note the devices."""
+        events = super().read_log(line)
+        for event in events:
+            if isinstance(event, BufferAllocated) and event.device not in self.devices:
+                self.devices.append(event.device)
+        return events
+
+
+def judged(proof: Proof, expected: str) -> Proof:
+    """Return the proof with what is wrong about it, if anything."""
+    if is_nonsense(proof.text) or (expected and not is_alike(proof.text, expected)):
+        said = " ".join(proof.text.split())[:80]
+        problem = f"It wrote nonsense: “{said}”." if said else "It wrote nothing."
+        return msgspec.structs.replace(proof, code="gibberish", problem=problem)
+    if is_elsewhere(proof.backend, proof.device):
+        problem = f"It was to compute with {proof.backend} and used {proof.device}."
+        hint = "Look at the driver: without one, engines fall back to the processor and say nothing."
+        return msgspec.structs.replace(proof, code="wrong_device", problem=problem, hint=hint)
+    return proof
+
+
+def is_elsewhere(backend: str, device: str) -> bool:
+    """Tell whether an engine for a GPU allocated on the processor only. Engines that name no device are believed."""
+    names = [name.strip().upper() for name in device.split(",") if name.strip()]
+    return backend not in {"", "cpu"} and bool(names) and all(name.startswith("CPU") for name in names)
+
+
+def is_alike(text: str, expected: str) -> bool:
+    """Tell whether a text begins about as expected."""
+    return difflib.SequenceMatcher(None, text.strip()[: len(expected)], expected, autojunk=False).ratio() >= ALIKE
+
+
+def is_nonsense(text: str) -> bool:
+    """Tell whether no model would say this: nothing, broken characters, or one thing over and over."""
+    words = text.split()
+    if not words or "�" in text:
+        return True
+    letters = [mark for mark in text if not mark.isspace()]
+    most = max(letters.count(mark) for mark in set(letters))
+    is_one_letter = len(letters) >= _SOME and most / len(letters) > _MOSTLY
+    is_one_word = len(words) >= _SOME and max(words.count(word) for word in set(words)) / len(words) > _MOSTLY
+    return is_one_letter or is_one_word
+
+
+_SOME, _MOSTLY = 8, 0.6
+
+
+def _own(model: ModelInfo) -> Subject:
+    return Subject(
+        name=model.name, path=Path(model.path), format=ModelFormat(model.format), question=_OWN_QUESTION, expected=""
+    )
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    reasoning_content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message = msgspec.field(default_factory=_Message)
+
+
+class _Usage(msgspec.Struct):
+    completion_tokens: int = 0
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage = msgspec.field(default_factory=_Usage)
+    timings: dict[str, float] = {}
+
+    @property
+    def text(self) -> str:
+        """What was written, thoughts included."""
+        said = self.choices[0].message if self.choices else _Message()
+        return (said.reasoning_content or "") + (said.content or "")

@@ -1,0 +1,82 @@
+"""Which version is used, and who is blamed when a load fails."""
+
+import pytest
+
+from app.core.engine_store import BUNDLED, Proof
+from app.engine_store.choosing import (
+    CERTAIN,
+    LIKELY,
+    is_on_probation,
+    is_to_blame,
+    loaded,
+    proved,
+    rolled_back,
+    switched,
+)
+from app.engine_store.shelf import PROVEN_LOADS, State
+from engines.api import FailureKind
+
+FRESH = State(current="2-cpu", previous="1-cpu")
+PROVEN = State(current="2-cpu", previous="1-cpu", loads=PROVEN_LOADS)
+MODEL_FAULTS = (FailureKind.MODEL_CORRUPT, FailureKind.MODEL_UNSUPPORTED, FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
+
+
+def test_a_switch_keeps_what_was_used_and_begins_a_probation() -> None:
+    state = switched(State(current="1-cpu", loads=3, bad={"2-cpu": "it failed"}), "2-cpu")
+    assert (state.current, state.previous, state.loads, state.bad) == ("2-cpu", "1-cpu", 0, {})
+    assert is_on_probation(state)
+    assert switched(state, "2-cpu") is state
+
+
+def test_three_good_loads_end_a_probation() -> None:
+    state = FRESH
+    for _ in range(PROVEN_LOADS + 2):
+        state = loaded(state)
+    assert state.loads == PROVEN_LOADS
+    assert not is_on_probation(state)
+
+
+def test_nothing_is_on_probation_that_has_nothing_to_go_back_to() -> None:
+    assert not is_on_probation(State(current="2-cpu"))
+
+
+@pytest.mark.parametrize("kind", sorted(LIKELY))
+def test_a_new_version_is_blamed_for_what_looks_like_its_fault(kind: FailureKind) -> None:
+    assert is_to_blame(FRESH, kind.value, was_ready=False)
+
+
+@pytest.mark.parametrize("kind", sorted(LIKELY - CERTAIN))
+def test_one_that_has_shown_that_it_can_load_is_believed(kind: FailureKind) -> None:
+    assert not is_to_blame(PROVEN, kind.value, was_ready=False)
+
+
+@pytest.mark.parametrize("kind", sorted(CERTAIN))
+def test_a_broken_installation_is_blamed_at_any_time(kind: FailureKind) -> None:
+    assert is_to_blame(PROVEN, kind.value, was_ready=False)
+    assert not is_to_blame(PROVEN, kind.value, was_ready=True)
+
+
+@pytest.mark.parametrize("kind", MODEL_FAULTS)
+def test_a_model_that_is_at_fault_changes_no_engine(kind: FailureKind) -> None:
+    assert not is_to_blame(FRESH, kind.value, was_ready=False)
+
+
+def test_nobody_is_blamed_where_there_is_nothing_better() -> None:
+    assert not is_to_blame(State(current="2-cpu"), FailureKind.CRASHED, was_ready=False)
+    spoiled = State(current="2-cpu", previous="1-cpu", bad={"1-cpu": "it failed too"})
+    assert not is_to_blame(spoiled, FailureKind.CRASHED, was_ready=False)
+    assert not is_to_blame(FRESH, "no_such_kind", was_ready=False)
+
+
+def test_a_roll_back_returns_to_the_version_before_and_marks_the_other() -> None:
+    state = rolled_back(FRESH, "It crashed.")
+    assert (state.current, state.previous, state.bad) == ("1-cpu", "", {"2-cpu": "It crashed."})
+    assert rolled_back(State(current="2-cpu"), "x").current == BUNDLED
+
+
+def test_a_test_marks_a_version_or_takes_the_mark_away() -> None:
+    bad = proved(FRESH, "3-cpu", Proof(at=1.0, code="gibberish", problem="It wrote nonsense."))
+    assert bad.bad == {"3-cpu": "It wrote nonsense."}
+    good = proved(bad, "3-cpu", Proof(at=2.0, text="Hello"))
+    assert good.bad == {}
+    assert good.proofs["3-cpu"].is_good
