@@ -1,0 +1,97 @@
+"""Answers held to a form, and calls held to a tool, by the real engine, asked by the clients of three dialects."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import anthropic
+import ollama
+import openai
+import pytest
+
+from app.client.http import Client
+from app.config.paths import Paths
+from tests.scripted_gguf import ScriptedLlama
+
+pytestmark = pytest.mark.real_engine
+
+HI: list[Any] = [{"role": "user", "content": "Will it rain?"}]
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"rain": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["rain"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "schema": SCHEMA}
+RAINS = ({"rain": "yes"}, {"rain": "no"})
+PLACE = {"type": "object", "properties": {"at": {"type": "string", "enum": ["Bern", "Basel"]}}, "required": ["at"]}
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": name, "description": name, "parameters": PLACE}}
+    for name in ("weather", "traffic")
+]
+PLAIN = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Without reasoning: a form is kept from the first token on."""
+CALLS = ['<tool_call>\n{"name": "weather", ', '"arguments": {"at": "Bern"}}\n</tool_call>']
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(client: Client, home: Paths) -> None:
+    """One that would rather talk, and one that calls a tool."""
+    ScriptedLlama(["It may ", "rain ", "or not."], template=PLAIN).write(home.models / "talker.gguf")
+    ScriptedLlama(CALLS).write(home.models / "caller.gguf")
+
+
+@pytest.fixture
+def oai(client: Client) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture
+def claude(client: Client) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
+        yield made
+
+
+def test_openai(oai: openai.OpenAI) -> None:
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "rain", "schema": SCHEMA, "strict": True}}
+    reply = oai.chat.completions.create(model="talker", messages=HI, response_format=wanted)
+    assert json.loads(reply.choices[0].message.content or "") in RAINS
+
+
+@pytest.mark.parametrize("body", [{"output_config": {"format": FORMAT}}, {"output_format": FORMAT}])
+def test_anthropic(claude: anthropic.Anthropic, body: dict[str, object]) -> None:
+    reply = claude.messages.create(model="talker", max_tokens=60, messages=HI, system="Be brief.", extra_body=body)
+    assert json.loads(cast("Any", reply.content[0]).text) in RAINS
+    assert (reply.stop_reason, reply.model) == ("end_turn", "talker")
+    assert reply.usage.input_tokens + (reply.usage.cache_read_input_tokens or 0) > 3
+    assert reply.usage.output_tokens > 3
+    with claude.messages.stream(model="talker", max_tokens=60, messages=HI, extra_body=body) as stream:
+        assert json.loads(stream.get_final_text()) in RAINS
+
+
+def test_ollama(client: Client) -> None:
+    with ollama.Client(host=client.gateway.url, timeout=60) as api:
+        reply = api.chat("talker", messages=HI, format=SCHEMA)
+        assert json.loads(reply.message.content or "") in RAINS
+        assert json.loads(api.generate("talker", prompt="Will it rain?", format=SCHEMA).response) in RAINS
+
+
+def test_the_tool_that_is_named_is_called(oai: openai.OpenAI) -> None:
+    choice: Any = {"type": "function", "function": {"name": "weather"}}
+    reply = oai.chat.completions.create(model="caller", messages=HI, tools=TOOLS, tool_choice=choice)
+    assert reply.choices[0].finish_reason == "tool_calls"
+    call = cast("Any", reply.choices[0].message.tool_calls)[0].function
+    assert (call.name, json.loads(call.arguments)) == ("weather", {"at": "Bern"})
+    with pytest.raises(openai.BadRequestError, match="not among the tools"):
+        oai.chat.completions.create(model="caller", messages=HI, tools=TOOLS[1:], tool_choice=choice)
+
+
+def test_anthropic_calls_the_tool_that_is_named(claude: anthropic.Anthropic) -> None:
+    tools: Any = [{"name": name, "input_schema": PLACE} for name in ("weather", "traffic")]
+    choice: Any = {"type": "tool", "name": "weather"}
+    reply = claude.messages.create(model="caller", max_tokens=99, messages=HI, tools=tools, tool_choice=choice)
+    assert (reply.stop_reason, cast("Any", reply.content[-1]).input) == ("tool_use", {"at": "Bern"})
