@@ -1,6 +1,7 @@
 """Codex CLI: a model provider in config.toml, and the model to start with. It speaks OpenAI's Responses API only.
 
-https://developers.openai.com/codex/config-advanced. A provider without `env_key` is asked without a key.
+https://developers.openai.com/codex/config-advanced. A provider without `env_key` is asked without a key. For a model
+it does not know Codex assumes a large context, so it is told the real one, to shorten conversations in time.
 """
 
 from pathlib import Path
@@ -21,6 +22,7 @@ def _changes(wiring: Wiring) -> list[Change]:
     return [
         Change(("model",), wiring.model),
         Change(("model_provider",), _ID),
+        Change(("model_context_window",), wiring.models[0].context),
         Change(("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}),
     ]
 
@@ -34,5 +36,6 @@ CODEX = Tool(
     file=lambda home: _folder(home) / "config.toml",
     form=TOML,
     changes=_changes,
-    afterwards="Start Codex again. It says once that it has no metadata for the model; it works without.",
+    afterwards="Start Codex again. It says once that it has no metadata for the model; it works without. "
+    "Its own prompt takes some 10,000 tokens: let the setting models.context be 32768 or more, and connect again.",
 )

@@ -278,7 +278,7 @@ def test_what_is_written_says_what_each_tool_reads(home: Home, connections: Conn
     claude = json.loads(file_of("claude-code", home).read_text())["env"]
     assert (claude["ANTHROPIC_BASE_URL"], claude["ANTHROPIC_MODEL"]) == (BASE, "qwen3-8b-q4_k_m")
     codex = tomlkit.parse(file_of("codex", home).read_text())
-    assert codex["model_provider"] == "roundhouse"
+    assert (codex["model_provider"], codex["model_context_window"]) == ("roundhouse", 40960)
     assert codex["model_providers"]["roundhouse"]["wire_api"] == "responses"
     opencode = json.loads(file_of("opencode", home).read_text())
     assert opencode["model"] == "roundhouse/qwen3-8b-q4_k_m"
