@@ -104,6 +104,6 @@ def _row(status: EngineStatus) -> tuple[str, ...]:
         f"{status.state}{share}",
         words.tokens(status.context),
         words.size(status.memory_bytes),
-        str(status.in_flight),
-        status.failure.sentence if status.failure else "",
+        str(status.in_flight) + (f" + {status.queued} waiting" if status.queued else ""),
+        status.failure.sentence if status.failure else "pinned" if status.is_pinned else "",
     )

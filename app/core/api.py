@@ -29,6 +29,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /running                            list[EngineStatus]
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus
+    GET    /memory                             MemoryState: what models share, who holds it, who waits
+    GET    /model-settings                     ModelSettings by model, where anything is set
+    POST   /model-settings       SetModel      ModelSettings, all of one model at once
     GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /chats?query=&limit=&before=        list[ChatSummary]
     POST   /chats                NewChat       Chat

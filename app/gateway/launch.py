@@ -7,11 +7,14 @@ exceeds what the model was trained for.
 import asyncio
 from pathlib import Path
 
+import msgspec
+
+from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Paths
 from app.config.store import Settings
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
-from app.core.models import LoadOptions, ModelInfo, Preset
+from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import Catalogue
 from app.gateway import aliases
 from app.gateway.engine_choice import best_reader
@@ -20,7 +23,7 @@ from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
 from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
-from app.supervisor.policy import LoadRequest, Needs, Policy
+from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
 
 UNCHOSEN = LoadOptions()
@@ -28,6 +31,10 @@ ATTACHED = "attached"
 _NO_PRESET = Preset()
 _ENDPOINTS_SLOTS = 1024
 """Requests an endpoint is sent at once: more than any is made for, since it queues by itself."""
+_MINUTE_S = 60.0
+_MIB = 1024 * 1024
+HEAD_ROOM = 1024 * _MIB
+"""Left free of each memory: what the advisor leaves (`placement.MARGIN`), which is not brought in at start-up."""
 
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
@@ -51,14 +58,21 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
     found = services.recent.get(key, lambda known: _runs(services, known.load.source.name))
     if found is None:
         found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
-        if options.context is None and options.slots is None:
-            from app.gateway.fitting import fitted  # noqa: PLC0415 -- the advisor is brought in once it is needed
-
-            found = found._replace(load=await fitted(services, found.load))
+        found = found._replace(load=await _sized(services, found, options))
         # Whom a name stands for can change with every request; a model's own name cannot.
         if folded(model_name) == folded(found.model.name):
             services.recent.put(key, found)
     return found
+
+
+async def _sized(services: Services, found: Found, options: LoadOptions) -> LoadRequest:
+    """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
+    if found.model.attached:
+        return msgspec.structs.replace(found.load, needs=Needs(pools={}))
+    from app.gateway.fitting import fitted, measured  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+    is_free = options.context is None and options.slots is None
+    return await (fitted if is_free else measured)(services, found.load)
 
 
 def _runs(services: Services, model: str) -> bool:
@@ -135,14 +149,14 @@ def _engine_for(services: Services, model: ModelInfo) -> EngineInfo:
 
 
 def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) -> LaunchOptions:
-    preset = model.preset or _NO_PRESET
-    wanted = asked.context or preset.context or services.settings.integer("models.context")
+    preset, own = model.preset or _NO_PRESET, services.tuning.of(model.runs_as)
+    wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(
         context=min(wanted, model.trained_context or wanted),
-        slots=asked.slots or services.settings.integer("models.slots"),
+        slots=asked.slots or own.slots or services.settings.integer("models.slots"),
         threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
-        kv_type=asked.kv_type,
+        kv_type=asked.kv_type or own.kv_type,
         chat_template=preset.chat_template or None,
         task="rerank" if model.ranks else "chat" if model.chats else "embed",
     )
@@ -158,16 +172,26 @@ def devices_of(catalogue: Catalogue) -> tuple[str, ...]:
         return ()
 
 
-def policy_from(settings: Settings) -> Policy:
+def policy_from(settings: Settings, tuning: ModelSettingsFile | None = None) -> Policy:
     """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
     # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
     is_chosen = settings.is_chosen("engine.stall_seconds")
+    keep_free = settings.integer("models.yield_below_mib") * _MIB
     return Policy(
         stall_s=settings.integer("engine.stall_seconds") if is_chosen else None,
         drain_s=settings.integer("engine.drain_seconds"),
         max_loaded=settings.integer("models.max_loaded"),
+        refuses_too_large=settings.flag("models.refuse_too_large"),
+        head_room=max(HEAD_ROOM, keep_free),
+        keep_free=keep_free,
+        queue_limit=settings.integer("gateway.queue_limit"),
+        models={} if tuning is None else {name: _policy_of(one) for name, one in tuning.all().items()},
         idle_s=settings.integer("models.idle_minutes") * 60.0,
     )
+
+
+def _policy_of(own: ModelSettings) -> ModelPolicy:
+    return ModelPolicy(is_pinned=own.pinned, idle_s=None if own.idle_minutes is None else own.idle_minutes * _MINUTE_S)
 
 
 def model_folders(paths: Paths, settings: Settings) -> list[Path]:

@@ -18,6 +18,7 @@ import psutil
 from aiohttp import web
 
 from app import __version__
+from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import allow_many
 from app.config.paths import Paths, default_paths, guide_gguf
 from app.config.store import Settings
@@ -29,6 +30,7 @@ from app.gateway.access import KeyNeeded
 from app.gateway.app import build_app
 from app.gateway.engine_rescue import Rescuer, announce
 from app.gateway.events import EventHub
+from app.gateway.gauge import MemoryGauge
 from app.gateway.guard import is_wide
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.journal import open_journal
@@ -176,15 +178,20 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
     shelf = Shelf(paths.data / "engines")
     catalogue = Catalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)
+    tuning = ModelSettingsFile(paths.model_settings_file)
+    supervisor = Supervisor(catalogue.placed, folders, policy_from(settings, tuning), events.publish)
     announce(shelf, events)
     facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
+    supervisor.gauge = (gauge := MemoryGauge(machine)).read
     return Services(
         settings=settings,
         paths=paths,
         adapters=catalogue.placed,
-        supervisor=Supervisor(catalogue.placed, folders, policy_from(settings), events.publish),
+        supervisor=supervisor,
         library=library,
         catalogue=catalogue,
+        tuning=tuning,
+        gauge=gauge,
         chats=chats,
         keys=keys,
         events=events,
@@ -239,6 +246,8 @@ async def _end_engines(app: web.Application) -> None:
 async def _close_stores(app: web.Application) -> None:
     await app[SERVICES].http.close()
     await app[SERVICES].measuring.close()
+    if (gauge := app[SERVICES].gauge) is not None:
+        await gauge.close()
     await app[SERVICES].chats.close()
     app[SERVICES].keys.close()
 

@@ -4,13 +4,14 @@ An engine keeps its place from being let in until nothing of it is left. What it
 back; until it has, nobody is sent away or stopped for lack of it, but that is not waited for longer than `BACK_S`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.supervisor.measured import is_back
 from app.supervisor.policy import Policy
-from app.supervisor.scheduling import Effect, Grant, Limits, Refuse, Seat, Waiting, next_overdue, schedule
+from app.supervisor.scheduling import Effect, Grant, Limits, Refuse, Seat, Waiting, in_the_way, next_overdue, schedule
 
 BACK_S = 2.0
 """A driver gives an ended process's memory back within this time, if it does."""
@@ -89,3 +90,33 @@ class Places:
         if isinstance(effect, Grant):
             self._seated.add(effect.model)
         return run
+
+
+def memory_state(places: Places, limits: Limits, policy: Policy, now: float) -> MemoryState:
+    """Return what people are shown of it."""
+    pools = [_pool(pool, limit, limits.head_room, places.seats) for pool, limit in limits.pools.items()]
+    waiting = [
+        WaitingLoad(
+            model=load.model,
+            seconds=max(0.0, now - load.since),
+            needs=None if load.needs is None else dict(load.needs),
+            waits_for=in_the_way(load, places.seats, policy, limits),
+        )
+        for load in places.waiting
+    ]
+    return MemoryState(pools=pools, waiting=waiting, max_loaded=policy.max_loaded)
+
+
+def _pool(pool: str, limit: int, head_room: int, seats: Iterable[Seat]) -> MemoryPool:
+    holders = [
+        MemoryHolder(
+            model=seat.model,
+            bytes=None if seat.holds is None else seat.holds.get(pool, 0),
+            is_pinned=seat.is_pinned,
+            is_busy=seat.is_busy,
+            is_idle=seat.is_idle,
+        )
+        for seat in seats
+        if seat.holds is None or seat.holds.get(pool)
+    ]
+    return MemoryPool(id=pool, name=pool, limit=limit, head_room=head_room, holders=holders)

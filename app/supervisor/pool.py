@@ -12,11 +12,13 @@ from app.config.environment import engine_environment
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
+from app.core.memory import MemoryState
 from app.supervisor import messages as m
 from app.supervisor.faults import turned_away
 from app.supervisor.lease import Lease
 from app.supervisor.measured import Gauge
 from app.supervisor.owner import Owner
+from app.supervisor.places import memory_state
 from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
 from app.supervisor.ports import Ports
 from app.supervisor.records import Records
@@ -185,6 +187,11 @@ class Supervisor:
         """Tell whether a lease would be had without waiting, as things are."""
         owner = self._owners.get(model)
         return owner is not None and owner.machine.has_free_slot
+
+    async def memory(self) -> MemoryState:
+        """Return the memory engines share, who holds it, and who waits for it. Pools are named by their ids."""
+        limits = await self._room.read()
+        return memory_state(self._room.places, limits, self._policy, asyncio.get_running_loop().time())
 
     async def capacity(self, model: str) -> dict[str, int]:
         """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""

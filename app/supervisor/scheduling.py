@@ -158,6 +158,13 @@ def schedule(
     return _Round(waiting, running, now, policy, limits or Limits()).effects()
 
 
+def in_the_way(load: Waiting, running: Sequence[Seat], policy: Policy, limits: Limits) -> list[str]:
+    """Name the engines a load waits for: those that hold what it is short of, and cannot go now."""
+    book = Book(running, limits, policy)
+    short = book.short(load.needs)
+    return [seat.model for seat in running if not seat.is_idle and not short.keys().isdisjoint(book.wanted(seat.holds))]
+
+
 def to_free(running: Sequence[Seat], missing: Mapping[str, float], now: float) -> list[str]:
     """Name the idle engines to stop so that another program gets what is missing of each pool; as far as they go."""
     chosen, _ = _victims(dict(missing), _idle(running, now), lambda seat: seat.holds or {})

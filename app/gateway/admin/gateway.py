@@ -90,7 +90,7 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
     changed = services.settings.change(call.body)
-    services.supervisor.policy = policy_from(services.settings)
+    services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
     call.downloads.reconsider()
     for name in changed:

@@ -1,0 +1,48 @@
+"""The memory engines share: what there is for them, who holds it, and which loads wait for whom."""
+
+import msgspec
+
+
+class MemoryHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine in one pool. `bytes` is None while nobody knows; estimated until the engine says what it took."""
+
+    model: str
+    bytes: int | None
+    is_pinned: bool = False
+    is_busy: bool = False
+    is_idle: bool = False
+    """Neither of the two: it is on its way in or out."""
+
+
+class MemoryPool(msgspec.Struct, frozen=True, kw_only=True):
+    """One memory, in bytes. Engines may take `limit` of it together, what they have included."""
+
+    id: str
+    name: str
+    limit: int
+    head_room: int
+    """Left free besides."""
+    holders: list[MemoryHolder] = []
+
+    @property
+    def taken(self) -> int:
+        """What engines hold, as far as it is known."""
+        return sum(holder.bytes or 0 for holder in self.holders)
+
+
+class WaitingLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that waits for room. `needs` in bytes by pool, None if nobody knows."""
+
+    model: str
+    seconds: float
+    needs: dict[str, int] | None
+    waits_for: list[str] = []
+    """Models that hold what it needs and are in use, or on their way in or out."""
+
+
+class MemoryState(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, and the ceiling on the number of models; 0 is none."""
+
+    pools: list[MemoryPool]
+    waiting: list[WaitingLoad] = []
+    max_loaded: int = 0

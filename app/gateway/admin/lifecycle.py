@@ -1,0 +1,59 @@
+"""The memory that models share, and what is set for single models: pins, times, context."""
+
+import msgspec
+
+from app.core.events import SettingChanged
+from app.core.memory import MemoryState
+from app.core.models import ModelSettings, SetModel
+from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.launch import find_model, policy_from
+
+
+async def memory(call: Call[None, NoQuery]) -> MemoryState:
+    """GET /memory."""
+    found = await call.services.supervisor.memory()
+    machine = call.services.machine.last
+    names = {pool.id: pool.name or pool.id for pool in machine.pools} if machine is not None else {}
+    pools = [msgspec.structs.replace(pool, name=names.get(pool.id, pool.name)) for pool in found.pools]
+    return msgspec.structs.replace(found, pools=pools)
+
+
+async def all_settings(call: Call[None, NoQuery]) -> dict[str, ModelSettings]:
+    """GET /model-settings."""
+    return call.services.tuning.all()
+
+
+async def change(call: Call[SetModel, NoQuery]) -> ModelSettings:
+    """POST /model-settings: all of one model's at once. A pin and a time count at once, the rest with the next load."""
+    services, wanted = call.services, call.body
+    name = (await find_model(services, wanted.model)).runs_as
+    services.tuning.change(name, wanted.settings)
+    services.supervisor.policy = policy_from(services.settings, services.tuning)
+    services.events.publish(SettingChanged(name=f"model.{name}"))
+    return services.tuning.of(name)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/memory",
+        handler=memory,
+        summary="Say how much memory there is for models, who holds it and who waits for it",
+        reply=MemoryState,
+    ),
+    Endpoint(
+        method="GET",
+        path="/model-settings",
+        handler=all_settings,
+        summary="List what is set for single models, by name",
+        reply=dict[str, ModelSettings],
+    ),
+    Endpoint(
+        method="POST",
+        path="/model-settings",
+        handler=change,
+        summary="Pin a model, or set its time without use, context, slots or KV type",
+        body=SetModel,
+        reply=ModelSettings,
+    ),
+)

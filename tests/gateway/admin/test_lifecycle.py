@@ -1,0 +1,81 @@
+"""The memory models share and what is set for single ones, over the API and by the command, with real processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import BadRequest, NotFound
+from app.core.memory import MemoryState
+from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
+from app.core.settings import SettingInfo
+from tests.gateway.admin.real_gateway import RealGateway, running
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
+    with running(tmp_path, unused_port) as found:
+        monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+        yield found
+
+
+def load(gateway: RealGateway, model: str) -> EngineStatus:
+    return gateway.client.post("/load", LoadModel(model=model), EngineStatus)
+
+
+def ready(gateway: RealGateway) -> list[str]:
+    return [one.model for one in gateway.client.get("/running", list[EngineStatus]) if one.state is EngineState.READY]
+
+
+def said(*arguments: str) -> str:
+    done = CliRunner().invoke(main.roundhouse, arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_what_runs_holds_memory_and_is_shown(gateway: RealGateway) -> None:
+    assert gateway.client.get("/memory", MemoryState).pools[0].holders == []
+    load(gateway, "quick")
+    (pool, *_) = gateway.client.get("/memory", MemoryState).pools
+    assert (pool.id, [holder.model for holder in pool.holders]) == ("system", ["quick"])
+    assert 0 < pool.taken < pool.limit
+    assert "quick" in said("room")
+
+
+def test_a_pinned_model_outlives_a_place_too_few_and_a_ceiling_of_pins_refuses(gateway: RealGateway) -> None:
+    gateway.client.patch("/settings", {"models.max_loaded": 1}, list[SettingInfo])
+    assert "stays loaded" in said("pin", "QUICK")
+    load(gateway, "quick")
+    done = CliRunner().invoke(main.roundhouse, ["load", "heavy"])
+    assert done.exit_code == 1
+    assert "no place" in done.stderr
+    assert "Unpin or unload quick" in done.stderr
+    assert ready(gateway) == ["quick"]
+    assert "pinned" in said("ps")
+    said("unpin", "quick")
+    load(gateway, "heavy")
+    assert ready(gateway) == ["heavy"]
+
+
+def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
+    assert "as for all models" in said("tune", "quick")
+    assert "512" in said("tune", "quick", "--context", "512", "--slots", "2", "--idle-minutes", "0")
+    status = load(gateway, "quick")
+    assert (status.context, status.slots, status.unload_at) == (512, 2, None)
+    gateway.client.post("/unload", UnloadModel(model="quick"), EngineStatus)
+    named = LoadModel(model="quick", options=LoadOptions(context=128))
+    asked = gateway.client.post("/load", named, EngineStatus)
+    assert (asked.context, asked.slots) == (128, 2), "what is asked for goes first"
+    said("tune", "quick", "--reset")
+    assert gateway.client.get("/model-settings", dict[str, ModelSettings]) == {}
+
+
+def test_mistakes_are_sentences(gateway: RealGateway) -> None:
+    with pytest.raises(NotFound, match="nosuch"):
+        gateway.client.post("/model-settings", SetModel(model="nosuch"), ModelSettings)
+    body = {"model": "quick", "settings": {"context": -1}}
+    with pytest.raises(BadRequest):
+        gateway.client.post("/model-settings", body, ModelSettings)
