@@ -13,6 +13,7 @@ _MODULES = MappingProxyType(
         "openvino": "engines.openvino.launch",
         "onnxruntime-genai": "engines.onnx_genai.launch",
         "mlx-lm": "engines.mlx_lm.launch",
+        "mlx-vlm": "engines.mlx_vlm.launch",
         "vllm": "engines.vllm.launch",
         "sglang": "engines.sglang.launch",
         "lmdeploy": "engines.lmdeploy.launch",

@@ -26,6 +26,7 @@ from engines.api import (
 from engines.flags import WORDS
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
+from engines.mlx_vlm.launch import ADAPTER as MLX_VLM
 from engines.served import Served
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
@@ -33,9 +34,9 @@ from engines.vllm.launch import ADAPTER as VLLM
 
 GOLDEN = Path(__file__).parent / "golden"
 NET = Net(host="127.0.0.1", port=50_001, key="secret")
-ALL = {adapter.descriptor.id: adapter for adapter in (VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM)}
+ALL = {adapter.descriptor.id: adapter for adapter in (VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM, MLX_VLM)}
 EACH = pytest.mark.parametrize("adapter", ALL.values(), ids=list(ALL))
-KV = {"vllm": "fp8", "sglang": "fp8", "lmdeploy": "q8_0", "tensorrt-llm": "fp8"}
+KV = {"vllm": "fp8", "sglang": "fp8", "lmdeploy": "q8_0", "tensorrt-llm": "fp8", "mlx-vlm": "q4_0"}
 DRAFT = Draft(path=Path("/models/draft"), kind="eagle3", tokens=5)
 SINGLE = {
     "context": 8192,
