@@ -16,6 +16,7 @@ MEASUREMENTS = (
     Measurement("crowd", "app.bench.crowd:measure"),
     Measurement("cancel", "app.bench.cancelling:measure"),
     Measurement("soak", "app.bench.soak:measure", lasts=True),
+    Measurement("download", "app.bench.downloading:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
     Measurement("window", "app.bench.window:measure_start"),
     Measurement("chat", "app.bench.window:measure_chat"),

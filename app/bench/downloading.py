@@ -1,0 +1,196 @@
+"""How fast files come compared with curl in the same run, what killing a download costs, and the memory it takes."""
+
+import contextlib
+import hashlib
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psutil
+
+from app.bench.figures import Figure, at_least, at_most, not_measured
+from app.bench.programs import HOST, free_port, is_checkout, started, wait_for
+from app.config.programs import command
+from app.hub.download.cache import RepositoryCache
+from app.hub.download.chunk_map import written_bytes
+from app.hub.download.job import Done, Job, Moved, Said
+from app.hub.download.transfer import CHUNK_BYTES, STREAMS
+from app.hub.repository import RepoFile
+
+SPEED = "download of 1 GB with its hash / curl"
+KILLS_HASH = "downloads whose hash is right after kills"
+KILLS_LOST = "bytes a kill loses / one chunk per stream"
+MEMORY = "memory of 4 downloads at once"
+SIZE, ROUNDS = 1_000_000_000, 3
+SMALL, KILLS = 160 << 20, 100
+LIMIT_MB = 150.0
+_MB = 1e6
+_NAME, _COMMIT = "bench/model", "0" * 40
+
+
+class Served(NamedTuple):
+    """A file behind a hub's address."""
+
+    url: str
+    file: RepoFile
+    folder: Path
+
+    def job(self, cache: Path, **more: float) -> Job:
+        """Return what fetches it into `cache`."""
+        return Job(
+            endpoint=self.url,
+            repository=_NAME,
+            revision=_COMMIT,
+            commit=_COMMIT,
+            files=[self.file],
+            cache=str(cache),
+            bytes_per_s=more.get("bytes_per_s", 0.0),
+        )
+
+
+def measure() -> Sequence[Figure]:
+    """Return speed, what kills cost, and memory."""
+    if not is_checkout() or not hasattr(os, "sendfile"):
+        return [not_measured(SPEED, ">= 0.9", "needs a source checkout on Linux or macOS")]
+    with _served(SMALL) as small:
+        killed = _killed(small)
+        memory = _memory(small)
+    return [_speed(), *killed, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
+
+
+def _speed() -> Figure:
+    curl = shutil.which("curl")
+    if curl is None:
+        return not_measured(SPEED, ">= 0.9", "curl is not installed")
+    with _served(SIZE) as served:
+        _once(served)
+        ratios = [_curl(curl, served) / _once(served) for _round in range(ROUNDS)]
+    return at_least(SPEED, statistics.median(ratios), 0.9)
+
+
+def _once(served: Served) -> float:
+    """Return the seconds of one download."""
+    cache = served.folder / "cache"
+    began = time.perf_counter()
+    *_, last = _said(served.job(cache))
+    took = time.perf_counter() - began
+    assert isinstance(last, Done), last  # noqa: S101 -- a measurement that went wrong is none
+    shutil.rmtree(cache)
+    return took
+
+
+def _curl(curl: str, served: Served) -> float:
+    target = served.folder / "curl"
+    began = time.perf_counter()
+    subprocess.run([curl, "-s", "-o", str(target), f"{served.url}/file"], check=True)
+    took = time.perf_counter() - began
+    target.unlink()
+    return took
+
+
+def _killed(served: Served) -> list[Figure]:
+    """Kill downloads at random points until one is whole, again and again."""
+    luck, kills, right, lost, whole = random.Random(11), 0, 0, 0.0, 0  # noqa: S311 -- when to kill
+    while kills < KILLS:
+        cache = served.folder / "cache"
+        part = RepositoryCache(cache, _NAME).part(served.file)
+        while kills < KILLS and (moved := _cut_off(served.job(cache), luck)) is not None:
+            kills += 1
+            lost = max(lost, moved - written_bytes(part))
+        *_, last = _said(served.job(cache))
+        whole += 1
+        blob = RepositoryCache(cache, _NAME).blob(served.file)
+        right += isinstance(last, Done) and _hash(blob) == served.file.sha256
+        shutil.rmtree(cache)
+    share = Figure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
+
+
+def _cut_off(job: Job, luck: random.Random) -> int | None:
+    """Run a download and kill it after a while; return how far it had said to be, None if it was done before."""
+    moved = 0
+    ends_at = time.monotonic() + luck.uniform(0.05, 0.5)
+    with _running(msgspec.structs.replace(job, bytes_per_s=SMALL / 2)) as child:
+        os.set_blocking(child.stdout.fileno(), False)
+        rest = b""
+        while time.monotonic() < ends_at and child.poll() is None:
+            rest += child.stdout.read() or b""
+            time.sleep(0.005)
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        os.set_blocking(child.stdout.fileno(), True)
+        for line in (rest + child.stdout.read()).splitlines():
+            said = _decoded(line)
+            if isinstance(said, Done):
+                return None
+            moved = max(moved, said.present_bytes) if isinstance(said, Moved) else moved
+    return moved
+
+
+def _decoded(line: bytes) -> Said | None:
+    try:
+        return msgspec.json.decode(line, type=Said)
+    except msgspec.DecodeError:  # the kill came in the middle of a line
+        return None
+
+
+def _memory(served: Served) -> float:
+    """Return the most that four downloads took together, in bytes."""
+    most = 0.0
+    with contextlib.ExitStack() as stack:
+        jobs = [served.job(served.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)]
+        children = [psutil.Process(stack.enter_context(_running(job)).pid) for job in jobs]
+        ends_at = time.monotonic() + 1.5
+        while time.monotonic() < ends_at:
+            most = max(most, sum(child.memory_info().rss for child in children))
+            time.sleep(0.05)
+    return most
+
+
+def _said(job: Job) -> list[Said]:
+    with _running(job) as child:
+        return [msgspec.json.decode(line, type=Said) for line in child.stdout]
+
+
+@contextlib.contextmanager
+def _running(job: Job) -> Iterator[psutil.Popen]:
+    child = psutil.Popen(command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child.stdin.write(msgspec.json.encode(job) + b"\n")
+    child.stdin.flush()
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        child.stdin.close()
+        child.stdout.close()
+
+
+@contextlib.contextmanager
+def _served(size: int) -> Iterator[Served]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        content = Path(folder) / "file"
+        with content.open("wb") as out:
+            piece = random.Random(size).randbytes(1 << 20)  # noqa: S311 -- bytes to send
+            for start in range(0, size, len(piece)):
+                out.write((start.to_bytes(8, "big") + piece[8:])[: size - start])
+        port = free_port()
+        wait_for(port, stack.enter_context(started("tests.perf.file_server", str(port), str(content))))
+        yield Served(
+            f"http://{HOST}:{port}", RepoFile(path="model.gguf", size=size, sha256=_hash(content)), Path(folder)
+        )
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,47 @@
+"""One file behind a hub's address, handed to the system to send, so that what is measured is who receives it.
+
+python -m tests.perf.file_server PORT FILE
+"""
+
+import os
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self.begin(200, 0, {})
+            return
+        file = Path(sys.argv[2])
+        size, wanted = file.stat().st_size, RANGE.match(self.headers.get("Range", ""))
+        start, end = (int(wanted[1]), int(wanted[2] or size - 1) + 1) if wanted else (0, size)
+        said = {"Content-Range": f"bytes {start}-{end - 1}/{size}"} if wanted else {}
+        self.begin(206 if wanted else 200, end - start, {"ETag": '"same"', **said})
+        with file.open("rb") as content:
+            try:
+                while start < end:
+                    start += os.sendfile(self.connection.fileno(), content.fileno(), start, end - start)
+            except OSError:  # whoever asked has enough
+                self.close_connection = True
+
+    def begin(self, status: int, length: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(length), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
+        """Stay silent."""
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer.daemon_threads = True
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
