@@ -21,7 +21,12 @@ _UNKNOWN = ""
 """Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
-_DOES = {Route.EMBEDDINGS: "make embeddings", Route.RERANK: "rank documents"}
+_DOES = {
+    Route.EMBEDDINGS: "make embeddings",
+    Route.RERANK: "rank documents",
+    Route.TOKENIZE: "count tokens",
+    Route.APPLY_TEMPLATE: "show prompts",
+}
 
 
 def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> str:

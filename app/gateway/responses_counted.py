@@ -45,7 +45,9 @@ async def counted(services: Services, body: bytes) -> Counting:
     said = await read(services, asked)
     found = await resolve(services, asked.model or AUTO)
     tokenize = path_of(services, found.load.engine, found.model, Route.TOKENIZE)
-    return Counting(await ask_for(services, asked, found, said.work, route=Route.APPLY_TEMPLATE), tokenize)
+    ask = await ask_for(services, asked, found, said.work, route=Route.APPLY_TEMPLATE)
+    beside = msgspec.structs.replace(ask.terms, takes_slot=False)
+    return Counting(msgspec.structs.replace(ask, terms=beside), tokenize)
 
 
 def count_of(answer: bytes) -> int:

@@ -305,8 +305,11 @@ async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway
     gateway.upstream.play = play
     counts = (200, {"object": "response.input_tokens", "input_tokens": 3})
     assert await call(gateway, "POST", "/input_tokens", ASKED) == counts
+    assert gateway.supervisor.terms == [Terms(takes_slot=False)] * 2
     assert await call(gateway, "POST", "/input_tokens", {"input": "Hi"}) == counts
     assert (await call(gateway, "POST", "/input_tokens", {"model": "gpt-9", "input": "Hi"}))[0] == 404
+    status, refusal = await call(gateway, "POST", "/input_tokens", {"model": "org/embed:q8", "input": "Hi"})
+    assert (status, refusal["error"]["code"]) == (400, "model_cannot")
     gateway.upstream.play = refuses(200, {"prompt": 7})
     assert (await call(gateway, "POST", "/input_tokens", ASKED))[1]["error"]["code"] == "engine_nonsense"
 
