@@ -69,7 +69,7 @@ async def written(
                 begun.result()  # a refusal before the first byte has a status of its own
             if not response.prepared:
                 await response.prepare(request)
-            await response.write(encoder.begin())
+            await _send(response, encoder.begin())
             await _keep_waiting(response, begun)
             await _send(response, encoder.feed(await begun))
             async for batch in batches:
