@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from app.core.errors import BadRequest, Unavailable
-from app.hub.facts.ranges import Budget, Remote
+from app.hub.ranges import Budget, Remote
 
 T = TypeVar("T")
 

@@ -144,7 +144,7 @@ async def test_a_download_is_paused_resumed_and_taken_off_the_list(
     one = f"/downloads/{begun['id']}"
 
     async def moves() -> bool:
-        return (await shown(gateway, begun["id"]))["state"] == "running"
+        return bool((await shown(gateway, begun["id"]))["state"] == "running")
 
     await until(moves)
     assert (await asked(gateway, "POST", f"{one}/pause"))[1]["state"] == "paused"

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -28,9 +29,10 @@ _LOST_PARENT = 81
 
 def main() -> int:
     """Do what the first line says. Returns 0, or 1 with the reason as the last line."""
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    told = os.fdopen(os.dup(0), "rb")  # our own: the interpreter wants to close its standard input when it ends
+    job = msgspec.json.decode(told.readline(), type=Job)
     throttle = Throttle(job.bytes_per_s)
-    threading.Thread(target=_listen, args=(throttle,), name="lifeline", daemon=True).start()
+    threading.Thread(target=_listen, args=(told, throttle), name="lifeline", daemon=True).start()
     try:
         _say(download(job, throttle, _say))
     except RoundhouseError as error:
@@ -108,12 +110,12 @@ def _say(said: Said) -> None:
         sys.stdout.buffer.flush()
 
 
-def _listen(throttle: Throttle) -> None:
+def _listen(told: BinaryIO, throttle: Throttle) -> None:
     """Follow what is told later, and end with the end of it."""
-    for line in sys.stdin.buffer:
+    for line in told:
         throttle.bytes_per_s = msgspec.json.decode(line, type=Limit).bytes_per_s
     os._exit(_LOST_PARENT)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # a thread still waits for what we are told: the interpreter would wait for it

@@ -23,6 +23,9 @@ from app.hub.repository import RepoFile
 CHUNK_BYTES = 8 << 20
 """What is fetched again at most, for each stream, after a kill."""
 STREAMS = 4
+WIDEN_AFTER_S = 0.3
+ENOUGH_BYTES_PER_S = 250e6
+"""A line that carries this much in one stream gains nothing from more: they would only get in each other's way."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_WAIT_S = 300.0
 """What a server may ask us to wait before we say so instead."""
@@ -43,6 +46,7 @@ class Means:
     streams: int = STREAMS
     chunk_bytes: int = CHUNK_BYTES
     first_pause_s: float = FIRST_PAUSE_S
+    widen_after_s: float = WIDEN_AFTER_S
 
 
 def fetch(cache: RepositoryCache, file: RepoFile, wire: Wire, means: Means) -> None:
@@ -92,6 +96,7 @@ class _Streams:
         self._regions = Regions(chunks.missing)
         self._failure: Exception | None = None
         self._fruitless = 0
+        self._received = 0
         self._begun: dict[int, int] = {}
         """Bytes of chunks that came since this process began."""
         self._is_whole = False
@@ -99,10 +104,11 @@ class _Streams:
 
     def run(self, arrived: Callable[[], None]) -> None:
         """Fetch every missing chunk. Raises Changed, Stopped, or an error of ours."""
-        count = max(1, min(self._means.streams, len(self._chunks.missing)))
-        threads = [threading.Thread(target=self._work, args=(arrived,), daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
+        most = min(self._means.streams, len(self._chunks.missing))
+        while not threads or (len(threads) < most and self._would_help(threads)):
+            threads.append(threading.Thread(target=self._work, args=(arrived,), daemon=True))
+            threads[-1].start()
         for thread in threads:
             thread.join()
         if self._is_whole:
@@ -110,6 +116,15 @@ class _Streams:
             self._read_whole(arrived)
         if self._failure is not None:
             raise self._failure
+
+    def _would_help(self, threads: list[threading.Thread]) -> bool:
+        """Watch for a while and tell whether another stream would help; not once nothing is left to do."""
+        while self._failure is None and (alive := [thread for thread in threads if thread.is_alive()]):
+            before = self._received
+            alive[0].join(self._means.widen_after_s)
+            if self._received - before <= ENOUGH_BYTES_PER_S * self._means.widen_after_s:
+                return True
+        return False
 
     def _work(self, arrived: Callable[[], None]) -> None:
         try:
@@ -147,6 +162,7 @@ class _Streams:
             _write(out, piece)
             begun += len(piece)
             self._begun[index], self._fruitless = begun, 0
+            self._received += len(piece)
             self._means.progress(len(piece))
             self._means.throttle.took(len(piece), self._means.stop)
         self._chunks.mark(index, out.fileno())
@@ -186,8 +202,7 @@ class _Streams:
             pause -= _LOOK_S
 
 
-def _write(out: FileIO, piece: bytes) -> None:
+def _write(out: FileIO, piece: memoryview) -> None:
     """Write all of it: a full disk takes a part, and only says so the next time."""
-    left = memoryview(piece)
-    while left:
-        left = left[out.write(left) :]
+    while piece:
+        piece = piece[out.write(piece) :]

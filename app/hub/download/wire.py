@@ -9,12 +9,13 @@ import re
 import time
 from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
+from io import BufferedReader
 from threading import Event, Lock
 
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
-from app.hub.facts.ranges import Budget, Busy, Remote
+from app.hub.ranges import Budget, Busy, Remote
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 512 << 10
 """Read and written at once, at most."""
 SLOW_AFTER_S, SLOWEST_BYTES_PER_S = 20.0, 1024
 """A stream slower than this for so long is asked for anew: other servers of the hub may be quicker."""
@@ -92,35 +93,52 @@ class Wire:
 
     def _check(self, answer: HTTPResponse, start: int, end: int) -> None:
         if answer.status != _PARTIAL:
-            if (start, end) == (0, self._size):
-                return
-            raise NoRanges
+            if (start, end) != (0, self._size):
+                raise NoRanges
+            if answer.length not in {None, self._size}:
+                raise Changed
+            return
         said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
         if said is None or int(said[1]) != start or int(said[2]) != end - 1:
             raise Interrupted(Unavailable("The server sent another part than was asked for.", code="hub_unreachable"))
         etag = answer.headers.get("ETag", "")
+        if answer.length is not None and answer.length != end - start:
+            raise Interrupted(_broke())
         if int(said[3]) != self._size or (self._etag and etag and etag != self._etag):
             raise Changed
         self._etag = self._etag or etag
 
 
-def pieces(answer: HTTPResponse, count: int, stop: Event) -> Iterator[bytes]:
-    """Yield the next `count` bytes of an answer as they come. Raises Interrupted or Stopped."""
+def pieces(answer: HTTPResponse, count: int, stop: Event) -> Iterator[memoryview]:
+    """Yield the next `count` bytes of an answer as they come; each piece is valid until the next.
+
+    Raises Interrupted or Stopped.
+    """
+    buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
     waited_s, received = 0.0, 0
     while received < count:
         if stop.is_set():
             raise Stopped
         before = time.monotonic()
         try:
-            piece = answer.read1(min(PIECE_BYTES, count - received))
+            got = _read_into(answer, buffer[: min(len(buffer), count - received)])
         except (OSError, HTTPException) as error:
             raise Interrupted(_broke()) from error
-        waited_s, received = waited_s + time.monotonic() - before, received + len(piece)
-        if not piece:
+        waited_s, received = waited_s + time.monotonic() - before, received + got
+        if not got:
             raise Interrupted(_broke())
-        yield piece
+        yield buffer[:got]
         if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
             raise Interrupted(Unavailable("The server sends next to nothing.", hint="Try again.", code="hub_slow"))
+
+
+def _read_into(answer: HTTPResponse, room: memoryview) -> int:
+    """Read what has come, into memory that is there: new memory for every piece costs as much as receiving it."""
+    if not answer.chunked and isinstance(answer.fp, BufferedReader):
+        return answer.fp.readinto1(room)  # the caller counts: HTTPResponse would wait until the room is full
+    piece = answer.read1(len(room))
+    room[: len(piece)] = piece
+    return len(piece)
 
 
 def _broke() -> Unavailable:

@@ -20,12 +20,12 @@ from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, chosen_shard
 from app.hub.facts.gguf import facts_of_headers
 from app.hub.facts.hugging_face import Files, facts_of
 from app.hub.facts.json_text import MAX_BYTES, Object, parse_object
-from app.hub.facts.ranges import Remote, RemoteSource
 from app.hub.facts.safetensors import read_safetensors
 from app.hub.facts.templates import MAX_BYTES as MAX_TEMPLATE_BYTES
 from app.hub.facts.templates import template_in
 from app.hub.gguf_cursor import WINDOW_BYTES
 from app.hub.gguf_header import read_header
+from app.hub.ranges import Remote, RemoteSource
 from app.hub.sources import Source
 
 ENDPOINT = "https://huggingface.co"

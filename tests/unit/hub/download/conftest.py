@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,13 +41,21 @@ class Arena:
     def part(self) -> Path:
         return self.cache.part(self.file)
 
-    def means(self, **more: object) -> Means:
-        return Means(**{"progress": self.moved.append, "chunk_bytes": CHUNK, "first_pause_s": 0.01, **more})  # type: ignore[arg-type]
+    def means(self, **more: Any) -> Means:  # noqa: ANN401 -- fields
+        return Means(
+            **{
+                "progress": self.moved.append,
+                "chunk_bytes": CHUNK,
+                "first_pause_s": 0.01,
+                "widen_after_s": 0.001,
+                **more,
+            }
+        )
 
     def go_wrong(self, fault: Fault) -> None:
         self.hub.faults[FILE] = fault
 
-    def fetch(self, **more: object) -> bytes:
+    def fetch(self, **more: Any) -> bytes:  # noqa: ANN401 -- fields
         """Fetch the file and return what is in the cache then."""
         file, commit = self.file, read_repository(self.hub.url, NAME).commit
         url = resolve_address(self.hub.url, NAME, commit, FILE)

@@ -121,6 +121,7 @@ def test_a_slow_line_that_breaks_all_the_time_gets_there_in_the_end(arena: Make)
 def test_a_stream_that_crawls_is_asked_for_anew(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire_module, "SLOW_AFTER_S", 0.0)
     monkeypatch.setattr(wire_module, "SLOWEST_BYTES_PER_S", 1 << 50)
+    monkeypatch.setattr(wire_module, "PIECE_BYTES", 4096)
     there = arena(CHUNK)
     assert there.fetch(first_pause_s=0.0, streams=1) == there.content
     assert len(there.hub.ranges_of(FILE)) > 2  # the hub's own and the storage's first
