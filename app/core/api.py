@@ -23,6 +23,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /models                             list[ModelInfo]
     POST   /models               RegisterModel ModelInfo
     DELETE /models/{name}                      204, forgets a registered file and leaves it on disk
+    POST   /made                 MakeModel     ModelInfo, a name with settings over weights that are here
     GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
     POST   /attached         AttachEndpoint    list[ModelInfo]
     DELETE /attached/{name}                    204, forgets its key too

@@ -81,6 +81,14 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.chats or self.embeds or self.problem)
 
 
+class MakeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a further name for the weights of `base`, with settings. A made model of that name is replaced."""
+
+    name: str
+    base: str
+    preset: Preset = Preset()
+
+
 class RegisterModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a local file to be listed where it lies; it is neither copied nor changed."""
 

@@ -1,5 +1,7 @@
 """How engines and models are spoken of in the window: the words and the token colour of each state."""
 
+from urllib.parse import urlsplit
+
 from app.core import words
 from app.core.api import GUIDE
 from app.core.engines import EngineState, EngineStatus
@@ -57,9 +59,18 @@ def label(model: ModelInfo) -> str:
     return f"{_GUIDE} · {TINY}" if model.is_builtin else model.title
 
 
+def origin(model: ModelInfo) -> str:
+    """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
+    if model.preset is not None:
+        return f"made from {model.preset.base}" if model.preset.base else "made of an uploaded file"
+    return f"attached: {urlsplit(model.attached).netloc}" if model.attached else ""
+
+
 def model_facts(model: ModelInfo) -> str:
     """Return the quiet line of a model: size, parameters, context, architecture; what is unknown is left out."""
-    facts = [words.size(model.size_bytes)]
+    facts = [origin(model)] if origin(model) else []
+    if not model.attached:
+        facts.append(words.size(model.size_bytes))
     if model.parameters is not None:
         facts.append(f"{words.parameters(model.parameters)} parameters")
     if model.trained_context is not None:

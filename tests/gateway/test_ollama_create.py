@@ -250,3 +250,18 @@ async def test_a_key_that_may_only_ask_may_not_change_models(gateway: Gateway, l
     assert (await post(gateway, "/api/delete", {"model": "mario"}, "DELETE", headers=headers))[0] == 403
     async with gateway.http.post(f"{gateway.url}/api/blobs/sha256:{'0' * 64}", data=b"x", headers=headers) as reply:
         assert reply.status == 403
+
+
+async def test_a_made_model_is_unloaded_as_what_it_shares_and_can_be_made_by_the_window(
+    gateway: Gateway, library: Library
+) -> None:
+    headers = {"Authorization": "Bearer token"}
+    own = f"{gateway.url}/roundhouse/v1"
+    wanted = {"name": "mario", "base": "base", "preset": {"system": "Be a plumber."}}
+    async with gateway.http.post(f"{own}/made", json=wanted, headers=headers) as reply:
+        assert (reply.status, (await reply.json())["preset"]["base"]) == (200, "base")
+    async with gateway.http.post(f"{own}/unload", json={"model": "mario"}, headers=headers) as reply:
+        assert reply.status == 200
+    assert gateway.supervisor.unloaded == [("base", False)]
+    async with gateway.http.post(f"{own}/made", json={**wanted, "base": "gone"}, headers=headers) as reply:
+        assert reply.status == 404

@@ -85,7 +85,7 @@ async def _real_name(call: Call[object, object], model: str) -> str:
     """Return what the supervisor calls a model. Raises NotFound."""
     if _status(call, model) is not None:
         return model
-    return (await asyncio.to_thread(call.services.library.find, model)).name
+    return (await asyncio.to_thread(call.services.library.find, model)).runs_as
 
 
 def _status(call: Call[object, object], model: str) -> EngineStatus | None:

@@ -10,7 +10,7 @@ from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
 from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
-from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
+from app.core.models import LoadModel, MakeModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
@@ -85,6 +85,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=models.forget,
         summary="Forget a registered file and leave it on disk",
         status=204,
+    ),
+    Endpoint(
+        method="POST",
+        path="/made",
+        handler=made.make,
+        summary="Give a model's weights a further name, with settings of its own",
+        body=MakeModel,
+        reply=ModelInfo,
     ),
     Endpoint(
         method="GET",

@@ -1,5 +1,6 @@
 """State of the models page: the library joined with what runs, and the ways to add to it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -7,9 +8,10 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import segment
 from app.core import words
+from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
-from app.core.models import ModelInfo, RegisterModel
+from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
@@ -49,6 +51,10 @@ class ModelsModel(QObject):
     failed = Signal(object)
     settled = Signal()
     """Something worked: what failed before needs no more saying."""
+    attached = Signal()
+    """The endpoint that was to be attached is."""
+    attach_asked = Signal(str, str)
+    """An endpoint is to be attached (again): its address and the model's name."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
@@ -57,6 +63,7 @@ class ModelsModel(QObject):
         self.running = Running(api, shell)
         self.preferences = Preferences(api, shell)
         self.search = ""
+        self.is_attaching = False
         self.library.changed.connect(self.changed)
         self.running.changed.connect(self.changed)
 
@@ -83,7 +90,7 @@ class ModelsModel(QObject):
         """Return the models that fit the search: usable ones first, then by title."""
         wanted = self.search.casefold().split()
         found = [
-            ModelRow(model, self.running.of(model.name))
+            ModelRow(model, self.running.of(model.runs_as))
             for model in self.library.items
             if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
         ]
@@ -123,9 +130,43 @@ class ModelsModel(QObject):
 
         def gone() -> None:
             self.library.read()
-            self.said.emit(f"{model.title} was taken off the list.", lambda: self.register(Path(model.path)))
+            self.said.emit(f"{model.title} was taken off the list.", self._way_back(model))
 
         self._api.delete(f"/models/{segment(model.name)}", gone, self.failed.emit)
+
+    def attach(self, url: str, name: str, key: str) -> None:
+        """Put an endpoint's models behind this one."""
+
+        def done(models: list[ModelInfo]) -> None:
+            self.is_attaching = False
+            self.library.read()
+            self.settled.emit()
+            self.attached.emit()
+            said = models[0].title if len(models) == 1 else f"{len(models)} models"
+            self.said.emit(f"Attached: {said}.", lambda: [self._forget_now(model.name) for model in models])
+
+        def refused(error: ErrorBody) -> None:
+            self.is_attaching = False
+            self.changed.emit()
+            self.failed.emit(error)
+
+        self.is_attaching = True
+        self.changed.emit()
+        body = AttachEndpoint(url=url, name=name, key=key)
+        self._api.post("/attached", body, kind=list[ModelInfo], then=done, failed=refused)
+
+    def _way_back(self, model: ModelInfo) -> Callable[[], object] | None:
+        """Return what lists a model again that was taken off the list; None if nothing can."""
+        if model.attached and model.preset is None:
+            return lambda: self.attach_asked.emit(model.attached, model.name)  # its key is gone, so it is asked for
+        if model.preset is None:
+            return lambda: self.register(Path(model.path))
+        if not model.preset.base:
+            return None
+        again = MakeModel(name=model.name, base=model.preset.base, preset=model.preset)
+        return lambda: self._api.post(
+            "/made", again, kind=ModelInfo, then=lambda _: self.library.read(), failed=self.failed.emit
+        )
 
     def add_folder(self, folder: Path) -> None:
         """Look through one more folder for models from now on."""

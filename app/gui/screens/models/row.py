@@ -27,7 +27,7 @@ class ModelRowView(Row):
         super().__init__(theme)
         self._model, self._shell, self._row = model, shell, row
         name, title = row.model.name, phrases.title(row.model)
-        for word in (row.model.quantization, row.model.format.upper()):
+        for word in (row.model.quantization, "Attached" if row.model.attached else row.model.format.upper()):
             if word:
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
@@ -83,9 +83,12 @@ class ModelRowView(Row):
         row, menu = self._row, Menu(self.theme, self, "More")
         folder = Path(row.model.path).parent
         menu.offer("Copy the model's name", partial(self._shell.copy, row.model.name), icon="copy")
-        menu.offer(
-            "Show the file's folder", lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))), icon="folder"
-        )
+        if not row.model.attached:
+            menu.offer(
+                "Show the file's folder",
+                lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))),
+                icon="folder",
+            )
         if not row.model.is_builtin:
             menu.addSeparator()
             menu.offer("Take off the list", partial(self._model.forget, row.model), icon="x")

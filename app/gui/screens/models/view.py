@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
+from app.gui.screens.models.attach import AttachCard
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.shell.contract import Shell, Task
@@ -32,6 +33,11 @@ class ModelsScreen(Page):
         self.head.addWidget(self._search)
         self.head.addWidget(Button(theme, "Add a file", icon="file-plus", action=self._ask_file))
         self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder))
+        self.attach_card = AttachCard(theme, self.model)
+        self._attach_button = Button(
+            theme, "Attach", name="Attach an endpoint", icon="plug", action=self.attach_card.open
+        )
+        self.head.addWidget(self._attach_button)
         self._error, self._trouble = ErrorPanel(theme), ErrorPanel(theme)
         self._skeleton = Skeleton(theme, is_card=True)
         self._list = RowList(theme, "Models on this machine")
@@ -43,13 +49,23 @@ class ModelsScreen(Page):
             "Add a GGUF file, or drop one on this window. It is used where it lies; nothing is copied.",
         )
         self._empty.add_action(Button(theme, "Add a file", look=Look.PRIMARY, action=self._ask_file))
-        for widget in (self._trouble, self._error, self._skeleton, self._list, self._nothing_fits, self._empty):
+        for widget in (
+            self._trouble,
+            self.attach_card,
+            self._error,
+            self._skeleton,
+            self._list,
+            self._nothing_fits,
+            self._empty,
+        ):
             self.body.addWidget(widget)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
         self.model.said.connect(shell.toast)
         self.model.failed.connect(self._say)
         self.model.settled.connect(self._trouble.hide)
+        self.model.attach_asked.connect(self.attach_card.open)
+        self.attach_card.closed.connect(self._attach_button.setFocus)
         shell.files_dropped.connect(self._add_dropped)
         shell.task_asked.connect(self._do)
         self._show()

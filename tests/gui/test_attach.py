@@ -1,0 +1,124 @@
+"""The models page attaches endpoints and shows where models are from; what was taken off comes back by Undo."""
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.attached import AttachEndpoint
+from app.core.errors import ErrorBody
+from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
+from app.gui import phrases
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.theme.theme import Theme
+from tests.gui.conftest import QuietShell
+
+FAR = ModelInfo(
+    name="big",
+    title="big",
+    path="/data/attached/1.json",
+    format="remote",
+    size_bytes=0,
+    trained_context=32768,
+    attached="http://box:8000/v1",
+    served_as="org/Big",
+)
+PRESET = Preset(base="qwen3-8b-q4_k_m", system="Be brief.")
+MADE = msgspec.structs.replace(data.MODELS[1], name="terse", title="terse", preset=PRESET)
+REFUSED = ErrorBody(code="auth", sentence="The endpoint at box:8000 does not take the key.", hint="Try another.")
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
+    api.replies["GET /models"] = [*data.MODELS, FAR, MADE]
+    screen = ModelsScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def fill(screen: ModelsScreen, url: str, name: str = "", key: str = "") -> None:
+    card = screen.attach_card
+    card.open()
+    card.url.setText(url)
+    card.name.setText(name)
+    card.key.setText(key)
+
+
+def test_where_a_model_is_from_is_said_in_its_quiet_line() -> None:
+    assert phrases.model_facts(FAR) == "attached: box:8000 · 32k context"
+    assert phrases.model_facts(MADE).startswith("made from qwen3-8b-q4_k_m · ")
+    assert phrases.origin(data.MODELS[1]) == ""
+
+
+def test_an_endpoint_is_attached_and_the_card_put_away(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
+    card = screen.attach_card
+    assert not card.isVisible()
+    api.replies["POST /attached"] = [FAR]
+    fill(screen, " http://box:8000/v1 ", "big", "sk-1")
+    card.attach_button.click()
+    assert not card.attach_button.isEnabled(), "once is enough"
+    assert card.key.echoMode() is card.key.EchoMode.Password
+    api.flush()
+    assert api.asked("POST", "/attached") == [AttachEndpoint(url="http://box:8000/v1", name="big", key="sk-1")]
+    assert not card.isVisible()
+    assert (card.url.text(), card.key.text()) == ("", ""), "a key is not left lying about"
+    assert shell.said == ["Attached: big."]
+    api.replies["DELETE /models/big"] = None
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    api.flush()
+    assert api.asked("DELETE", "/models/big") == [None]
+
+
+def test_a_refusal_is_said_in_place_and_what_was_typed_stays(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["POST /attached"] = REFUSED
+    fill(screen, "http://box:8000", key="wrong")
+    screen.attach_card.attach_button.click()
+    api.flush()
+    assert screen.attach_card.isVisible()
+    assert screen.attach_card.url.text() == "http://box:8000"
+    assert screen.attach_card.attach_button.isEnabled()
+    screen.attach_card.cancel_button.click()
+    assert not screen.attach_card.isVisible()
+
+
+def test_without_an_address_there_is_nothing_to_attach(screen: ModelsScreen, api: DemoApi) -> None:
+    fill(screen, "  ")
+    assert not screen.attach_card.attach_button.isEnabled()
+    screen.attach_card.url.returnPressed.emit()
+    api.flush()
+    assert api.asked("POST", "/attached") == []
+
+
+def test_a_detached_one_comes_back_by_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
+    api.replies["DELETE /models/big"] = None
+    screen.model.forget(FAR)
+    api.flush()
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    assert screen.attach_card.isVisible()
+    assert (screen.attach_card.url.text(), screen.attach_card.name.text()) == ("http://box:8000/v1", "big")
+
+
+def test_a_made_one_comes_back_with_its_settings(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
+    api.replies |= {"DELETE /models/terse": None, "POST /made": MADE}
+    screen.model.forget(MADE)
+    api.flush()
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    api.flush()
+    assert api.asked("POST", "/made") == [MakeModel(name="terse", base="qwen3-8b-q4_k_m", preset=PRESET)]
+    assert api.asked("POST", "/models") == []
+    assert RegisterModel(path=MADE.path) not in api.asked("POST", "/models")
+
+
+def test_a_made_model_shows_the_engine_it_shares(screen: ModelsScreen) -> None:
+    row = next(row for row in screen.model.rows() if row.model.name == "terse")
+    base = next(row for row in screen.model.rows() if row.model.name == "qwen3-8b-q4_k_m")
+    assert row.status == base.status
