@@ -1,4 +1,4 @@
-"""Which files in a folder tree are models: GGUF files, with the parts of a split model taken together.
+"""What in a folder tree is a model: GGUF files, the parts of a split one taken together, and folders of other formats.
 
 The walk is bounded in depth and number, follows links without going round in circles, and never opens a file.
 """
@@ -6,7 +6,7 @@ The walk is bounded in depth and number, follows links without going round in ci
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,9 @@ class Candidate:
     parts: tuple[Path, ...]
     identity: object = field(hash=False)
     """Equal for two paths to the same file."""
+    is_folder: bool = False
+    format: str = "gguf"
+    """As far as file names tell it; "safetensors" stands for every format kept in those files."""
 
     @property
     def is_projector(self) -> bool:
@@ -39,6 +42,40 @@ def candidate_for(path: Path) -> Candidate:
     """Return the model a file belongs to. A part of a split model stands for the whole."""
     parts = tuple(path.with_name(name) for name in split_parts(path.name))
     return Candidate(first=parts[0], stem=split_stem(path.name), parts=parts, identity=_identity(parts[0]))
+
+
+def candidate_at(path: Path) -> Candidate:
+    """Return what a path means: a model folder, or a file of a model."""
+    return folder_candidate(path) if path.is_dir() else candidate_for(path)
+
+
+def folder_candidate(folder: Path) -> Candidate:
+    """Return the model that a folder is."""
+    return _folder(folder, folder_format(path.name for path in folder.iterdir()) or "safetensors")
+
+
+def _folder(folder: Path, kind: str) -> Candidate:
+    return Candidate(folder, _folder_stem(folder), (folder,), _identity(folder), is_folder=True, format=kind)
+
+
+def folder_format(files: Iterable[str]) -> str:
+    """Return the format of a folder that holds files of these names; empty if it is no model folder."""
+    names = frozenset(files)
+    if "genai_config.json" in names:
+        return "onnx-genai"
+    if names & {"openvino_model.xml", "openvino_language_model.xml"}:
+        return "openvino"
+    has_weights = any(name.endswith(".safetensors") for name in names)
+    return "safetensors" if has_weights and "config.json" in names else ""
+
+
+def _folder_stem(folder: Path) -> str:
+    """Return what a folder's model is called; in the hub's cache folders are called after commits."""
+    for at, parent in enumerate((folder, *folder.parents)):
+        if parent.parent.name == "snapshots" and parent.parent.parent.name.startswith("models--"):
+            name = parent.parent.parent.name.rpartition("--")[2]
+            return name if at == 0 else f"{name}-{folder.name}"
+    return folder.name
 
 
 def split_parts(name: str) -> list[str]:
@@ -66,20 +103,19 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
     """Return what looks like a model in these folders, each split model once, projectors left out."""
     seen: set[tuple[int, int]] = set()
     found: dict[Path, Candidate] = {}
-    for path in _bounded(path for folder in folders for path in _walk(folder, 0, seen)):
-        candidate = candidate_for(path)
+    for candidate in _bounded(one for folder in folders for one in _walk(folder, 0, seen)):
         if not candidate.is_projector:
             found.setdefault(candidate.first, candidate)
     return list(found.values())
 
 
-def _bounded(paths: Iterator[Path]) -> Iterator[Path]:
-    for _number, path in zip(range(MAX_FILES), paths, strict=False):
-        yield path
+def _bounded(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    for _number, candidate in zip(range(MAX_FILES), candidates, strict=False):
+        yield candidate
 
 
-def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
-    """Yield GGUF files below a folder. `seen` has the folders already visited: a link back ends there."""
+def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Candidate]:
+    """Yield what is in a folder and below. `seen` has the folders already visited: a link back ends there."""
     try:
         status = folder.stat()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -88,6 +124,9 @@ def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path
     if (status.st_dev, status.st_ino) in seen:
         return
     seen.add((status.st_dev, status.st_ino))
+    kind = folder_format(entry.name for entry in entries)
+    if kind and _is_text(folder.name):
+        yield _folder(folder, kind)
     for entry in entries:
         if not _is_text(entry.name):
             continue
@@ -95,7 +134,7 @@ def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path
             if depth < MAX_DEPTH and not entry.name.startswith("."):
                 yield from _walk(Path(entry.path), depth + 1, seen)
         elif entry.name.lower().endswith(".gguf") and _is_file(entry):
-            yield Path(entry.path)
+            yield candidate_for(Path(entry.path))
 
 
 def _is_text(name: str) -> bool:
@@ -127,4 +166,5 @@ def _identity(path: Path) -> object:
         status = path.stat()
     except OSError:
         return str(path)
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_ino else str(path)
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if is_plain and status.st_ino else str(path)

@@ -7,6 +7,7 @@ from app.core.errors import RoundhouseError, UserError
 from app.core.models import ModelInfo
 from app.hub import naming
 from app.hub.candidates import Candidate
+from app.hub.folder_inspection import FolderInspector
 from app.hub.gguf import GgufFacts, read_gguf
 
 FORMAT = "gguf"
@@ -19,13 +20,16 @@ class Inspector:
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[_Stamp, GgufFacts | UserError]] = {}
+        self._folders = FolderInspector()
 
     def facts(self, candidate: Candidate) -> GgufFacts:
         """Return what the first part's header says. Raises NotFound or BadRequest."""
         return self._read(candidate.first)
 
     def describe(self, candidate: Candidate) -> ModelInfo | None:
-        """Return the model, with its problem if it has one; None for GGUF files that are no models."""
+        """Return the model, with its problem if it has one; None for files and folders that are no models."""
+        if candidate.is_folder:
+            return self._folders.describe(candidate)
         try:
             facts = [self._read(part) for part in candidate.parts]
         except UserError as error:
@@ -37,11 +41,15 @@ class Inspector:
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a file that was read is still the same one."""
         known = self._known.get(path)
-        return known is not None and known[0] == _stamp(path)
+        if known is None:
+            return self._folders.is_as_it_was(path)
+        return known[0] == _stamp(path)
 
     def keep_only(self, files: Iterable[Path]) -> None:
         """Forget files that are no longer there; parts of a split model go with their folder."""
-        folders = {file.parent for file in files}
+        there = list(files)
+        folders = {file.parent for file in there}
+        self._folders.keep_only(there)
         self._known = {path: known for path, known in self._known.items() if path.parent in folders}
 
     def _read(self, path: Path) -> GgufFacts:

@@ -13,9 +13,10 @@ from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
 from app.hub import naming
 from app.hub.attached import Attachment, Attachments, with_free_name
-from app.hub.candidates import Candidate, candidate_for, find_candidates
+from app.hub.candidates import Candidate, candidate_at, candidate_for, find_candidates
 from app.hub.inspection import Inspector
 from app.hub.made import Made, MadeModels, checked_name, with_made
+from app.hub.pulled import find_pulled
 from app.hub.registry_file import RegistryFile
 
 GUIDE_NAME = "guide"
@@ -55,8 +56,9 @@ class Library:
             if known is not None and self._is_as_it_was(known):
                 return known
             models = self._models()
-            if wanted in self._known:
-                return self._known[wanted]
+            found = self._known.get(wanted) or find_pulled(models, name)
+            if found is not None:
+                return found
         raise NotFound(
             f"There is no model called {name!r}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
@@ -64,7 +66,7 @@ class Library:
         )
 
     def register(self, path: Path) -> ModelInfo:
-        """List a file where it lies. Raises NotFound or BadRequest if it is no model file that can be read."""
+        """List a file or folder where it lies. Raises NotFound or BadRequest if it is no model that can be read."""
         candidate = self._checked(path)
         with self._lock:
             self._registry.add(candidate.first)
@@ -130,7 +132,9 @@ class Library:
                 )
 
     def _checked(self, path: Path) -> Candidate:
-        candidate = candidate_for(_absolute(path))
+        candidate = candidate_at(_absolute(path))
+        if candidate.is_folder:
+            return self._checked_folder(candidate)
         facts = self._inspector.facts(candidate)
         if candidate.is_projector or not naming.is_model_kind(facts.kind, facts.architecture):
             raise BadRequest(
@@ -139,11 +143,18 @@ class Library:
             )
         return candidate
 
+    def _checked_folder(self, candidate: Candidate) -> Candidate:
+        described = self._inspector.describe(candidate)
+        if described is None or described.problem:
+            why = described.problem if described is not None else "it holds no model that Roundhouse knows."
+            raise BadRequest(f"{candidate.first.name} cannot be used: {why}", code="model_unusable")
+        return candidate
+
     def _models(self) -> list[ModelInfo]:
         registered = self._registry.files()
         self._known_folders = tuple(self._folders())
         found = find_candidates(self._known_folders)
-        unique = _without_repeats([*(candidate_for(path) for path in registered), *found])
+        unique = _without_repeats([*(candidate_at(path) for path in registered), *found])
         made = self._made.all()
         uploaded = self._uploads(made, unique)
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
