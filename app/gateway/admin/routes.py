@@ -15,7 +15,7 @@ from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import advice, attached, chats, engines, gateway, keys, lifecycle, models, requests, tools
+from app.gateway.admin import advice, attached, chats, engines, gateway, keys, lifecycle, made, models, requests, tools
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
