@@ -94,7 +94,7 @@ def _page(steps: list[str], typed: str) -> Asked:
 
 
 def _named(text: str, typed: str) -> Asked:
-    rest, _, tag = text.strip("/").partition(":")
+    rest, _, tag = text.rstrip("/").partition(":")
     name, _, revision = rest.partition("@")
     steps = name.split("/")
     if any(not _PART.fullmatch(step) for step in steps[:2]) or (tag and not _TAG.fullmatch(tag)):

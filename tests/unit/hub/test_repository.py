@@ -1,0 +1,88 @@
+from collections.abc import Iterator
+
+import pytest
+
+from app.core.errors import BadRequest, NotFound, RoundhouseError, Unauthorized, Unavailable
+from app.hub.repository import read_branches, read_repository, resolve_address
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.range_server import Hub
+from tests.range_server import serving as serving_bytes
+
+COMMIT = "0123456789" * 4
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        yield served
+
+
+def test_a_repository_is_read_with_sizes_hashes_and_its_commit(hub: FakeHub) -> None:
+    stored = hub.add(
+        "org/model",
+        {"config.json": b"{}", "model.safetensors": bytes(5000)},
+        gated="manual",
+        about={"tags": ["mlx"], "cardData": {"base_model": ["org/base"], "license": "mit"}, "library_name": "mlx"},
+    )
+    found = read_repository(hub.url, "org/model")
+    assert (found.commit, found.gated, found.base_models, found.licence) == (
+        stored.commit("main"),
+        True,
+        ["org/base"],
+        "mit",
+    )
+    small, large = found.file("config.json"), found.file("model.safetensors")
+    assert small is not None
+    assert large is not None
+    assert (small.size, small.sha256, small.etag) == (2, "", small.oid)
+    assert (large.size, large.etag) == (5000, large.sha256)
+
+
+def test_branches_are_listed_and_read_by_name(hub: FakeHub) -> None:
+    hub.add("org/exl", {"README.md": b"#"}).branches["4.0bpw"] = {"config.json": b"{}"}
+    assert read_branches(hub.url, "org/exl") == ["main", "4.0bpw"]
+    assert [file.path for file in read_repository(hub.url, "org/exl", revision="4.0bpw").files] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "revision", "kind"),
+    [
+        ("org/none", "", Unauthorized),
+        ("org/model", "none", NotFound),
+        ("org", "", BadRequest),
+        ("a/b/../c", "", BadRequest),
+    ],
+)
+def test_what_is_not_there_is_said(hub: FakeHub, name: str, revision: str, kind: type[RoundhouseError]) -> None:
+    hub.add("org/model", {"config.json": b"{}"})
+    with pytest.raises(kind):
+        read_repository(hub.url, name, revision=revision)
+
+
+def test_paths_that_lead_elsewhere_are_left_out(hub: FakeHub) -> None:
+    wrong = ["../x.gguf", "a/../../x.gguf", "/etc/x.gguf", "a\\b.gguf", "c:x.gguf", "nul\x00.gguf", "dot./x", "a//b"]
+    hub.add("org/model", {"fine/x.gguf": b"x", **dict.fromkeys(wrong, b"x")})
+    assert [file.path for file in read_repository(hub.url, "org/model").files] == ["fine/x.gguf"]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"[]", b"{}", b'{"sha": "x"}', b'{"sha": "%s", "siblings": [{"rfilename": "a"}]}' % COMMIT.encode()]
+)
+def test_an_answer_that_makes_no_sense_is_said(answer: bytes) -> None:
+    with (
+        serving_bytes(Hub(files={"/api/models/org/model/revision/main?blobs=true": answer})) as served,
+        pytest.raises(Unavailable, match="no sense"),
+    ):
+        read_repository(served.url, "org/model")
+
+
+def test_addresses_stay_within_the_repository() -> None:
+    assert resolve_address("https://hub/", "org/model", COMMIT, "a b/c#d.gguf") == (
+        f"https://hub/org/model/resolve/{COMMIT}/a%20b/c%23d.gguf"
+    )
+    for path in ("../x", "a/../x", "/x", ""):
+        with pytest.raises(BadRequest):
+            resolve_address("https://hub", "org/model", COMMIT, path)
+    with pytest.raises(BadRequest):
+        resolve_address("https://hub", "org/model", "main", "x")

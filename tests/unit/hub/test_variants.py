@@ -1,0 +1,110 @@
+import pytest
+
+from app.core.errors import BadRequest, NotFound
+from app.hub.repository import RepoFile, Repository
+from app.hub.variants import named, quantization_of, variants_of
+
+
+def repository(*paths: str, size: int = 100) -> Repository:
+    files = [RepoFile(path=path, size=size + place, oid="0" * 40) for place, path in enumerate(paths)]
+    return Repository(name="org/repo", revision="main", commit="0" * 40, files=files)
+
+
+def test_each_gguf_quantisation_is_a_variant_and_split_files_are_one() -> None:
+    found = variants_of(
+        repository(
+            "M-Q4_K_M.gguf",
+            "Q8_0/M-Q8_0-00001-of-00002.gguf",
+            "Q8_0/M-Q8_0-00002-of-00002.gguf",
+            "M-UD-IQ2_XXS.gguf",
+            "mmproj-F32.gguf",
+            "mmproj-M-F16.gguf",
+            "M.imatrix.gguf",
+            "README.md",
+        )
+    )
+    assert {one.quantization: len(one.files) for one in found} == {"Q4_K_M": 1, "Q8_0": 2, "UD-IQ2_XXS": 1}
+    assert found[0].quantization == "Q8_0"
+    assert found[0].first == "Q8_0/M-Q8_0-00001-of-00002.gguf"
+    assert {one.projector.path for one in found if one.projector} == {"mmproj-M-F16.gguf"}
+    assert found[0].wanted[-1].path == "mmproj-M-F16.gguf"
+
+
+def test_a_split_model_with_a_part_missing_is_not_offered() -> None:
+    found = variants_of(repository("M-Q4_0-00001-of-00002.gguf", "M-Q8_0.gguf"))
+    assert [one.quantization for one in found] == ["Q8_0"]
+
+
+def test_a_model_of_several_files_comes_with_what_it_needs_and_without_the_rest() -> None:
+    (found,) = variants_of(
+        repository(
+            "config.json",
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+            "consolidated.safetensors",
+            "pytorch_model.bin",
+            "tokenizer.json",
+            "tokenizer.model",
+            "chat_template.jinja",
+            "README.md",
+            "original/params.json",
+            "image.png",
+        )
+    )
+    assert (found.format, found.first) == ("safetensors", "")
+    assert {file.path for file in found.files} == {
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "tokenizer.json",
+        "tokenizer.model",
+        "chat_template.jinja",
+    }
+
+
+def test_openvino_and_onnx_are_told_by_their_files() -> None:
+    (openvino,) = variants_of(
+        repository("openvino_model.xml", "openvino_model.bin", "openvino_tokenizer.xml", "config.json", "a.pt")
+    )
+    assert openvino.format == "openvino"
+    assert "a.pt" not in {file.path for file in openvino.files}
+    onnx = variants_of(repository("cpu-int4/genai_config.json", "cpu-int4/model.onnx", "cpu-int4/x.bin", "config.json"))
+    assert [(one.format, one.first, len(one.files)) for one in onnx] == [("onnx-genai", "cpu-int4", 2)]
+
+
+def test_pickles_and_nothing_are_refused_in_words() -> None:
+    with pytest.raises(BadRequest, match="pickle"):
+        variants_of(repository("config.json", "pytorch_model.bin"))
+    with pytest.raises(NotFound, match="no model files"):
+        variants_of(repository("README.md"))
+    with pytest.raises(NotFound, match="no model files"):
+        variants_of(repository("lora.safetensors"))
+
+
+@pytest.mark.parametrize("wanted", ["q4_k_m", "M-Q4_K_M", "M-Q4_K_M.gguf"])
+def test_a_variant_is_named_by_quantisation_or_file(wanted: str) -> None:
+    assert named(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), wanted).quantization == "Q4_K_M"
+
+
+def test_a_variant_that_is_not_there_is_refused_with_what_is() -> None:
+    with pytest.raises(NotFound, match="no Q5_0") as refused:
+        named(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), "Q5_0")
+    assert "Q4_K_M" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("stem", "quantization"),
+    [
+        ("Model-7B-Q4_K_M", "Q4_K_M"),
+        ("model.Q5_0", "Q5_0"),
+        ("model-iq4_xs", "IQ4_XS"),
+        ("model-UD-Q4_K_XL", "UD-Q4_K_XL"),
+        ("model-bf16", "BF16"),
+        ("gpt-oss-20b-mxfp4", "MXFP4"),
+        ("model-TQ1_0", "TQ1_0"),
+        ("Qwen3", ""),
+        ("model", ""),
+    ],
+)
+def test_the_quantisation_is_read_from_the_end_of_a_name(stem: str, quantization: str) -> None:
+    assert quantization_of(stem) == quantization
