@@ -15,6 +15,7 @@ MEASUREMENTS = (
     Measurement("dialects-ttft", "app.bench.dialect_cost:measure_delay"),
     Measurement("crowd", "app.bench.crowd:measure"),
     Measurement("cancel", "app.bench.cancelling:measure"),
+    Measurement("switch", "app.bench.switching:measure"),
     Measurement("soak", "app.bench.soak:measure", lasts=True),
     Measurement("download", "app.bench.downloading:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
