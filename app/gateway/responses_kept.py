@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -22,6 +22,8 @@ from app.gateway.watch import Stopped
 from app.store.responses import Bounds, KeptItem, KeptResponse
 
 log = logging.getLogger(__name__)
+
+_SETTINGS = frozenset({"responses.kept", "responses.days"})
 
 
 class Making:
@@ -108,6 +110,12 @@ async def keep(services: Services, job: Job) -> None:
         await services.chats.keep_response(_kept(job, response), _bounds(services))
     except RoundhouseError as error:
         log.error("A response was not kept: %s", error, extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
+
+
+async def settings_changed(services: Services, changed: Collection[str]) -> None:
+    """Keep no more than is wanted now. Raises StorageFault."""
+    if not _SETTINGS.isdisjoint(changed):
+        await services.chats.forget_responses(_bounds(services))
 
 
 async def _found(request: web.Request) -> KeptResponse:

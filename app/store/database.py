@@ -147,6 +147,10 @@ class ChatStore:
         """Return those of the items that are kept, as JSON by id."""
         return await self._do(responses.items, ids)
 
+    async def forget_responses(self, bounds: responses.Bounds) -> None:
+        """Forget the responses beyond the bounds."""
+        await self._do(responses.forget, bounds)
+
     async def delete_response(self, response: str) -> None:
         """Forget a response. Raises NotFound."""
         await self._do(responses.delete, response)

@@ -117,6 +117,12 @@ def delete(connection: sqlite3.Connection, response: str) -> None:
             raise _unknown(response)
 
 
+def forget(connection: sqlite3.Connection, bounds: Bounds) -> None:
+    """Forget what is beyond the bounds."""
+    with transaction(connection):
+        _forget(connection, bounds, time.time())
+
+
 def _forget(connection: sqlite3.Connection, bounds: Bounds, now: float) -> None:
     connection.execute("DELETE FROM responses WHERE used_at < ?", (now - bounds.days * _DAY_S,))
     connection.execute(

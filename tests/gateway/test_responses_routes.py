@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from app.core.api import PREFIX
 from app.core.errors import EngineFailed
 from app.gateway import responses, translated
 from app.supervisor.policy import Terms
@@ -147,6 +148,15 @@ async def test_no_more_are_kept_than_the_setting_says(gateway: Gateway) -> None:
     gateway.services.settings.change({"responses.kept": 2})
     made = [(await created(gateway))["id"] for _ in range(3)]
     assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200, 200]
+
+
+async def test_keeping_fewer_forgets_at_once(gateway: Gateway) -> None:
+    made = [(await created(gateway))["id"] for _ in range(2)]
+    async with gateway.http.patch(
+        f"{gateway.url}{PREFIX}/settings", json={"responses.kept": 1}, headers={"Authorization": "Bearer token"}
+    ) as reply:
+        assert reply.status == 200
+    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200]
 
 
 @pytest.mark.parametrize("streams_it", [True, False])

@@ -15,6 +15,7 @@ from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import EngineChanged, EngineJobChanged, Event, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
+from app.gateway import responses_kept
 from app.gateway.access import KeyNeeded
 from app.gateway.admin.calls import Call, NoQuery
 from app.gateway.guard import is_wide
@@ -92,6 +93,7 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     changed = services.settings.change(call.body)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
+    await responses_kept.settings_changed(services, changed)
     call.downloads.reconsider()
     for name in changed:
         services.events.publish(SettingChanged(name=name))
