@@ -23,6 +23,8 @@ from typing import ClassVar
 
 import msgspec
 
+_ENDS = tuple(".!?:")
+
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     """The form an error takes on the wire and in `--json` output."""
@@ -31,6 +33,12 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     hint: str = ""
     detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence and the hint in one, for dialects whose errors are one text."""
+        is_open = bool(self.hint) and self.sentence[-1:] not in _ENDS
+        return f"{self.sentence}{'.' if is_open else ''} {self.hint}".strip()
 
 
 class RoundhouseError(Exception):

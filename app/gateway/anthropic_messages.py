@@ -60,8 +60,7 @@ class _Job:
             answer = fold([event async for batch in batches for event in batch])
         reply = whole(answer, self.model, self.wishes)
         if isinstance(reply, Failed):
-            sentence = f"{reply.error.sentence} {reply.error.hint}".strip()
-            return _json(anthropic_error(sentence, reply.status, request[REQUEST_ID]), reply.status)
+            return _json(anthropic_error(reply.error.text, reply.status, request[REQUEST_ID]), reply.status)
         return _json(reply)
 
     async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:

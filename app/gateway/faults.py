@@ -75,14 +75,13 @@ class OllamaError(msgspec.Struct, frozen=True):
 
 def ollama_error(body: ErrorBody) -> OllamaError:
     """Return the error as Ollama's clients read it."""
-    return OllamaError(f"{body.sentence} {body.hint}".strip())
+    return OllamaError(body.text)
 
 
 def openai_error(body: ErrorBody, status: int, param: str | None = None) -> OpenAIErrorBody:
     """Return the error as OpenAI's clients read it; the hint follows the sentence, which is all they show."""
     kind = _OPENAI_TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
-    message = f"{body.sentence} {body.hint}".strip()
-    return OpenAIErrorBody(OpenAIError(message=message, type=kind, param=param, code=body.code))
+    return OpenAIErrorBody(OpenAIError(message=body.text, type=kind, param=param, code=body.code))
 
 
 def is_anthropic(path: str, headers: Mapping[str, str]) -> bool:

@@ -384,3 +384,8 @@ async def test_an_input_too_long_to_embed_is_refused_in_ollamas_words(gateway: G
     status, refusal = await whole(gateway, "/api/embed", {"model": "org/embed:q8", "input": "a"})
     assert status == 400
     assert refusal["error"].startswith("the input length exceeds the context length")
+
+
+async def test_an_unknown_model_and_the_models_there_are_are_two_sentences(gateway: Gateway) -> None:
+    async with gateway.http.post(f"{gateway.url}/api/chat", json={**CHAT, "model": "gpt-9"}) as reply:
+        assert (await reply.json())["error"].startswith("model 'gpt-9' not found. There are guide, ")

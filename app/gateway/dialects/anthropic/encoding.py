@@ -70,7 +70,7 @@ class Blocks:
                 return self._closed() + self._finish(told)
             case Failed(error=error, status=status):
                 self.is_over = True
-                said = anthropic_error(f"{error.sentence} {error.hint}".strip(), status, self._request_id)
+                said = anthropic_error(error.text, status, self._request_id)
                 return event("error", said)
             case _:
                 pass

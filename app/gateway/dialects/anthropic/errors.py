@@ -47,5 +47,4 @@ def status_of(error: RoundhouseError) -> int:
 
 def document(error: RoundhouseError, request_id: str | None = None) -> AnthropicErrorBody:
     """Return the document for an error of ours; the hint follows the sentence, which is all that clients show."""
-    message = f"{error.body.sentence} {error.hint}".strip()
-    return anthropic_error(message, status_of(error), request_id)
+    return anthropic_error(error.body.text, status_of(error), request_id)

@@ -33,7 +33,7 @@ def error_document(body: ErrorBody, status: int, param: str | None = None) -> Er
     return ErrorDocument(
         Error(
             type=body.code if body.code in _KINDS else kind,
-            message=f"{body.sentence} {body.hint}".strip(),
+            message=body.text,
             code=body.code,
             param=param or "",
         )

@@ -177,7 +177,7 @@ def _object(text: str) -> dict[str, object] | None:
 
 def error_line(error: ErrorBody) -> bytes:
     """Return the line that ends a stream that cannot go on."""
-    return line({"error": f"{error.sentence} {error.hint}".strip()})
+    return line({"error": error.text})
 
 
 def line(reply: object) -> bytes:

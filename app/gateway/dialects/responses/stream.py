@@ -125,4 +125,4 @@ def _trouble(failed: Failed) -> Trouble:
     """Return the error; its code is OpenAI's where the mistake is not the caller's."""
     error = failed.error
     code = "server_error" if failed.status >= _SERVER_ERROR else error.code
-    return Trouble(code=code, message=f"{error.sentence} {error.hint}".strip())
+    return Trouble(code=code, message=error.text)
