@@ -74,8 +74,12 @@ async def choose(services: Services, typed: str, *, quantization: str = "") -> C
 def _read(asked: Asked) -> Repository:
     try:
         return read_repository(hub_endpoint(), asked.repository, revision=asked.revision, token=hub_token())
-    except Unauthorized as error:  # of the hub's: whoever asked has shown us all we want to see
-        raise NotFound(str(error), hint=error.hint, code=error.code) from None
+    except Unauthorized as error:  # the hub does not tell strangers which of the two it is
+        said = f"{asked.repository} does not exist, or it is private."
+        raise NotFound(said, hint=error.hint, code=error.code) from None
+    except NotFound as error:
+        said = f"{asked.repository} has no revision {asked.revision!r}." if asked.revision else str(error)
+        raise NotFound(said, hint=error.hint, code=error.code) from None
 
 
 class Offline(Conflict):
