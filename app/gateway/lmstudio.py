@@ -59,7 +59,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     descriptor = services.adapters[load.engine].descriptor
     form = V0(partial(_about, services, model, descriptor), started=request[ARRIVED])
     terms = Terms(keep_s=asked.ttl)
-    if route is Route.CHAT and not passes(descriptor, body):
+    if route is Route.CHAT and not await passes(services, Found(model, load), body):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(
         load=load,

@@ -114,7 +114,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     prepared = _prepared(body, asked, route)
     model, load = await resolve(services, name)
-    if route is Route.CHAT and not passes(services.adapters[load.engine].descriptor, body):
+    if route is Route.CHAT and not await passes(services, Found(model, load), body):
         return await ask_for(services, Found(model, load), Wish(body, name))
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)

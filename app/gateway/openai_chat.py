@@ -15,7 +15,6 @@ from aiohttp import web
 
 from app.gateway.bodies import decode
 from app.gateway.dialects.canonical import Failed, Generate, Usage
-from app.gateway.dialects.engine.planning import reads_itself
 from app.gateway.dialects.engine.supply import How, Need, how, needs
 from app.gateway.dialects.folding import fold
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
@@ -28,11 +27,11 @@ from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.gateway.streaming import SSE_HEADERS, Edited, written
-from app.gateway.supplying import with_plan
+from app.gateway.supplying import may_pass, with_plan
 from app.gateway.translated import asked
 from app.gateway.watch import Watch
 from app.supervisor.policy import Terms
-from engines.api import Descriptor, Feature, Route
+from engines.api import Feature, Route
 
 _ALL = frozenset(
     {
@@ -47,11 +46,12 @@ _ALL = frozenset(
 """An engine with these answers every request itself."""
 
 
-def passes(descriptor: Descriptor, body: bytes) -> bool:
+async def passes(services: Services, found: Found, body: bytes) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
+    descriptor = services.adapters[found.load.engine].descriptor
     if descriptor.features >= _ALL:
         return True
-    if not reads_itself(descriptor):
+    if not await may_pass(services, found):
         return False
     sent = decode(body, ChatRequest)
     asked_for = [*needs(generate(sent)), *([Need.CHOICES] if sent.choices > 1 else [])]

@@ -17,7 +17,7 @@ from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
-from engines.api import Route
+from engines.api import Feature, Route
 
 _NO_FAMILY = Family()
 _FAMILIES: dict[tuple[str, str], Family] = {}
@@ -44,6 +44,20 @@ async def with_plan(services: Services, ask: Ask, found: Found, request: Request
     """Return what asks the engine for this. Raises as `supplied` does."""
     plan = await supplied(services, found, request)
     return msgspec.structs.replace(ask, body=plan.body, plan=plan)
+
+
+async def may_pass(services: Services, found: Found) -> bool:
+    """Tell whether nothing in the model's answers is left for us to tell apart.
+
+    An engine that reads tool calls alone is enough for a model that does not think.
+    """
+    descriptor = services.adapters[found.load.engine].descriptor
+    if reads_itself(descriptor):
+        return True
+    if Feature.TOOLS not in descriptor.features:
+        return False
+    facts = await facts_of(services, found.model)
+    return facts is not None and "thinking" not in facts.capabilities
 
 
 async def family_for(services: Services, model: ModelInfo) -> Family:

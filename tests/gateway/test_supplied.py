@@ -56,9 +56,10 @@ class Facts:
     """The model's template."""
 
     template = QWEN.template
+    capabilities: tuple[str, ...] = ("chat", "tools", "thinking")
 
     async def find(self, _name: str) -> ModelFacts:
-        return cast("ModelFacts", _Written(chat_template=self.template))
+        return cast("ModelFacts", _Written(self.template, self.capabilities))
 
     async def of_file(self, path: Path) -> ModelFacts:
         raise NotFound(f"There is no file {path}.", code="model_not_found")
@@ -66,8 +67,8 @@ class Facts:
 
 class _Written(msgspec.Struct):
     chat_template: str
+    capabilities: tuple[str, ...]
     architecture: str = "qwen3"
-    capabilities: tuple[str, ...] = ("chat", "tools", "thinking")
 
 
 @pytest.fixture
@@ -399,6 +400,19 @@ async def test_of_an_engine_that_lacks_little_only_that_is_supplied(gateway: Gat
     gateway.upstream.play = writes("one", "two")
     _, reply = await gateway.chat(**CHAT, n=2)
     assert [choice["message"]["content"] for choice in reply["choices"]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("engine", [Engine(Feature.TOOLS)])
+async def test_what_an_engine_does_not_read_is_read_only_of_models_that_think(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.upstream.play = writes("<think>Hm.</think>So", "untouched")
+    _, reply = await gateway.chat(**CHAT, tools=[TOOL])
+    assert (reply["choices"][0]["message"]["content"], seen(gateway)["tools"]) == ("So", [TOOL])
+    monkeypatch.setattr(Facts, "capabilities", ("chat", "tools"))
+    gateway.upstream.play = _own({"untouched": True})
+    assert await gateway.chat(**CHAT, guided_choice=["a"]) == (200, {"untouched": True})
+    assert seen(gateway)["guided_choice"] == ["a"]
 
 
 @pytest.mark.parametrize("streams", [True, False])
