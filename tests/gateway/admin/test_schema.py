@@ -4,8 +4,10 @@ import http.client
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -150,11 +152,36 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     tools_answer_as_they_say(call)
     requests_answer_as_they_say(call, gateway)
     engines_answer_as_they_say(call)
+    made_and_attached_models_answer_as_they_say(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+class Far(BaseHTTPRequestHandler):
+    """An endpoint that lists one model."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "big"}]}')
+
+    def log_message(self, *_said: object) -> None:
+        """Say nothing."""
+
+
+def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
+    made = call("POST", "/made", {"name": "terse", "base": "quick", "preset": {"system": "Be brief."}})
+    assert made["preset"]["base"] == "quick"
+    call("DELETE", "/models/{name}", name="terse")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Far) as far:
+        threading.Thread(target=far.serve_forever, daemon=True).start()
+        (attached,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
+        far.shutdown()
+    assert call("GET", "/attached") == [attached]
+    call("DELETE", "/attached/{name}", name="far")
 
 
 def engines_answer_as_they_say(call: Checked) -> None:
