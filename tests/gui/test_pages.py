@@ -266,7 +266,16 @@ def settings(api: DemoApi, shell: Shell) -> SettingsModel:
 
 
 def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> None:
-    assert list(settings.sections()) == ["Endpoint", "Models", "Engines", "Inspector", "Window"]
+    assert list(settings.sections()) == [
+        "Endpoint",
+        "Models",
+        "Engines",
+        "Network",
+        "Downloads",
+        "Inspector",
+        "Responses",
+        "Window",
+    ]
 
 
 def test_a_wrong_value_is_said_and_not_sent(settings: SettingsModel, api: DemoApi, qtbot: QtBot) -> None:
