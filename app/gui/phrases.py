@@ -46,6 +46,10 @@ def running_facts(status: EngineStatus) -> str:
         facts.append(f"{words.tokens(status.context)} context")
     if status.slots is not None:
         facts.append(f"{status.in_flight} of {status.slots} answering")
+    if status.queued:
+        facts.append(f"{status.queued} waiting")
+    if status.is_pinned:
+        facts.append("pinned")
     return " · ".join(facts)
 
 

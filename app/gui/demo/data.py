@@ -11,7 +11,8 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus, FailureRepor
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
-from app.core.models import ModelInfo
+from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
+from app.core.models import ModelInfo, ModelSettings
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.demo import advice, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
@@ -231,6 +232,25 @@ def changed(info: SettingInfo, value: SettingValue, source: str = "file") -> Set
     return msgspec.structs.replace(info, value=value, source=source)
 
 
+MEMORY = MemoryState(
+    pools=[
+        MemoryPool(
+            id="system",
+            name="Memory",
+            limit=int(27.5 * GIB),
+            head_room=GIB,
+            holders=[
+                MemoryHolder(model=READY.model, bytes=int(9.6 * GIB), is_pinned=True, is_busy=True),
+                MemoryHolder(model=LOADING.model, bytes=int(13.1 * GIB)),
+            ],
+        )
+    ],
+    waiting=[
+        WaitingLoad(model="gemma-3-12b-it-q4_0", seconds=4.0, needs={"system": 9 * GIB}, waits_for=[LOADING.model])
+    ],
+)
+
+
 def replies(
     *, running: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
 ) -> Mapping[str, object]:
@@ -239,6 +259,9 @@ def replies(
         "GET /status": STATUS,
         "GET /running": [READY, LOADING] if running is None else running,
         "GET /models": MODELS if models is None else models,
+        "GET /memory": MEMORY if running is None else MemoryState(pools=[]),
+        "GET /model-settings": {READY.model: ModelSettings(pinned=True)},
+        "POST /model-settings": ModelSettings(pinned=True),
         "GET /settings": settings(),
         "GET /keys": KEYS,
         "POST /keys": MADE_KEY,

@@ -15,6 +15,7 @@ from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.screens.models.sharing import Sharing
 from app.gui.shell.contract import Shell
 
 _FEW = 8
@@ -26,6 +27,7 @@ class ModelRow(msgspec.Struct, frozen=True):
 
     model: ModelInfo
     status: EngineStatus | None
+    is_pinned: bool = False
 
     @property
     def is_loaded(self) -> bool:
@@ -62,9 +64,11 @@ class ModelsModel(QObject):
         self.library = Library(api, shell)
         self.running = Running(api, shell)
         self.preferences = Preferences(api, shell)
+        self.sharing = Sharing(api, shell)
         self.search = ""
         self.is_attaching = False
         self.library.changed.connect(self.changed)
+        self.sharing.changed.connect(self.changed)
         self.running.changed.connect(self.changed)
 
     @property
@@ -90,7 +94,7 @@ class ModelsModel(QObject):
         """Return the models that fit the search: usable ones first, then by title."""
         wanted = self.search.casefold().split()
         found = [
-            ModelRow(model, self.running.of(model.runs_as))
+            ModelRow(model, self.running.of(model.runs_as), self.sharing.is_pinned(model.runs_as))
             for model in self.library.items
             if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
         ]
@@ -110,6 +114,12 @@ class ModelsModel(QObject):
         self.running.unload(
             name, lambda: self.said.emit(f"{name} was unloaded.", lambda: self.load(name)), self.failed.emit
         )
+
+    def pin(self, model: ModelInfo, *, is_pinned: bool) -> None:
+        """Keep a model loaded, or let it make room again; Undo takes it back."""
+        self.sharing.pin(model.runs_as, self.failed.emit, is_pinned=is_pinned)
+        said = "stays loaded once it is" if is_pinned else "makes room for others again"
+        self.said.emit(f"{model.title} {said}.", lambda: self.pin(model, is_pinned=not is_pinned))
 
     def register(self, path: Path) -> None:
         """List a model file where it lies."""

@@ -32,6 +32,8 @@ class ModelRowView(Row):
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
             self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
+        self._pinned = Tag(theme, "Pinned", color="accent-ink", fill="accent-soft")
+        self.add_tag(self._pinned)
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self.words.insertWidget(self.words.count() - 1, self._wrong)
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
@@ -62,6 +64,7 @@ class ModelRowView(Row):
         self._wrong.setVisible(bool(wrong))
         if wrong:
             self.setAccessibleDescription(wrong)
+        self._pinned.setVisible(row.is_pinned)
         self._show_status(row)
         offered = buttons_of(row)
         for key, button in self._buttons.items():
@@ -88,6 +91,12 @@ class ModelRowView(Row):
                 "Show the file's folder",
                 lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))),
                 icon="folder",
+            )
+        if not (row.model.problem or row.model.attached):
+            menu.offer(
+                "Let it be unloaded again" if row.is_pinned else "Keep it loaded",
+                partial(self._model.pin, row.model, is_pinned=not row.is_pinned),
+                icon="check",
             )
         if not row.model.is_builtin:
             menu.addSeparator()

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
+from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.shell.contract import Shell, Task
@@ -40,6 +41,7 @@ class ModelsScreen(Page):
         self.head.addWidget(self._attach_button)
         self._error, self._trouble = ErrorPanel(theme), ErrorPanel(theme)
         self._skeleton = Skeleton(theme, is_card=True)
+        self._memory = MemoryPanel(theme)
         self._list = RowList(theme, "Models on this machine")
         self._nothing_fits = Label(theme, "No model fits these words.", color="ink-2")
         self._empty = Empty(
@@ -54,6 +56,7 @@ class ModelsScreen(Page):
             self.attach_card,
             self._error,
             self._skeleton,
+            self._memory,
             self._list,
             self._nothing_fits,
             self._empty,
@@ -80,6 +83,7 @@ class ModelsScreen(Page):
             lambda row: ModelRowView(self.theme, model, self._shell, row),
             ModelRowView.show_row,
         )
+        self._memory.show_state(model.sharing.memory)
         self.about.setText(model.summary)
         self._search.setVisible(model.wants_search)
         self._skeleton.setVisible(not known and model.error is None)

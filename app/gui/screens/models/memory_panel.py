@@ -1,0 +1,64 @@
+"""The memory that loaded models share: a bar for each memory, whose pieces are the models, and who waits for whom."""
+
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.memory import MemoryPool, MemoryState
+from app.gui.screens.models import sharing
+from app.gui.theme.theme import Theme
+from app.gui.widgets.bars import Legend, PartsBar
+from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.text import ElidedLabel, Label, Paragraph
+
+
+class MemoryPanel(Surface):
+    """Shows a `MemoryState`; hidden while no model holds anything."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, self, margins=(16, 12, 16, 12), gap=12)
+        self._pools = Column(theme, gap=12)
+        self._shown: dict[str, _PoolView] = {}
+        box.addLayout(self._pools)
+        self._waits = Paragraph(theme, role="meta", color="warn")
+        box.addWidget(self._waits)
+        self.show_state(MemoryState(pools=[]))
+
+    def show_state(self, state: MemoryState) -> None:
+        """Show what is so now."""
+        pools = {pool.id: pool for pool in sharing.shown_pools(state)}
+        if list(pools) != list(self._shown):
+            clear(self._pools)
+            self._shown = {key: _PoolView(self.theme, pool.name) for key, pool in pools.items()}
+            for view in self._shown.values():
+                self._pools.addWidget(view)
+        for key, pool in pools.items():
+            self._shown[key].show_pool(pool)
+        said = sharing.waits(state.waiting)
+        self._waits.setText(said)
+        self._waits.setVisible(bool(said))
+        self.setVisible(bool(pools or said))
+
+
+class _PoolView(QWidget):
+    """One memory."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, self, gap=6)
+        head = Line(theme, gap=8)
+        self._figure = Label(theme, role="meta", color="ink-2")
+        head.addWidget(ElidedLabel(theme, name, weight=500), 1)
+        head.addWidget(self._figure)
+        box.addLayout(head)
+        self._bar, self._legend = PartsBar(theme, f"{name}, taken by models"), Legend(theme)
+        box.addWidget(self._bar)
+        box.addWidget(self._legend)
+
+    def show_pool(self, pool: MemoryPool) -> None:
+        """Show what is so now."""
+        entries = sharing.legend(pool)
+        self._figure.setText(sharing.headline(pool))
+        self._bar.set_parts(sharing.parts(pool), sharing.total(pool), "; ".join(words for _, words in entries))
+        self._legend.set_entries(entries)

@@ -1,0 +1,128 @@
+"""The memory that models share and what is set for single ones, as the models page shows them: state and words."""
+
+from collections.abc import Sequence
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.core import words
+from app.core.events import EngineChanged, Event, SettingChanged
+from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
+from app.core.models import ModelSettings, SetModel
+from app.gui.net.api import Failed, GatewayApi
+from app.gui.shell.contract import Shell
+from app.gui.widgets.bars import REST, Part
+
+_COLORS = ("part-1", "part-2", "part-3", "part-4", "part-5", "part-6")
+_SOON_MS = 300
+"""An engine that loads says something ten times a second; what it holds is asked for less often."""
+
+
+class Sharing(QObject):
+    """Memory, and settings by model. Read anew when an engine changed."""
+
+    changed = Signal()
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.memory = MemoryState(pools=[])
+        self._settings: dict[str, ModelSettings] = {}
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(_SOON_MS)
+        self._soon.timeout.connect(self._read_memory)
+        shell.connected.connect(self.read)
+        shell.happened.connect(self.take)
+        if shell.is_connected:
+            self.read()
+
+    def read(self) -> None:
+        """Fetch both anew."""
+        self._read_memory()
+        self._api.get("/model-settings", dict[str, ModelSettings], self._take_settings, _unsaid)
+
+    def take(self, event: Event) -> None:
+        """Act on an event of the gateway."""
+        if isinstance(event, EngineChanged) and not self._soon.isActive():
+            self._soon.start()
+        elif isinstance(event, SettingChanged) and event.name.startswith("model."):
+            self.read()
+
+    def is_pinned(self, model: str) -> bool:
+        """Whether a person wants a model to stay."""
+        return self._settings.get(model, ModelSettings()).pinned
+
+    def pin(self, model: str, failed: Failed, *, is_pinned: bool) -> None:
+        """Have a model stay, or let it go again; what else is set for it stays as it is."""
+        wanted = msgspec.structs.replace(self._settings.get(model, ModelSettings()), pinned=is_pinned)
+
+        def done(settings: ModelSettings) -> None:
+            self._take_settings({**self._settings, model: settings})
+
+        body = SetModel(model=model, settings=wanted)
+        self._api.post("/model-settings", body, kind=ModelSettings, then=done, failed=failed)
+
+    def _read_memory(self) -> None:
+        self._api.get("/memory", MemoryState, self._take_memory, _unsaid)
+
+    def _take_memory(self, memory: MemoryState) -> None:
+        self.memory = memory
+        self.changed.emit()
+
+    def _take_settings(self, settings: dict[str, ModelSettings]) -> None:
+        self._settings = settings
+        self.changed.emit()
+
+
+def _unsaid(_error: object) -> None:
+    """Keep quiet: the page says on its own that the gateway cannot be reached."""
+
+
+def shown_pools(memory: MemoryState) -> list[MemoryPool]:
+    """Return the pools worth a bar: those that a model holds something of."""
+    return [pool for pool in memory.pools if pool.holders]
+
+
+def headline(pool: MemoryPool) -> str:
+    """Return how much of a pool is taken."""
+    return f"{words.size(pool.taken)} of {words.size(max(0, pool.limit))} for models"
+
+
+def total(pool: MemoryPool) -> float:
+    """Return what the whole bar stands for: what models may take, or more if they have more."""
+    return float(max(pool.limit, pool.taken, 1))
+
+
+def parts(pool: MemoryPool) -> list[Part]:
+    """Return the bar's pieces, the largest first."""
+    return [
+        Part(name=holder.model, amount=float(holder.bytes or 0), color=_COLORS[at % len(_COLORS)])
+        for at, holder in enumerate(_ordered(pool))
+    ]
+
+
+def legend(pool: MemoryPool) -> list[tuple[str, str]]:
+    """Return (colour, words) for every piece, and for what is left."""
+    entries = [(_COLORS[at % len(_COLORS)], _entry(holder)) for at, holder in enumerate(_ordered(pool))]
+    free = max(0, pool.limit - pool.taken)
+    return [*entries, (REST, f"{words.size(free)} left, besides {words.size(pool.head_room)} for other programs")]
+
+
+def waits(waiting: Sequence[WaitingLoad]) -> str:
+    """Return who waits for whom, a sentence each."""
+    return " ".join(map(_waits, waiting))
+
+
+def _ordered(pool: MemoryPool) -> list[MemoryHolder]:
+    return sorted(pool.holders, key=lambda holder: (-(holder.bytes or 0), holder.model))
+
+
+def _entry(holder: MemoryHolder) -> str:
+    amount = "size not known yet" if holder.bytes is None else words.size(holder.bytes)
+    return f"{holder.model}, {amount}{', pinned' if holder.is_pinned else ''}"
+
+
+def _waits(load: WaitingLoad) -> str:
+    for_whom = f" for {' and '.join(load.waits_for)}" if load.waits_for else " for room"
+    return f"{load.model} waits{for_whom}."

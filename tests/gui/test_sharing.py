@@ -1,0 +1,114 @@
+"""The memory that models share and the pins, on the models page: what is asked, what is shown, and the way back."""
+
+import msgspec
+from pytestqt.qtbot import QtBot
+
+from app.core.events import EngineChanged, SettingChanged
+from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
+from app.core.models import ModelSettings, SetModel
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models import sharing
+from app.gui.screens.models.memory_panel import MemoryPanel
+from app.gui.screens.models.model import ModelsModel
+from app.gui.theme.theme import Theme
+from tests.gui.conftest import QuietShell
+
+GIB = 1024**3
+POOL = MemoryPool(
+    id="gpu",
+    name="RTX 5090",
+    limit=30 * GIB,
+    head_room=GIB,
+    holders=[
+        MemoryHolder(model="small", bytes=4 * GIB, is_pinned=True),
+        MemoryHolder(model="new", bytes=None),
+        MemoryHolder(model="large", bytes=20 * GIB),
+    ],
+)
+
+
+def test_a_bar_s_pieces_are_the_models_the_largest_first() -> None:
+    assert [(part.name, part.amount / GIB) for part in sharing.parts(POOL)] == [
+        ("large", 20.0),
+        ("small", 4.0),
+        ("new", 0.0),
+    ]
+    assert [said for _, said in sharing.legend(POOL)] == [
+        "large, 20.0 GiB",
+        "small, 4.0 GiB, pinned",
+        "new, size not known yet",
+        "6.0 GiB left, besides 1.0 GiB for other programs",
+    ]
+    assert sharing.headline(POOL) == "24.0 GiB of 30.0 GiB for models"
+
+
+def test_more_than_there_is_fills_the_bar_and_no_more() -> None:
+    over = msgspec.structs.replace(POOL, limit=-5)
+    assert sharing.total(over) == 24 * GIB
+    assert sharing.headline(over) == "24.0 GiB of 0 B for models"
+
+
+def test_who_waits_for_whom_is_a_sentence() -> None:
+    waiting = [
+        WaitingLoad(model="a", seconds=1.0, needs={}, waits_for=["b", "c"]),
+        WaitingLoad(model="d", seconds=1.0, needs=None),
+    ]
+    assert sharing.waits(waiting) == "a waits for b and c. d waits for room."
+
+
+def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, theme: Theme) -> None:
+    panel = MemoryPanel(theme)
+    qtbot.addWidget(panel)
+    assert panel.isHidden()
+    panel.show_state(MemoryState(pools=[POOL, msgspec.structs.replace(POOL, id="empty", holders=[])]))
+    assert not panel.isHidden()
+    panel.show_state(MemoryState(pools=[], waiting=[WaitingLoad(model="a", seconds=0.0, needs=None)]))
+    assert not panel.isHidden()
+    panel.show_state(MemoryState(pools=[]))
+    assert panel.isHidden()
+
+
+def test_memory_is_read_again_once_however_much_an_engine_says(api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    before = api.calls.count(("GET", "/memory", None))
+    for _ in range(5):
+        shell.receive(EngineChanged(status=data.LOADING))
+    qtbot.waitUntil(lambda: api.calls.count(("GET", "/memory", None)) > before)
+    assert api.calls.count(("GET", "/memory", None)) == before + 1
+    api.flush()
+    assert model.sharing.memory == data.MEMORY
+
+
+def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell: QuietShell) -> None:
+    name = data.MODELS[1].name
+    api.replies["GET /model-settings"] = {name: ModelSettings(context=512)}
+    model = ModelsModel(api, shell)
+    undos: list[object] = []
+    model.said.connect(lambda _said, undo: undos.append(undo))
+    api.flush()
+    assert not model.sharing.is_pinned(name)
+    api.replies["POST /model-settings"] = ModelSettings(context=512, pinned=True)
+    model.pin(data.MODELS[1], is_pinned=True)
+    api.flush()
+    body = SetModel(model=name, settings=ModelSettings(context=512, pinned=True))
+    assert ("POST", "/model-settings", body) in api.calls
+    assert {row.model.name: row.is_pinned for row in model.rows()}[name]
+    undo = undos[0]
+    assert callable(undo)
+    undo()
+    assert api.calls[-1] == (
+        "POST",
+        "/model-settings",
+        SetModel(model=name, settings=ModelSettings(context=512)),
+    )
+
+
+def test_pins_are_read_again_when_somebody_else_set_one(api: DemoApi, shell: QuietShell) -> None:
+    model = ModelsModel(api, shell)
+    api.flush()
+    api.replies["GET /model-settings"] = {}
+    shell.receive(SettingChanged(name="model.x"))
+    api.flush()
+    assert not model.sharing.is_pinned(data.READY.model)
