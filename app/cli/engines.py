@@ -32,7 +32,8 @@ def ps(*, as_json: bool) -> None:
 @click.option("--context", type=click.IntRange(1), help="Tokens of context per request.")
 @click.option("--slots", type=click.IntRange(1), help="Requests answered at once.")
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
-@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--gpu-layers", type=click.IntRange(0), help="Layers on the GPU, where the engine can split.")
+@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0", "fp8"]), help="Type of the KV cache.")
 @json_option
 def load(model: str, *, as_json: bool, **chosen: int | str | None) -> None:
     """Make MODEL ready: a name from `roundhouse list`, or a path to a .gguf file."""
@@ -86,6 +87,7 @@ def _log(line: LogLine) -> str:
 def _ready(status: EngineStatus) -> Iterator[str]:
     took = f" in {words.seconds(status.load_seconds)}" if status.load_seconds is not None else ""
     yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.tokens(status.context)}."
+    yield from status.notes
 
 
 def _lines(engines: list[EngineStatus]) -> Iterator[str]:
@@ -105,5 +107,5 @@ def _row(status: EngineStatus) -> tuple[str, ...]:
         words.tokens(status.context),
         words.size(status.memory_bytes),
         str(status.in_flight) + (f" + {status.queued} waiting" if status.queued else ""),
-        status.failure.sentence if status.failure else "pinned" if status.is_pinned else "",
+        status.failure.sentence if status.failure else "pinned" if status.is_pinned else " ".join(status.notes),
     )

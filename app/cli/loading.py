@@ -7,6 +7,7 @@ import click
 
 from app.client.http import Client
 from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, Event
 from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel
 
@@ -28,7 +29,18 @@ def load(client: Client, model: str, options: LoadOptions | None = None) -> Engi
     if began.state is not EngineState.READY and sys.stderr.isatty():
         _follow(client, began.model)
     wait = LoadModel(model=model, options=request.options, wait=True)
-    return client.post("/load", wait, EngineStatus, timeout_s=_LOAD_TIMEOUT_S)
+    try:
+        return client.post("/load", wait, EngineStatus, timeout_s=_LOAD_TIMEOUT_S)
+    except EngineFailed:
+        _offer(client, began.model)
+        raise
+
+
+def _offer(client: Client, model: str) -> None:
+    """Write what may help as commands to try, on stderr: the error itself follows."""
+    failures = [one.failure for one in client.get("/running", list[EngineStatus]) if one.model == model and one.failure]
+    for remedy in (remedy for failure in failures for remedy in failure.remedies if remedy.command):
+        click.echo(f"{remedy.label}: {remedy.command}", err=True)
 
 
 def _follow(client: Client, model: str) -> None:

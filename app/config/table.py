@@ -57,6 +57,15 @@ class Setting:
         return "ROUNDHOUSE_" + self.name.replace(".", "_").upper()
 
 
+_MENDS = (
+    ("less_context", "Use a shorter context by itself", "with a shorter context"),
+    ("fewer_slots", "Answer one request at a time by itself", "for one request at a time"),
+    ("smaller_cache", "Use a smaller KV cache by itself", "with a quantised KV cache"),
+    ("fewer_layers", "Use the GPU for fewer layers by itself", "with fewer layers on the GPU"),
+    ("less_gpu_memory", "Take less GPU memory by itself", "with the share of GPU memory that is free"),
+)
+"""Remedies for a load that fails (`engines.api.RemedyKind`) which a person can have applied."""
+
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -278,6 +287,16 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0,
         maximum=3600,
         unit="seconds",
+    ),
+    *(
+        Setting(
+            name=f"engine.mend_{kind}",
+            title=title,
+            help=f"When a model does not fit, load it {how} without asking, and say so beside it.",
+            kind=Kind.BOOL,
+            default=False,
+        )
+        for kind, title, how in _MENDS
     ),
     Setting(
         name="engines.preferred",

@@ -51,12 +51,27 @@ TRANSITIONS: dict[EngineState, frozenset[EngineState]] = {
 SETTLED = frozenset({_S.STOPPED, _S.READY, _S.FAILED, _S.SLEEPING})
 
 
+class RemedyOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that may help: what a button says, and how the command line does it (empty where it cannot)."""
+
+    kind: str
+    """Stable: "less_context", "fewer_layers", "download_again", ..."""
+    label: str
+    command: str = ""
+    options: dict[str, int | float | str] = {}
+    """What to load with instead, where loading otherwise is the remedy: fields of `LoadOptions`."""
+
+
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why an engine is not running: a stable code, a plain sentence, a next step, and the last lines it wrote."""
 
     code: str
     sentence: str
     hint: str = ""
+    evidence: str = ""
+    """The log line that gave the cause away."""
+    remedies: list[RemedyOffer] = []
+    """What may help, most promising first."""
     log_tail: list[str] = []
     exit_code: int | None = None
 
@@ -96,6 +111,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: float | None = None
     unload_at: float | None = None
     """Unix seconds when it will be unloaded if nobody uses it from now on; None if it is kept, or not ready."""
+    notes: list[str] = []
+    """What differs from what was asked for: options left out, and changes made so that it fits."""
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):

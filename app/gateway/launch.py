@@ -23,6 +23,7 @@ from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
 from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
+from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
 
@@ -184,6 +185,7 @@ def policy_from(settings: Settings, tuning: ModelSettingsFile | None = None) -> 
         refuses_too_large=settings.flag("models.refuse_too_large"),
         head_room=max(HEAD_ROOM, keep_free),
         keep_free=keep_free,
+        mends=frozenset(kind for kind in APPLICABLE if settings.flag(f"engine.mend_{kind}")),
         queue_limit=settings.integer("gateway.queue_limit"),
         models={} if tuning is None else {name: _policy_of(one) for name, one in tuning.all().items()},
         idle_s=settings.integer("models.idle_minutes") * 60.0,

@@ -14,6 +14,7 @@ from app.core.errors import Bug
 from app.supervisor import messages as m
 from app.supervisor.faults import TOO_SLOW, UNKILLABLE, stalled
 from app.supervisor.line import Line, Pace
+from app.supervisor.mending import TRIES, mended
 from app.supervisor.policy import NOT_BY_ITSELF, LoadRequest, Policy, back_off, recent
 from engines.api import Failure, FailureKind, Readiness, Stop
 
@@ -74,6 +75,7 @@ class Ending(ABC):
         self._is_closed = False
         self._verdict: Failure | None = None
         self._port_tries = 0
+        self.notes: list[str] = []
         self._called_off = m.Reason.UNLOADED
         self._effects: list[m.Effect] = []
 
@@ -238,12 +240,26 @@ class Ending(ABC):
             self._port_tries += 1
             self.run += 1
             self._launch(now)
+        elif self._mend(ended.failure):
+            self.run += 1
+            self._launch(now)
         else:
             self._fail(self._verdict or ended.failure, now)
 
     def _may_try_another_port(self, failure: Failure) -> bool:
         is_port = failure.kind is FailureKind.PORT_IN_USE and self.state in COMING_UP
         return is_port and not self._verdict and self._port_tries < PORT_TRIES
+
+    def _mend(self, failure: Failure) -> bool:
+        """Change the load so that it needs less, where a person wants that done, and say whether it was."""
+        if self.request is None or self._verdict or self.state not in COMING_UP or len(self.notes) >= TRIES:
+            return False
+        better = mended(self.request, failure, self._policy().mends)
+        if better is None:
+            return False
+        self.request = better.request
+        self.notes.append(better.note)
+        return True
 
     def _stopped(self, now: float) -> None:
         self._forget_run()

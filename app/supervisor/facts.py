@@ -10,6 +10,7 @@ from engines.api import (
     ContextSet,
     Exit,
     Installation,
+    LaunchOptions,
     LaunchPlan,
     Listening,
     LogEvent,
@@ -43,6 +44,8 @@ class Facts:
     ready_at_s: float | None = None
     """Monotonic."""
     exit_code: int | None = None
+    left_out: tuple[str, ...] = ()
+    """Options it runs without, each in a sentence."""
     suspicions: list[Suspicion] = field(default_factory=list)
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
 
@@ -51,6 +54,7 @@ class Facts:
         self.version, self.backend = found.version, found.backend
         self.base_url, self.served_name = plan.base_url, plan.served_name
         self.context, self.slots = plan.context, plan.slots
+        self.left_out = tuple(each.sentence for each in plan.left_out)
 
     def became_ready(self, begun_s: float, now_s: float) -> None:
         """Note that loading is over."""
@@ -73,13 +77,14 @@ class Facts:
             case _:
                 pass
 
-    def end(self) -> Exit:
-        """Return how it ended, for the adapter to name the cause."""
+    def end(self, options: LaunchOptions) -> Exit:
+        """Return how it ended, for the adapter to name the cause. `options` are those it ran with."""
         return Exit(
             code=self.exit_code,
             suspicions=tuple(self.suspicions),
             tail=tuple(self.tail),
             was_ready=self.ready_at_s is not None,
+            options=options,
         )
 
 

@@ -122,6 +122,7 @@ class Machine(Ending):
         self.request, self._fingerprint = ask.request, ask.fingerprint
         self.waiters[ask.ticket] = ask
         self._port_tries = 0
+        self.notes = []
         self._enter()
 
     def _serve(self, ask: m.Ask) -> None:

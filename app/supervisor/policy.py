@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from engines.api import NEVER_RETRY_UNCHANGED, FailureKind, LaunchOptions, ModelSource
+from engines.api import NEVER_RETRY_UNCHANGED, FailureKind, LaunchOptions, ModelSource, RemedyKind
 
 MAX_RESTARTS = 3
 RESTART_WINDOW_S = 600.0
@@ -111,6 +111,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """Return how long a model's engine is kept unused where no request says otherwise; `inf` for ever."""
         own = self.of(model).idle_s
         return (self.idle_s if own is None else own) or math.inf
+
+    mends: frozenset[RemedyKind] = frozenset()
+    """Remedies to apply to a failed load without asking."""
 
 
 def recent(restarts: Sequence[float], now: float) -> list[float]:

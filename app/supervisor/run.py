@@ -138,7 +138,7 @@ class Run:
             await self._until_first_end(plan)
         finally:
             await self._sweep()
-        return adapter.classify_exit(self.facts.end())
+        return adapter.classify_exit(self.facts.end(self._request.options))
 
     async def _until_first_end(self, plan: LaunchPlan) -> None:
         asks = plan.readiness

@@ -1,14 +1,16 @@
 """An engine as the rest of the product sees it, put together from its state and what its run has said."""
 
 import math
+import shlex
 import time
 
-from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
+from app.core.models import LoadOptions
 from app.supervisor.ending import COMING_UP, Timer
 from app.supervisor.facts import Facts
 from app.supervisor.machine import Machine
 from app.supervisor.policy import recent
-from engines.api import Failure
+from engines.api import Failure, Remedy, RemedyKind
 
 _WITHOUT_PROCESS = frozenset({EngineState.STOPPED, EngineState.FAILED, EngineState.BACKING_OFF})
 _LOG_TAIL = 20
@@ -30,7 +32,8 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         state=machine.state,
         progress=facts.progress if machine.state in COMING_UP else None,
         stage=_stage(machine, facts, is_queued=is_queued),
-        failure=report_of(machine.failure, facts) if machine.failure else None,
+        failure=report_of(model, machine.failure, facts) if machine.failure else None,
+        notes=[*machine.notes, *facts.left_out] if is_there else [],
         pid=facts.pid if is_there else None,
         context=facts.context,
         slots=facts.slots,
@@ -56,15 +59,43 @@ def _unload_at(machine: Machine, now: float, wall: float) -> float | None:
     return wall + unused_since + machine.idle_s - now
 
 
-def report_of(failure: Failure, facts: Facts) -> FailureReport:
-    """Return a failure with the engine's last words."""
+def report_of(model: str, failure: Failure, facts: Facts) -> FailureReport:
+    """Return a failure with the engine's last words, and what may help."""
     return FailureReport(
         code=failure.kind.value,
         sentence=failure.sentence,
         hint=failure.hint,
+        evidence=failure.evidence,
+        remedies=[offer_of(model, remedy) for remedy in failure.remedies],
         log_tail=list(facts.tail)[-_LOG_TAIL:],
         exit_code=facts.exit_code,
     )
+
+
+def offer_of(model: str, remedy: Remedy) -> RemedyOffer:
+    """Return a remedy with the command that does it. Options that a load cannot choose are left to `mending`."""
+    options = dict(remedy.options) if remedy.options.keys() <= set(LoadOptions.__struct_fields__) else {}
+    is_load = bool(options) or remedy.kind is RemedyKind.LOAD_AGAIN
+    words = ["roundhouse", "load", model, *(word for name, value in options.items() for word in _flag(name, value))]
+    command = shlex.join(words) if is_load else _COMMANDS.get(remedy.kind, "")
+    return RemedyOffer(kind=remedy.kind.value, label=remedy.label, command=command, options=options)
+
+
+def _flag(name: str, value: float | str) -> tuple[str, str]:
+    return (f"--{name.replace('_', '-')}", str(value))
+
+
+_COMMANDS = {
+    RemedyKind.FREE_MEMORY: "roundhouse ps",
+    RemedyKind.UPDATE_ENGINE: "roundhouse engines update",
+    RemedyKind.INSTALL_AGAIN: "roundhouse engines",
+    RemedyKind.OTHER_RUNTIME: "roundhouse engines",
+    RemedyKind.UPDATE_DRIVER: "roundhouse doctor",
+    RemedyKind.OTHER_MODEL: "roundhouse list",
+    RemedyKind.SMALLER_MODEL: "roundhouse list",
+    RemedyKind.FREE_DISK: "roundhouse list",
+}
+"""What shows the way, where a person has to choose."""
 
 
 def _stage(machine: Machine, facts: Facts, *, is_queued: bool) -> str:

@@ -9,9 +9,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine
+from app.core.models import LoadOptions
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
 from app.gui.screens.models.view import ModelsScreen
@@ -149,6 +150,24 @@ def test_a_failed_engine_says_why_and_what_may_help(server_page: ServerScreen, a
     assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
     next(button for button in row.findChildren(Button) if button.text() == "Show the log").click()
     assert server_page._log_search.text() == data.FAILED.model
+
+
+def test_what_would_load_it_otherwise_is_one_press_away(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
+    assert data.FAILED.failure is not None
+    offers = [
+        RemedyOffer(kind="less_context", label="Load with a context of 4,096 tokens", options={"context": 4096}),
+        RemedyOffer(kind="smaller_model", label="Choose a smaller model"),
+    ]
+    failure = msgspec.structs.replace(data.FAILED.failure, remedies=offers, evidence="cudaMalloc failed")
+    shell.receive(EngineChanged(status=msgspec.structs.replace(data.FAILED, failure=failure)))
+    row = server_page._list.rows[data.FAILED.model]
+    assert isinstance(row, EngineRow)
+    QApplication.processEvents()
+    assert "Load with a context of 4,096 tokens" in visible_buttons(row._failure)
+    assert "Choose a smaller model" not in visible_buttons(row._failure)
+    next(button for button in row.findChildren(Button) if button.text().startswith("Load with")).click()
+    (asked,) = api.asked("POST", "/load")
+    assert asked.options == LoadOptions(context=4096)  # type: ignore[attr-defined]  # LoadModel
 
 
 def test_nothing_running_leads_to_the_models(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:

@@ -11,13 +11,14 @@ from PySide6.QtCore import QObject, Signal
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, ModelsChanged, SettingChanged
-from app.core.models import LoadModel, ModelInfo, UnloadModel
+from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.net.api import Failed, GatewayApi
 from app.gui.shell.contract import Shell
 
 T = TypeVar("T")
 IDLE_STATES = frozenset({EngineState.STOPPED})
+_UNCHOSEN = LoadOptions()
 BUSY_STATES = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.DRAINING, EngineState.STOPPING})
 
 
@@ -77,9 +78,10 @@ class Running(Mirror[EngineStatus]):
         """Return every process that is there or should be."""
         return [item for item in self.items if item.state not in IDLE_STATES]
 
-    def load(self, model: str, failed: Failed | None = None) -> None:
+    def load(self, model: str, failed: Failed | None = None, options: LoadOptions = _UNCHOSEN) -> None:
         """Ask for a model; how it goes comes as events."""
-        self.api.post("/load", LoadModel(model=model, wait=False), kind=EngineStatus, then=self._merge, failed=failed)
+        asked = LoadModel(model=model, options=options, wait=False)
+        self.api.post("/load", asked, kind=EngineStatus, then=self._merge, failed=failed)
 
     def unload(self, model: str, then: Callable[[], object], failed: Failed | None = None) -> None:
         """Ask for a model to be unloaded once its answers are done."""

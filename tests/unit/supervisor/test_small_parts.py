@@ -14,7 +14,17 @@ from app.supervisor.facts import Facts
 from app.supervisor.ports import HOST, Ports
 from app.supervisor.private import write_private
 from app.supervisor.readiness import Endpoint, is_ready
-from engines.api import FailureKind, Installation, LaunchPlan, Listening, Progress, Readiness, ReadyWhen, Suspicion
+from engines.api import (
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    Listening,
+    Progress,
+    Readiness,
+    ReadyWhen,
+    Suspicion,
+)
 
 
 def test_a_reserved_port_is_free_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +151,7 @@ def test_an_engine_that_repeats_itself_does_not_fill_memory() -> None:
     facts = Facts()
     for at in range(10_000):
         facts.note(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
-    assert facts.end().suspicions[0].line == "0"
+    assert facts.end(LaunchOptions()).suspicions[0].line == "0"
     assert len(facts.suspicions) < 100
 
 

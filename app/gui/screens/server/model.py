@@ -2,11 +2,13 @@
 
 from enum import StrEnum
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core.api import GUIDE, Status
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
+from app.core.models import LoadOptions
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Running
 from app.gui.shell.contract import Shell
@@ -120,6 +122,10 @@ class ServerModel(QObject):
     def load(self, name: str) -> None:
         """Load a model, or try again after a failure."""
         self.running.load(name, self.failed.emit)
+
+    def apply(self, name: str, remedy: RemedyOffer) -> None:
+        """Load a model otherwise, as a remedy says."""
+        self.running.load(name, self.failed.emit, msgspec.convert(remedy.options, LoadOptions))
 
     def _read(self) -> None:
         self._api.get("/status", Status, self._told, self._untold)

@@ -1,11 +1,12 @@
 """A running model as a row: how it is, what it uses, and a way to stop it or to try again."""
 
 from functools import partial
+from itertools import zip_longest
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.mirror import BUSY_STATES
@@ -19,6 +20,8 @@ from app.gui.widgets.status import Dot, Progress
 from app.gui.widgets.text import ElidedLabel
 
 _PROGRESS_WIDTH = 120
+_OFFERS = 2
+"""Buttons for remedies that are one press away: more would be a menu."""
 _LOG_LINES = 12
 
 
@@ -55,6 +58,9 @@ class EngineRow(QWidget):
             0,
             Qt.AlignmentFlag.AlignTop,
         )
+        self._offers = [Button(theme, "", look=Look.PLAIN) for _ in range(_OFFERS)]
+        for offer in self._offers:
+            self._failure.buttons.addWidget(offer, 0, Qt.AlignmentFlag.AlignTop)
         place = QWidget()
         Column(theme, place, margins=(16, 0, 16, 12)).addWidget(self._failure)
         self._failure_place = place
@@ -79,8 +85,19 @@ class EngineRow(QWidget):
                     code=status.failure.code,
                     sentence=status.failure.sentence,
                     hint=status.failure.hint,
-                    detail="\n".join(status.failure.log_tail[-_LOG_LINES:]),
+                    detail="\n".join([status.failure.evidence, *status.failure.log_tail[-_LOG_LINES:]]).lstrip(),
                 ),
                 "Try again",
                 partial(self._model.load, self._name),
             )
+            self._offer([remedy for remedy in status.failure.remedies if remedy.options])
+        self._row.setToolTip("\n".join(status.notes))
+
+    def _offer(self, remedies: list[RemedyOffer]) -> None:
+        """Put what would load it otherwise on buttons."""
+        for button, remedy in zip_longest(self._offers, remedies[:_OFFERS]):
+            button.setVisible(remedy is not None)
+            if remedy is not None:
+                button.set_text(remedy.label)
+                button.setAccessibleName(f"{remedy.label}: {self._name}")
+                button.act(partial(self._model.apply, self._name, remedy))

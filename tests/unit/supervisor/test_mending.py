@@ -1,0 +1,115 @@
+"""A load that failed is changed and tried again within itself, if and as far as a person wants that."""
+
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import COMMANDS
+from app.core.engines import EngineState
+from app.core.models import LoadOptions
+from app.supervisor import messages as m
+from app.supervisor.machine import Machine
+from app.supervisor.mending import APPLICABLE, TRIES, mended
+from app.supervisor.policy import LoadRequest, Policy
+from app.supervisor.status import offer_of
+from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
+
+REQUEST = LoadRequest(
+    engine="e",
+    source=ModelSource(name="m", path=Path("m.gguf"), format=ModelFormat.GGUF),
+    options=LaunchOptions(context=8192, slots=2),
+)
+HALVE = Remedy(kind=RemedyKind.LESS_CONTEXT, label="Load with a context of 4,096 tokens", options={"context": 4096})
+ONE_SLOT = Remedy(kind=RemedyKind.FEWER_SLOTS, label="Load for one request at a time", options={"slots": 1})
+BY_HAND = Remedy(kind=RemedyKind.SMALLER_MODEL, label="Choose a smaller model")
+FULL = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="No room.", remedies=(HALVE, ONE_SLOT, BY_HAND))
+
+
+def test_the_first_remedy_that_is_allowed_is_applied() -> None:
+    better = mended(REQUEST, FULL, frozenset({RemedyKind.FEWER_SLOTS}))
+    assert better is not None
+    assert (better.request.options.context, better.request.options.slots) == (8192, 1)
+    assert better.note == "No room. So this was done: load for one request at a time."
+
+
+@pytest.mark.parametrize(
+    "allowed", [frozenset(), frozenset({RemedyKind.SMALLER_MODEL}), frozenset({RemedyKind.SIGN_IN})]
+)
+def test_nothing_is_done_unasked_or_by_hand(allowed: frozenset[RemedyKind]) -> None:
+    assert mended(REQUEST, FULL, allowed) is None
+
+
+def test_a_remedy_that_changes_nothing_is_none() -> None:
+    same = Remedy(kind=RemedyKind.FEWER_SLOTS, label="Load", options={"slots": 2})
+    assert mended(REQUEST, Failure(kind=FULL.kind, sentence="x.", remedies=(same,)), frozenset(APPLICABLE)) is None
+
+
+def coming_up(mends: frozenset[RemedyKind]) -> Machine:
+    machine = Machine(lambda: Policy(mends=mends))
+    machine.step(m.Ask(ticket=1, request=REQUEST, holds=True, fingerprint=(0,)), 0.0)
+    machine.step(m.RoomGranted(run=machine.run), 0.0)
+    started(machine)
+    return machine
+
+
+def started(machine: Machine) -> None:
+    machine.step(m.Started(run=machine.run, stall_s=10.0, hard_s=100.0, grace_s=5.0), 0.0)
+
+
+def fail(machine: Machine, remedy: Remedy = HALVE) -> list[m.Effect]:
+    failure = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="No room.", remedies=(remedy,))
+    return machine.step(m.Ended(run=machine.run, failure=failure), 1.0)
+
+
+def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
+    machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
+    (launched,) = fail(machine)
+    assert isinstance(launched, m.Launch)
+    assert launched.request.options.context == 4096
+    assert machine.state is EngineState.LOADING
+    started(machine)
+    effects = machine.step(m.Ready(run=machine.run), 2.0)
+    assert [effect.ticket for effect in effects if isinstance(effect, m.Answer)] == [1]
+    assert len(machine.notes) == 1
+
+
+def test_without_leave_the_failure_is_told_with_its_remedies() -> None:
+    machine = coming_up(frozenset())
+    answers = [effect.outcome for effect in fail(machine) if isinstance(effect, m.Answer)]
+    assert isinstance(answers[0], m.Refused)
+    assert machine.state is EngineState.FAILED
+
+
+def test_it_gives_up_after_some_tries() -> None:
+    machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
+    for smaller in range(TRIES):
+        fail(machine, Remedy(kind=RemedyKind.LESS_CONTEXT, label="Load", options={"context": 4096 - smaller}))
+        started(machine)
+    fail(machine, Remedy(kind=RemedyKind.LESS_CONTEXT, label="Load", options={"context": 1024}))
+    assert machine.state is EngineState.FAILED
+
+
+def test_an_engine_that_was_ready_is_not_changed_behind_anybodys_back() -> None:
+    machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
+    machine.step(m.Ready(run=machine.run), 1.0)
+    fail(machine)
+    assert machine.request is not None
+    assert machine.request.options.context == 8192
+
+
+def test_a_remedy_comes_with_its_command() -> None:
+    offer = offer_of("my model", HALVE)
+    assert (offer.command, offer.options) == ("roundhouse load 'my model' --context 4096", {"context": 4096})
+    assert offer_of("m", Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again")).command == "roundhouse load m"
+    share = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"gpu_memory_fraction": 0.5})
+    assert (offer_of("m", share).command, offer_of("m", share).options) == ("", {})
+
+
+def test_every_command_that_is_offered_exists() -> None:
+    for kind in RemedyKind:
+        command = offer_of("m", Remedy(kind=kind, label="x")).command.split()
+        assert not command or command[1] in COMMANDS, command
+
+
+def test_what_can_be_applied_is_what_a_load_can_choose_or_a_setting_names() -> None:
+    assert {"context", "slots", "kv_type", "gpu_layers"} <= set(LoadOptions.__struct_fields__)
