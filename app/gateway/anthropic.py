@@ -13,10 +13,11 @@ from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked, check, for_engine
 from app.gateway.launch import resolve
 from app.gateway.middleware import REQUEST_ID
-from app.gateway.native import answered, named, path_of
+from app.gateway.native import BESIDE_SLOTS, answered, named, path_of
 from app.gateway.presets import applied
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES
+from app.supervisor.policy import Terms
 from engines.api import Route
 
 
@@ -51,5 +52,6 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         path=path_of(services, load.engine, model, route),
         body=applied(for_engine(body, asked), model, route),
         model=name,
+        terms=Terms(takes_slot=route not in BESIDE_SLOTS),
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
     )

@@ -13,9 +13,10 @@ from app.gateway import proxy
 from app.gateway.aliases import AUTO
 from app.gateway.bodies import decode
 from app.gateway.launch import resolve
-from app.gateway.native import answered, path_of
+from app.gateway.native import BESIDE_SLOTS, answered, path_of
 from app.gateway.presets import applied
 from app.gateway.services import SERVICES
+from app.supervisor.policy import Terms
 from engines.api import Route
 
 _ROUTES = {
@@ -61,5 +62,9 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = decode(body, Named).model or AUTO
     model, load = await resolve(services, name)
     return proxy.Ask(
-        load=load, path=path_of(services, load.engine, model, route), body=applied(body, model, route), model=name
+        load=load,
+        path=path_of(services, load.engine, model, route),
+        body=applied(body, model, route),
+        model=name,
+        terms=Terms(takes_slot=route not in BESIDE_SLOTS),
     )

@@ -21,6 +21,8 @@ _UNKNOWN = ""
 """Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
+BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
+"""What an engine answers at once, however many it is writing for."""
 _DOES = {
     Route.EMBEDDINGS: "make embeddings",
     Route.RERANK: "rank documents",

@@ -131,7 +131,8 @@ async def _loaded(services: Services, job: Job, watch: Watch) -> web.Response:
     if job.wanted.unloads:
         await services.supervisor.expire(job.ask.load.source.name)
     else:
-        async with services.supervisor.lease(job.ask.load, job.ask.terms):
+        terms = msgspec.structs.replace(job.ask.terms, takes_slot=False)
+        async with services.supervisor.lease(job.ask.load, terms):
             pass
     watch.outcome = Outcome.OK
     return json_reply(job.form(Said(), Ending(done_reason="unload" if job.wanted.unloads else "load")))

@@ -23,7 +23,7 @@ from app.gateway.dialects.responses.stream import Encoder
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.launch import resolve
-from app.gateway.native import named, path_of
+from app.gateway.native import BESIDE_SLOTS, named, path_of
 from app.gateway.ollama_asked import load_for
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
@@ -100,7 +100,7 @@ async def ask_for(services: Services, asked: Asked, found: Found, work: Generate
         path=path_of(services, found.load.engine, found.model, route),
         body=b"",
         model=found.model.name,
-        terms=Terms(keep_s=asked.keep_s, context=context),
+        terms=Terms(keep_s=asked.keep_s, context=context, takes_slot=route not in BESIDE_SLOTS),
     )
     return await with_plan(services, ask, found, work)
 

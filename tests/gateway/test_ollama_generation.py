@@ -293,7 +293,7 @@ async def test_keep_alive_and_context_go_with_the_lease(gateway: Gateway) -> Non
 async def test_asking_for_nothing_loads_or_unloads(gateway: Gateway, path: str, nothing: dict[str, object]) -> None:
     status, loaded = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": "1h"})
     assert (status, loaded["done"], loaded["done_reason"]) == (200, True, "load")
-    assert gateway.supervisor.terms == [Terms(keep_s=3600.0)]
+    assert gateway.supervisor.terms == [Terms(keep_s=3600.0, takes_slot=False)]
     status, unloaded = await whole(gateway, path, {"model": "Guide:latest", **nothing, "keep_alive": 0})
     assert (status, unloaded["done_reason"], unloaded["model"]) == (200, "unload", "Guide:latest")
     assert gateway.supervisor.expired == ["guide"]
