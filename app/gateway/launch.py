@@ -7,8 +7,6 @@ exceeds what the model was trained for.
 import asyncio
 from pathlib import Path
 
-import msgspec
-
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Paths
 from app.config.store import Settings
@@ -25,6 +23,7 @@ from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
 from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
+from app.supervisor.scheduling import PLACES
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
 
 UNCHOSEN = LoadOptions()
@@ -69,7 +68,7 @@ async def resolve(services: Services, model_name: str, options: LoadOptions = UN
 async def _sized(services: Services, found: Found, options: LoadOptions) -> LoadRequest:
     """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
     if found.model.attached:
-        return msgspec.structs.replace(found.load, needs=Needs(pools={}))
+        return found.load
     from app.gateway.fitting import fitted, measured  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     is_free = options.context is None and options.slots is None
@@ -101,7 +100,7 @@ def _attached(model: ModelInfo) -> LoadRequest:
         engine=ATTACHED,
         source=ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=remote),
         options=LaunchOptions(context=model.trained_context, slots=_ENDPOINTS_SLOTS),
-        needs=Needs(pools={}),
+        needs=Needs(pools={PLACES: 0}),
     )
 
 
@@ -197,5 +196,5 @@ def _policy_of(own: ModelSettings) -> ModelPolicy:
 
 
 def model_folders(paths: Paths, settings: Settings) -> list[Path]:
-    """Return the folders that are looked through for models: our own, and the user's."""
-    return [paths.models, *(Path(folder).expanduser() for folder in settings.items("models.folders"))]
+    """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
+    return [paths.models, paths.hub_cache, *(Path(folder).expanduser() for folder in settings.items("models.folders"))]

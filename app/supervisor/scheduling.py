@@ -121,7 +121,8 @@ class Book:
         beyond = 0 if self._is_settled else self._head_room + 1  # what "all" is will be known once all is back
         memory = {pool: max(1, limit) + beyond for pool, limit in self._limits.items() if pool != PLACES}
         known = memory if needs is None else {pool: needs[pool] for pool in memory if needs.get(pool)}
-        return {PLACES: 1, **known} if PLACES in self._limits else known
+        places = 1 if needs is None else needs.get(PLACES, 1)  # an endpoint that somebody else runs takes none
+        return {PLACES: places, **known} if places and PLACES in self._limits else known
 
     def allowed(self, pool: str) -> float:
         """Return how much of a pool may be taken."""
@@ -251,7 +252,7 @@ class _Round:
     def _shrink(self, book: Book) -> list[Effect]:
         """Make do with fewer places than are taken: the ceiling was lowered."""
         idle = [seat for seat in _idle(self._running, self._now) if seat.model not in self._gone]
-        chosen, _ = _victims({} if self._waiting else book.over(), idle, lambda _: {PLACES: 1})
+        chosen, _ = _victims({} if self._waiting else book.over(), idle, lambda seat: book.wanted(seat.holds))
         return [Evict(model=seat.model) for seat in chosen]
 
 

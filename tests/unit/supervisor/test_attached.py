@@ -13,9 +13,11 @@ from app.core.engines import EngineState
 from app.core.errors import EngineFailed
 from app.supervisor import remote
 from app.supervisor.dialing import ForbiddenAddress
+from app.supervisor.policy import Needs
 from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import RemoteModel, models_at
+from app.supervisor.scheduling import PLACES
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Remote
 from engines.attached import launch
 from engines.registry import ADAPTERS
@@ -82,7 +84,8 @@ def request_for(tmp_path: Path) -> Callable[..., LoadRequest]:
         key_file.write_text(key)
         there = Remote(url=far.url, served_as="big", key_file=key_file)
         source = ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=there)
-        return LoadRequest(engine="attached", source=source, options=LaunchOptions(context=4096, slots=8))
+        options = LaunchOptions(context=4096, slots=8)
+        return LoadRequest(engine="attached", source=source, options=options, needs=Needs(pools={PLACES: 0}))
 
     return made
 
@@ -159,10 +162,10 @@ async def test_one_that_is_lost_is_noticed_without_a_request_and_a_hiccup_is_not
 async def test_several_take_no_room_from_each_other_or_from_others(
     folders: Folders, recorder: Recorder, far: Remotely, request_for: Ask
 ) -> None:
-    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, Policy(), recorder.publish)
+    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, Policy(max_loaded=1), recorder.publish)
     names = ["a", "b", "c", "d"]
     for name in names:
-        await made.ensure_ready(msgspec.structs.replace(request_for(far, name=name)))
+        await made.ensure_ready(request_for(far, name=name))
     assert [status.model for status in made.statuses()] == names
     await made.close()
 
