@@ -67,18 +67,6 @@ class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibra
     error: str = ""
 
 
-class DownloadChanged(msgspec.Struct, frozen=True, kw_only=True, tag="download"):
-    """A download was queued, came further, or has ended. While bytes come this is repeated a few times a second."""
-
-    download: Download
-
-
-class DownloadRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="download_removed"):
-    """A download is no longer on the list."""
-
-    id: str
-
-
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -89,6 +77,18 @@ class EngineJobChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engine_jo
     """An install, update or test of an engine has come further, or has ended."""
 
     job: EngineJob
+
+
+class DownloadChanged(msgspec.Struct, frozen=True, kw_only=True, tag="download"):
+    """A download was queued, came further, or has ended. While bytes come this is repeated a few times a second."""
+
+    download: Download
+
+
+class DownloadRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="download_removed"):
+    """A download is no longer on the list."""
+
+    id: str
 
 
 class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):

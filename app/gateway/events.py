@@ -12,6 +12,8 @@ from typing import Any, Self
 
 from app.core.events import (
     ChatChanged,
+    DownloadChanged,
+    DownloadRemoved,
     EngineChanged,
     EngineJobChanged,
     EnginesChanged,
@@ -120,6 +122,8 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     SettingChanged: lambda event: event.name,
     EnginesChanged: lambda event: event.engine,
     EngineJobChanged: lambda event: event.job.id,
+    DownloadChanged: lambda event: event.download.id,
+    DownloadRemoved: lambda event: event.id,
     RequestChanged: lambda event: event.request.id,
 }
 """What an event is about, where a newer one makes an older one worthless."""

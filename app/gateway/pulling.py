@@ -5,6 +5,7 @@ so. Everything blocking runs in a thread.
 """
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -38,6 +39,13 @@ class Choice(NamedTuple):
         return self.repository.name + tag
 
 
+class Best(NamedTuple):
+    """The variant to take, and why."""
+
+    variant: Variant
+    reason: str
+
+
 async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Download:
     """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
     choice = await choose(services, wanted.model, quantization=wanted.quantization)
@@ -52,6 +60,23 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
 
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
     """Return what a name means for this machine."""
+    asked = _asked(services, typed)
+    repository = await asyncio.to_thread(_read, asked)
+    offered = variants_of(repository)
+    wanted = quantization or asked.file or asked.quantization
+    if wanted:
+        return Choice(repository, named(offered, wanted))
+    if len(offered) == 1:
+        return Choice(repository, offered[0])
+    return await _advised(services, repository, offered)
+
+
+async def repository_of(services: Services, typed: str) -> Repository:
+    """Return the repository a name means. Raises what naming and the hub raise."""
+    return await asyncio.to_thread(_read, _asked(services, typed))
+
+
+def _asked(services: Services, typed: str) -> Asked:
     if services.settings.flag("network.offline"):
         raise Offline
     asked = parse(typed, endpoint=hub_endpoint())
@@ -61,14 +86,7 @@ async def choose(services: Services, typed: str, *, quantization: str = "") -> C
             hint="Write it as owner/name, as on its page at huggingface.co.",
             code="model_not_found",
         )
-    repository = await asyncio.to_thread(_read, asked)
-    offered = variants_of(repository)
-    wanted = quantization or asked.file or asked.quantization
-    if wanted:
-        return Choice(repository, named(offered, wanted))
-    if len(offered) == 1:
-        return Choice(repository, offered[0])
-    return await _advised(services, repository, offered)
+    return asked
 
 
 def _read(asked: Asked) -> Repository:
@@ -94,19 +112,28 @@ class Offline(Conflict):
 async def _advised(services: Services, repository: Repository, offered: list[Variant]) -> Choice:
     """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
     try:
-        facts = await asyncio.to_thread(_facts, repository, offered)
-        plans = await _plans(services, facts)
+        facts = await asyncio.to_thread(facts_of, repository, offered)
+        best = recommended(await plans_for(services, facts), offered, facts)
     except RoundhouseError:
-        plans, facts = [], {}
-    for plan in plans:
-        chosen = next((one for one in offered if _label(one) in facts and one.quantization == plan.quantization), None)
-        if chosen is not None and plan.format == chosen.format and (plan.estimate is None or plan.estimate.fits):
-            return Choice(repository, chosen, _reason(plan))
+        best = None
+    if best is not None:
+        return Choice(repository, best.variant, best.reason)
     usual = next((one for one in offered if one.quantization == USUAL), None) or offered[len(offered) // 2]
     return Choice(repository, usual, "It is the usual balance of size and quality.")
 
 
-async def _plans(services: Services, facts: dict[str, ModelFacts]) -> list[Plan]:
+def recommended(plans: Iterable[Plan], offered: Iterable[Variant], facts: Mapping[str, ModelFacts]) -> Best | None:
+    """Return the first plan's variant that is offered and fits."""
+    known = {(found.format, found.quantization): one for one in offered if (found := facts.get(label(one))) is not None}
+    for plan in plans:
+        chosen = known.get((plan.format, plan.quantization))
+        if chosen is not None and (plan.estimate is None or plan.estimate.fits):
+            return Best(chosen, plan.sentence or next((reason.text for reason in plan.reasons), ""))
+    return None
+
+
+async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list[Plan]:
+    """Return how these variants would be run here, the best that is installed first."""
     from app.advisor.plans import PlanInputs, advise  # noqa: PLC0415 -- the gateway starts without the advisor
 
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list) if engine.installed]
@@ -123,7 +150,7 @@ async def _plans(services: Services, facts: dict[str, ModelFacts]) -> list[Plan]
     return sorted(usable, key=lambda plan: not plan.is_installed)
 
 
-def _facts(repository: Repository, offered: list[Variant]) -> dict[str, ModelFacts]:
+def facts_of(repository: Repository, offered: list[Variant]) -> dict[str, ModelFacts]:
     """Return the facts of every variant: of one as its header says, of the others as far as they follow from it."""
     from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- the gateway starts without it
     from app.hub.shapes import requantized  # noqa: PLC0415 -- as above
@@ -137,7 +164,7 @@ def _facts(repository: Repository, offered: list[Variant]) -> dict[str, ModelFac
         endpoint=hub_endpoint(),
         token=hub_token(),
     )
-    found = {_label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
+    found = {label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
     for other in ggufs:
         if other is read or not other.quantization:
             continue
@@ -145,15 +172,12 @@ def _facts(repository: Repository, offered: list[Variant]) -> dict[str, ModelFac
             changed = requantized(known, other.quantization.removeprefix("UD-"))
         except RoundhouseError:  # a mixture nobody wrote down: it can still be named
             continue
-        found[_label(other)] = msgspec.structs.replace(
+        found[label(other)] = msgspec.structs.replace(
             changed, quantization=other.quantization, file_bytes=other.size_bytes
         )
     return found
 
 
-def _label(variant: Variant) -> str:
+def label(variant: Variant) -> str:
+    """Return what tells a variant from the others of its repository."""
     return f"{variant.format}:{variant.quantization}:{variant.first}"
-
-
-def _reason(plan: Plan) -> str:
-    return plan.sentence or next((reason.text for reason in plan.reasons), "")

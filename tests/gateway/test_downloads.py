@@ -124,6 +124,30 @@ async def test_offline_means_offline(gateway: Gateway, hub: FakeHub) -> None:
     assert len(hub.asked) == before
 
 
+async def test_a_repository_is_described_before_a_byte_is_fetched(gateway: Gateway, hub: FakeHub) -> None:
+    status, found = await asked(gateway, "GET", f"/hub/model?name={NAME}")
+    assert status == 200
+    sizes = {one["quantization"]: one["size_bytes"] for one in found["variants"]}
+    files = hub.repositories[NAME].branches["main"]
+    assert sizes == {"Q4_K_M": len(files["Model-Q4_K_M.gguf"]), "Q8_0": len(files["Model-Q8_0.gguf"])}
+    assert [one["is_recommended"] for one in found["variants"]].count(True) == 1
+    for one in found["variants"]:
+        assert one["engine"] == "llama.cpp"
+        assert one["fits"] is True
+        assert one["memory_bytes"] > one["size_bytes"]
+        assert one["quality"]
+    assert found["note"] == ""
+
+
+async def test_sizes_are_shown_even_if_a_header_cannot_be_read(gateway: Gateway, hub: FakeHub) -> None:
+    hub.add("org/broken", {"x-Q4_0.gguf": b"no model at all" * 1000, "x-Q8_0.gguf": b"nor this" * 5000})
+    status, found = await asked(gateway, "GET", "/hub/model?name=org/broken")
+    assert status == 200
+    assert [one["size_bytes"] for one in found["variants"]] == [40_000, 15_000]
+    assert found["note"]
+    assert {one["fits"] for one in found["variants"]} == {None}
+
+
 async def test_going_offline_sends_what_runs_back_into_the_queue(gateway: Gateway, hub: FakeHub) -> None:
     stalled = threading.Event()
     hub.faults["Model-Q8_0.gguf"] = first(2, faults.stalls(stalled))

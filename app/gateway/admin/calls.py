@@ -17,8 +17,8 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
 from app.gateway.calibrating import Calibrator
-from app.gateway.engine_slot import EnginesSlot
 from app.gateway.downloads import DOWNLOADS, Downloads
+from app.gateway.engine_slot import EnginesSlot
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.services import SERVICES, Services
 

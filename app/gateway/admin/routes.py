@@ -6,8 +6,10 @@ from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, Load
 from app.core.api import PREFIX, Status
 from app.core.attached import AttachEndpoint
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.downloads import Download, MoveDownload, Pull
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
+from app.core.hub import HubModel
 from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, MakeModel, ModelInfo, RegisterModel, UnloadModel
@@ -15,7 +17,21 @@ from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import advice, attached, chats, engines, gateway, keys, lifecycle, made, models, requests, tools
+from app.gateway.admin import (
+    advice,
+    attached,
+    chats,
+    downloads,
+    engines,
+    gateway,
+    hub,
+    keys,
+    lifecycle,
+    made,
+    models,
+    requests,
+    tools,
+)
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.answers import Answers
@@ -114,6 +130,58 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/attached/{name}",
         handler=attached.detach,
         summary="Take an attached model off the list and forget its key",
+        status=204,
+    ),
+    Endpoint(
+        method="GET",
+        path="/hub/model",
+        handler=hub.model,
+        summary="Say what a repository of the hub offers to this machine",
+        reply=HubModel,
+        query=hub.ModelQuery,
+    ),
+    Endpoint(
+        method="GET",
+        path="/downloads",
+        handler=downloads.list_downloads,
+        summary="List the downloads, in the order of the queue",
+        reply=list[Download],
+    ),
+    Endpoint(
+        method="POST",
+        path="/downloads",
+        handler=downloads.pull,
+        summary="Download a model from the hub, or go on with it",
+        body=Pull,
+        reply=Download,
+    ),
+    Endpoint(
+        method="POST",
+        path="/downloads/{id}/pause",
+        handler=downloads.pause,
+        summary="Stop a download and keep what came",
+        reply=Download,
+    ),
+    Endpoint(
+        method="POST",
+        path="/downloads/{id}/resume",
+        handler=downloads.resume,
+        summary="Go on with a download",
+        reply=Download,
+    ),
+    Endpoint(
+        method="POST",
+        path="/downloads/{id}/move",
+        handler=downloads.move,
+        summary="Give a download another place in the queue",
+        body=MoveDownload,
+        reply=list[Download],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/downloads/{id}",
+        handler=downloads.remove,
+        summary="Take a download off the list, and delete what came of one that is not done",
         status=204,
     ),
     Endpoint(

@@ -1,0 +1,147 @@
+"""What a repository would be on this machine: each variant's memory, context and speed, and which one to take.
+
+Sizes are exact before anything is fetched; the rest follows from one header. What cannot be found out is left open and
+said, and never keeps the sizes from being shown.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from app.config.environment import hub_endpoint
+from app.core.advice import Estimate, EstimateRequest, Plan
+from app.core.engines import EngineInfo
+from app.core.errors import BadRequest, RoundhouseError
+from app.core.hub import HubModel, HubVariant
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+from app.gateway import advice, pulling
+from app.gateway.services import Services
+from app.hub.download.cache import RepositoryCache
+from app.hub.repository import Repository
+from app.hub.variants import Variant, variants_of
+
+_QUALITY = (
+    (7.5, "As good as the original."),
+    (5.5, "Hardly any loss."),
+    (4.5, "Little loss."),
+    (3.5, "The usual balance of size and quality."),
+    (2.5, "Answers suffer visibly."),
+    (0.0, "Answers suffer badly: take a smaller model instead if you can."),
+)
+"""Least nominal bits per weight, and what to expect from there on."""
+
+
+class _Ground(NamedTuple):
+    """What every variant is judged on."""
+
+    machine: Machine
+    engines: list[EngineInfo]
+    known: advice.Seen
+
+
+async def describe(services: Services, typed: str) -> HubModel:
+    """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
+    repository = await pulling.repository_of(services, typed)
+    offered = variants_of(repository)
+    facts: dict[str, ModelFacts] = {}
+    note, plans = "", list[Plan]()
+    try:
+        facts = await asyncio.to_thread(pulling.facts_of, repository, offered)
+        plans = await pulling.plans_for(services, facts)
+    except RoundhouseError as error:
+        note = f"What it would take here could not be computed: {error}"
+    ground = _Ground(
+        await services.machine.read_free(),
+        await asyncio.to_thread(services.catalogue.list),
+        advice.Seen(calibrations=await services.measuring.calibrations()),
+    )
+    best = pulling.recommended(plans, offered, facts)
+    cache = RepositoryCache(services.paths.hub_cache, repository.name)
+    shown = await asyncio.to_thread(lambda: [_shown(one, facts.get(pulling.label(one)), ground) for one in offered])
+    marked = [_marked(variant, one, best, cache, repository) for variant, one in zip(shown, offered, strict=True)]
+    return _described(repository, marked, facts, note)
+
+
+def _shown(variant: Variant, facts: ModelFacts | None, ground: _Ground) -> HubVariant:
+    shown = HubVariant(
+        quantization=variant.quantization or (facts.quantization if facts else ""),
+        format=facts.format if facts else variant.format,
+        size_bytes=variant.size_bytes,
+        files=len(variant.files),
+        projector_bytes=variant.projector.size if variant.projector else 0,
+    )
+    return shown if facts is None else _sized(shown, facts, ground)
+
+
+def _sized(shown: HubVariant, facts: ModelFacts, ground: _Ground) -> HubVariant:
+    from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.advisor.quantisations import nominal_bits  # noqa: PLC0415 -- as above
+
+    bits = nominal_bits(facts)
+    quality = next(said for least, said in _QUALITY if bits >= least)
+    try:
+        found = _estimate(facts, ground)
+    except BadRequest as error:  # an architecture nobody can compute
+        return msgspec.structs.replace(shown, quality=quality, reason=str(error))
+    return msgspec.structs.replace(
+        shown,
+        quality=quality,
+        engine=found.engine,
+        engine_name=ENGINES[found.engine].name,
+        fits=found.fits,
+        memory_bytes=found.total.bytes,
+        context=found.context,
+        largest_context=found.largest_context,
+        decode=found.decode,
+        reason="" if found.fits else next(iter(found.notes), ""),
+    )
+
+
+def _estimate(facts: ModelFacts, ground: _Ground) -> Estimate:
+    from app.advisor import memory, targets  # noqa: PLC0415 -- as above
+    from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- as above
+
+    setting = advice.setting_for(facts, ground.machine, EstimateRequest(model=facts.name), ground.engines)
+    rates = advice.speed_of(facts, ground.machine, ground.known)
+    found = memory.estimate(facts, ground.machine, setting, speed=rates)
+    if any(engine.id == setting.engine and engine.installed for engine in ground.engines):
+        return found
+    return advice.where_it_runs(found, targets.lack(ground.machine, ENGINES[setting.engine]))
+
+
+def _marked(
+    shown: HubVariant, variant: Variant, best: pulling.Best | None, cache: RepositoryCache, repository: Repository
+) -> HubVariant:
+    is_here = all(cache.has(repository.commit, file) for file in variant.files)
+    if best is None or best.variant is not variant:
+        return msgspec.structs.replace(shown, is_here=is_here)
+    return msgspec.structs.replace(shown, is_here=is_here, is_recommended=True, reason=best.reason)
+
+
+def _described(
+    repository: Repository, variants: list[HubVariant], facts: Mapping[str, ModelFacts], note: str
+) -> HubModel:
+    known = next(iter(facts.values()), None)
+    return HubModel(
+        repository=repository.name,
+        revision=repository.revision,
+        commit=repository.commit,
+        page=f"{hub_endpoint()}/{repository.name}",
+        variants=variants,
+        architecture=known.architecture if known else "",
+        parameters=known.parameters if known else None,
+        active_parameters=known.active_parameters if known else None,
+        trained_context=known.trained_context if known else None,
+        capabilities=known.capabilities if known else [],
+        licence=repository.licence,
+        base_models=repository.base_models,
+        gated=repository.gated,
+        needs_remote_code=known.needs_remote_code if known else False,
+        downloads=repository.downloads,
+        likes=repository.likes,
+        modified=repository.modified,
+        note=note,
+    )
