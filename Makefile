@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test check fix bench screenshots package clean
+.PHONY: help run test test-engines check fix bench screenshots package clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,14 @@ run: .venv/ready  ## open the window; without a display, do the same job in the 
 
 test: .venv/ready  ## run every test
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q
+
+test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
+	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800
+
+# 330 MB of packages that nothing else here needs, so they have an environment of their own.
+clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the endpoint
+	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
+	  tests/gateway/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py
 
 check: .venv/ready  ## lint, format, types, import rules
 	@$(RUN) ruff check .
@@ -41,10 +49,15 @@ package: .venv/ready  ## build the wheel and the source distribution into dist/
 	@$(UV) build
 
 clean:  ## remove everything that is made here
-	rm -rf .venv .uv build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .uv .clients build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/ready: pyproject.toml uv.lock $(filter .uv/bin/uv,$(UV))
 	@$(UV) sync --frozen --quiet --compile-bytecode
+	@touch $@
+
+.clients/ready: tests/other_clients.txt $(filter .uv/bin/uv,$(UV))
+	@$(UV) venv --quiet --clear .clients
+	@$(UV) pip install --quiet --python .clients/bin/python -r tests/other_clients.txt
 	@touch $@
 
 .uv/bin/uv:

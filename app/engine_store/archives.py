@@ -61,7 +61,7 @@ def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_file
 
 
 def _unpack(archive: Path, into: Path, most_bytes: int, most_files: int) -> None:
-    members = _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive)
+    members = _zip_members(archive) if _is_zip(archive) else _tar_members(archive)
     left, links = most_bytes, []
     for count, member in enumerate(members, start=1):
         if count > most_files:
@@ -81,6 +81,12 @@ def _unpack(archive: Path, into: Path, most_bytes: int, most_files: int) -> None
         _link(path, target, into, archive)
     if not all(path.resolve().is_relative_to(into.resolve()) for path, _ in links):
         raise _bad(archive, "its links together point outside")  # each alone may be harmless
+
+
+def _is_zip(archive: Path) -> bool:
+    """Tell by the beginning: `zipfile.is_zipfile` looks at the end, and a tar may end with a zip."""
+    with archive.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def _inside(into: Path, name: str, archive: Path) -> Path:

@@ -236,7 +236,7 @@ def loosened(variant: Variant, version: str) -> list[str]:
 
 def locked_version(lock: str, package: str) -> str:
     """Return the version a lock has of a package. Raises EnvironmentFault when it has none."""
-    wanted = re.escape(package).replace(r"\-", "[-_.]").replace("_", "[-_.]")
+    wanted = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", package)))  # one name, however it is spelt
     found = re.search(rf"^{wanted}==([^\s;]+)", lock, re.MULTILINE | re.IGNORECASE)
     if found is None:
         raise EnvironmentFault(f"The lock says nothing about {package}.", code="no_lock")

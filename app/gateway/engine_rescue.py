@@ -40,6 +40,7 @@ class Rescuer:
         self._shelf = shelf
         self._publish = publish
         self._rolled_back_s: dict[str, float] = {}
+        self._one_at_a_time = asyncio.Lock()
         self._loads: set[tuple[str, float]] = set()
 
     async def rescue(self, request: LoadRequest, status: EngineStatus, error: EngineFailed) -> bool:
@@ -69,11 +70,12 @@ class Rescuer:
         await self._change(engine, loaded)
 
     async def _went_back(self, engine: str, code: str, why: str, *, was_ready: bool) -> bool:
-        state = await asyncio.to_thread(self._shelf.state, engine)
-        if not is_to_blame(state, code, was_ready=was_ready):
-            return False
-        failed = state.current
-        after = await self._change(engine, lambda now: rolled_back(now, why) if now.current == failed else now)
+        async with self._one_at_a_time:  # several requests and the events tell of the same failure
+            state = await asyncio.to_thread(self._shelf.state, engine)
+            if not is_to_blame(state, code, was_ready=was_ready):
+                return False
+            failed = state.current
+            after = await self._change(engine, lambda now: rolled_back(now, why) if now.current == failed else now)
         if after is None or after.current == failed:
             return False
         self._rolled_back_s[engine] = time.monotonic()

@@ -1,0 +1,326 @@
+"""Versions that fail, and who answers meanwhile: a real gateway, supervisor and uv, and engines that misbehave.
+
+Each version of the fake engine behaves as its number says; what installs it is a folder of tiny wheels.
+"""
+
+import asyncio
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from app.config.paths import Paths
+from app.config.store import Settings
+from app.core.api import PREFIX
+from app.core.engine_store import EngineJob, EngineStock, EngineVersion
+from app.core.events import Notice
+from app.engine_store.catalogue import Catalogue
+from app.engine_store.recipe import Recipe
+from app.engine_store.shelf import PROVEN_LOADS, Shelf
+from app.gateway import engine_trials
+from app.gateway.engine_rescue import Rescuer, announce
+from app.gateway.launch import model_folders, policy_from
+from app.gateway.listen import bind
+from app.gateway.main import opened
+from app.gateway.services import Limits, Services
+from app.hub.library import Library
+from app.supervisor.pool import Folders, Supervisor
+from engines.api import Exit, Failure, FailureKind, Installation, LaunchOptions, LaunchPlan, ModelSource, Net, Place
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.gateway.played import Upstream, played_services, until
+from tests.gguf_files import TinyLlama
+from tests.unit.engine_store.package_index import Index
+
+WELL = Behaviour(token=engine_trials.EXPECTED, tokens=1)
+BUNDLED_VERSION = "0.5"
+VERSIONS = {
+    BUNDLED_VERSION: WELL,
+    "1.0": WELL,
+    "2.0": dataclasses.replace(WELL, dies_after=0, dies_by="abort", exit_code=3),
+    "2.1": Behaviour(says=("libmagic.so.1: cannot open shared object file",), exit_code=127),
+    "2.2": Behaviour(token="word", tokens=30),
+    "2.3": Behaviour(is_silent=True),
+    "2.4": Behaviour(never_answers=True),
+    "2.5": dataclasses.replace(WELL, dies_after=0, dies_by="kill"),
+}
+BAD = {
+    "2.0": ("crashed", "ended with 3"),
+    "2.1": ("missing_library", "A library is missing"),
+    "2.2": ("gibberish", "nonsense"),
+    "2.3": ("stalled", "no sign of life"),
+    "2.4": ("hung", "never answered"),
+    "2.5": ("killed", "ended with -9"),
+}
+
+
+class Versioned(FakeAdapter):
+    """A fake engine whose behaviour hangs on the version that runs; `later` says what it does once it is trusted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later: dict[str, Behaviour] = {}
+
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        version, python = (place.version, place.python) if place else (BUNDLED_VERSION, Path(sys.executable))
+        return Installation(engine="fake", version=version, backend="cpu", python=python)
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        self.behaviours[model.name] = VERSIONS[found.version]
+        if model.name != "trial":
+            self.behaviours[model.name] = self.later.get(found.version, VERSIONS[found.version])
+        return super().plan(model, options, net, found)
+
+    def classify_exit(self, end: Exit) -> Failure:
+        if any("shared object" in line for line in end.tail):
+            return Failure(kind=FailureKind.MISSING_LIBRARY, sentence="A library is missing: libmagic.so.1.")
+        return super().classify_exit(end)
+
+
+@dataclasses.dataclass
+class Store:
+    """A gateway with an engine store, asked over HTTP."""
+
+    url: str
+    http: aiohttp.ClientSession
+    services: Services
+    adapter: Versioned
+    recipe: Callable[[str], Recipe]
+    notices: list[Notice]
+
+    async def call(self, method: str, path: str, body: object = None, *, fails: bool = False) -> Any:  # noqa: ANN401 -- any JSON
+        headers = {"Authorization": f"Bearer {self.services.identity.token}"}
+        data = None if body is None else json.dumps(body)
+        async with self.http.request(method, self.url + PREFIX + path, data=data, headers=headers) as reply:
+            said = await reply.read()
+            assert (reply.status >= 400) is fails, said
+            return json.loads(said) if said else None
+
+    async def done(self, path: str, body: object) -> EngineJob:
+        """Begin a job and wait for its end, as the events tell it."""
+        with self.services.events.subscribe() as events:
+            begun = msgspec.convert(await self.call("POST", path, body), EngineJob)
+            async for event in events:
+                job = getattr(event, "job", None)
+                if job is not None and job.id == begun.id and job.is_done:
+                    return msgspec.convert(msgspec.to_builtins(job), EngineJob)
+        raise AssertionError("the gateway ended")
+
+    async def install(self, version: str) -> EngineJob:
+        self.services.catalogue.recipes["fake"] = self.recipe(version)
+        return await self.done("/engines/fake/install", {})
+
+    async def versions(self) -> dict[str, EngineVersion]:
+        found = msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineStock])
+        return {one.name: one for one in found[0].versions}
+
+    async def answer(self, model: str = "model") -> str:
+        body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
+        async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as reply:
+            said = await reply.json()
+            assert reply.status == 200, said
+            return str(said["choices"][0]["message"]["content"])
+
+    def current(self) -> str:
+        return self.services.catalogue.shelf.state("fake").current
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[[str], Recipe]:
+    index = Index(tmp_path / "index")
+    for version in VERSIONS:
+        index.add(version)
+    return lambda version: index.recipe(tmp_path / "recipe", version)
+
+
+@pytest.fixture
+async def store(
+    paths: Paths,
+    limits: Limits,
+    unused_port: int,
+    recipe: Callable[[str], Recipe],
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Store]:
+    monkeypatch.setattr(engine_trials, "STALL_S", 1.5)
+    monkeypatch.setattr(engine_trials, "_ANSWER", aiohttp.ClientTimeout(total=1.5))
+    TinyLlama().write(paths.models / "model.gguf")
+    TinyLlama().write(paths.models / "second.gguf")
+    settings = Settings(paths.settings_file, {"ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"})
+    played = await played_services(paths, {}, limits, Upstream())
+    adapter, shelf = Versioned(), Shelf(paths.data / "engines")
+    catalogue = Catalogue({"fake": adapter}, shelf)
+    folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
+    supervisor = Supervisor(catalogue.placed, folders, policy_from(settings), played.events.publish)
+    services = dataclasses.replace(
+        played,
+        settings=settings,
+        adapters=catalogue.placed,
+        supervisor=supervisor,
+        library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
+        catalogue=catalogue,
+    )
+    announce(shelf, services.events)
+    notices: list[Notice] = []
+    rescuer = Rescuer(shelf, lambda event: notices.append(event) if isinstance(event, Notice) else None)
+    supervisor.rescue = rescuer.rescue
+    watching = asyncio.create_task(rescuer.watch(services.events))
+    runner = await opened(services, bind("127.0.0.1", unused_port))
+    async with aiohttp.ClientSession() as http:
+        yield Store(f"http://127.0.0.1:{unused_port}", http, services, adapter, recipe, notices)
+    await runner.cleanup()
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_version_is_installed_tested_and_used_from_the_next_load_on(store: Store) -> None:
+    job = await store.install("1.0")
+    assert (job.error, job.version) == (None, "1.0-cpu")
+    assert job.proofs[0].text.startswith("Roundhouse is a desktop app")
+    found = await store.versions()
+    assert (found["1.0-cpu"].is_current, found["bundled"].is_previous) == (True, True)
+    assert found["1.0-cpu"].size_bytes > 0
+    await store.answer()
+    (status,) = store.services.supervisor.statuses()
+    assert status.version == "1.0"
+
+
+@pytest.mark.parametrize("version", BAD)
+async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_meanwhile(
+    store: Store, version: str
+) -> None:
+    await store.install("1.0")
+    began = time.monotonic()
+    job, text = await asyncio.gather(store.install(version), store.answer())
+    assert text.strip() == engine_trials.EXPECTED
+    assert time.monotonic() - began < 10
+    code, words = BAD[version]
+    assert job.error is not None
+    assert (job.error.code, words in job.error.sentence) == (code, True), job.error
+    assert store.current() == "1.0-cpu"
+    assert version + "-cpu" not in await store.versions()
+
+
+LATER: dict[str, Behaviour] = {
+    "crash": Behaviour(exit_code=3),
+    "missing library": Behaviour(says=("libmagic.so.1: cannot open shared object file",), exit_code=127),
+    "hang": Behaviour(is_silent=True),
+}
+
+
+@pytest.mark.parametrize("fault", LATER)
+async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_request(store: Store, fault: str) -> None:
+    await store.install("1.0")
+    await store.answer()
+    await store.call("POST", "/unload", {"model": "model"})
+    store.adapter.later = {"1.0": LATER[fault]}
+    began = time.monotonic()
+    answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
+    assert time.monotonic() - began < 10
+    assert {text.strip() for text in answers} == {engine_trials.EXPECTED}
+    (status,) = store.services.supervisor.statuses()
+    assert (status.version, store.current()) == (BUNDLED_VERSION, "bundled")
+    assert [notice.code for notice in store.notices] == ["engine_rolled_back"]
+    assert (await store.versions())["1.0-cpu"].problem
+
+
+async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_request(store: Store) -> None:
+    await store.install("1.0")
+    store.adapter.later = {"1.0": Behaviour(dies_after=2, dies_by="abort", tokens_per_s=50.0)}
+    body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
+        await reply.read()
+    await until(lambda: store.current() == "bundled")
+    assert (await store.answer()).strip() == engine_trials.EXPECTED
+
+
+async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Store) -> None:
+    await store.install("1.0")
+    for _ in range(PROVEN_LOADS):
+        await store.answer()
+        await store.call("POST", "/unload", {"model": "model"})
+    await until(lambda: store.services.catalogue.shelf.state("fake").loads == PROVEN_LOADS)
+    store.adapter.later = {"1.0": Behaviour(exit_code=3)}
+    body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}
+    async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
+        assert reply.status == 502
+    assert store.current() == "1.0-cpu"
+
+
+async def test_switching_back_and_forth_and_removing(store: Store) -> None:
+    await store.install("1.0")
+    await store.answer()
+    refused = await store.call("DELETE", "/engines/fake/versions/1.0-cpu", fails=True)
+    assert refused["code"] == "engine_in_use"
+    await store.call("POST", "/engines/fake/rollback")
+    assert store.current() == "bundled"
+    await store.call("POST", "/engines/fake/use", {"version": "1.0"})
+    assert store.current() == "1.0-cpu"
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    await store.call("POST", "/unload", {"model": "model"})
+    await store.call("DELETE", "/engines/fake/versions/1.0-cpu")
+    assert list(await store.versions()) == ["bundled"]
+    assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "no_previous"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/engines/nobody/install", {}, "not_installed"),
+        ("/engines/fake/install", {"variant": "cuda"}, "unfit"),
+        ("/engines/fake/install", {"channel": "nightly"}, "invalid_value"),
+        ("/engines/fake/install", {"bundle": "/nowhere"}, "bad_bundle"),
+        ("/engines/fake/use", {"version": "9"}, "engine_version_not_found"),
+        ("/engines/fake/use", {"path": "here"}, "no_such_program"),
+        ("/engines/fake/test", {"version": "9-cpu"}, "engine_version_not_found"),
+        ("/engines/fake/bundle", {"path": "relative"}, "invalid_value"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(store: Store, path: str, body: dict[str, str], code: str) -> None:
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    assert (await store.call("POST", path, body, fails=True))["code"] == code
+
+
+async def test_the_same_version_is_not_installed_twice_and_one_job_runs_at_a_time(store: Store) -> None:
+    await store.install("1.0")
+    assert (await store.call("POST", "/engines/fake/install", {}, fails=True))["code"] == "engine_installed"
+    store.services.catalogue.recipes["fake"] = store.recipe("2.3")
+    await store.call("POST", "/engines/fake/install", {})
+    assert (await store.call("POST", "/engines/fake/test", {}, fails=True))["code"] == "engine_job_running"
+    await store.call("DELETE", "/engines/job")
+    job = msgspec.convert(await store.call("GET", "/engines/job"), EngineJob)
+    assert job.is_done
+    assert job.error is not None
+    assert job.error.code == "cancelled"
+    assert store.current() == "1.0-cpu"
+
+
+async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.install("1.0")
+    store.services.catalogue.recipes["fake"] = store.recipe("2.2")
+    found = await store.call("GET", "/engines/fake/update")
+    assert (found["current"], found["to"]) == ("1.0", "2.2")
+    assert store.current() == "1.0-cpu"
+    store.services.settings.change({"models.default": "second"})
+    monkeypatch.setitem(VERSIONS, "2.2", WELL)
+    tried = await store.done("/engines/fake/update", {})
+    assert [proof.model for proof in tried.proofs] == ["the Guide", "second"]
+    assert (tried.error, store.current()) == (None, "2.2-cpu")
+
+
+async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await store.install("1.0")
+    monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
+    job = await store.done("/engines/fake/test", {"version": "1.0-cpu"})
+    assert [proof.code for proof in job.proofs] == ["gibberish"]
+    assert "nonsense" in (await store.versions())["1.0-cpu"].problem
+    lines = await store.call("GET", "/engines/log")
+    assert any("Testing with the Guide" in line["text"] for line in lines)
