@@ -27,6 +27,13 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
     POST   /attached         AttachEndpoint    list[ModelInfo]
     DELETE /attached/{name}                    204, forgets its key too
+    GET    /hub/model?name=                    HubModel, before a byte is fetched
+    GET    /downloads                          list[Download], in the order of the queue
+    POST   /downloads            Pull          Download; /events say how far it is
+    POST   /downloads/{id}/pause               Download
+    POST   /downloads/{id}/resume              Download
+    POST   /downloads/{id}/move  MoveDownload  list[Download]
+    DELETE /downloads/{id}                     204; what came of one that is not done is deleted
     GET    /running                            list[EngineStatus]
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus

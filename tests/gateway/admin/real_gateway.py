@@ -56,8 +56,8 @@ class RealGateway(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def running(home: Path, port: int) -> Iterator[RealGateway]:
-    """Start a gateway with three models and end it afterwards, if nobody has."""
+def running(home: Path, port: int, *, hub: str = "http://127.0.0.1:1") -> Iterator[RealGateway]:
+    """Start a gateway with three models and end it afterwards, if nobody has. Without a hub it can reach none."""
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create()
     for name in MODELS:
@@ -69,6 +69,7 @@ def running(home: Path, port: int) -> Iterator[RealGateway]:
             {
                 "ROUNDHOUSE_HOME": str(home),
                 "ROUNDHOUSE_GATEWAY_PORT": str(port),
+                "HF_ENDPOINT": hub,
                 # The settings of tools are looked for here, and written here, not in those of whoever runs the tests.
                 **dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"), str(home / "person")),
                 **dict.fromkeys(("CODEX_HOME", "CLAUDE_CONFIG_DIR", "LLM_USER_PATH"), ""),

@@ -36,6 +36,9 @@ from app.core.settings import SettingInfo
 from app.gateway.admin.calls import Endpoint
 from app.gateway.admin.openapi import document
 from app.gateway.admin.routes import ENDPOINTS
+from tests.fake_hub.faults import breaks_after
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
 
@@ -54,11 +57,17 @@ FUZZED = [row for row in ENDPOINTS if row.path not in ("/shutdown", "/events", "
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
+def hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, hub: FakeHub) -> Iterator[RealGateway]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with running(tmp_path_factory.mktemp("home"), port) as gateway:
+    with running(tmp_path_factory.mktemp("home"), port, hub=hub.url) as gateway:
         yield gateway
 
 
@@ -140,7 +149,7 @@ def valid(schema: dict[str, Any], data: bytes) -> Any:  # noqa: ANN401 -- any JS
     return value
 
 
-def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) -> None:
+def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hub: FakeHub) -> None:
     call = Checked(gateway)
     for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings"):
         assert call("GET", path)
@@ -153,11 +162,27 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path) ->
     requests_answer_as_they_say(call, gateway)
     engines_answer_as_they_say(call)
     made_and_attached_models_answer_as_they_say(call)
+    downloads_answer_as_they_say(call, hub)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
+    hub.add("org/small", {"small-F32.gguf": TinyLlama().content()})
+    assert call("GET", "/hub/model", name="org/small")["variants"]
+    begun = call("POST", "/downloads", {"model": "org/small"})
+    assert call("GET", "/downloads") != []
+    assert call("POST", "/downloads/{id}/move", {"position": 0}, id=begun["id"])
+    assert call("POST", "/downloads/{id}/resume", id=begun["id"])["id"] == begun["id"]
+    hub.add("org/other", {"other-F32.gguf": TinyLlama(layers=3).content()})
+    hub.faults["other-F32.gguf"] = breaks_after(10)
+    other = call("POST", "/downloads", {"model": "org/other"})
+    assert call("POST", "/downloads/{id}/pause", id=other["id"])["state"] == "paused"
+    for download in (begun, other):
+        call("DELETE", "/downloads/{id}", id=download["id"])
 
 
 class Far(BaseHTTPRequestHandler):
