@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
-from app.advisor import memory
+from app.advisor import memory, placement
 from app.advisor.engine_table import ENGINES
 from app.advisor.memory_setting import Components, Setting
 from app.core.errors import RoundhouseError
@@ -72,6 +72,8 @@ async def _known(services: Services, request: LoadRequest) -> _Known | None:
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
     setting = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
+    if services.machine.last is not None:  # its processor decides what is copied into another layout
+        setting = placement.adapted(setting, services.machine.last)
     return _Known(request, facts, setting, await asyncio.to_thread(memory.components, facts, setting))
 
 
@@ -102,7 +104,9 @@ def _with_needs(known: _Known, machine: Machine | None) -> LoadRequest:
         pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.found.parts)}
     else:
         pools = memory.taken(known.facts, machine, known.setting)
-    needs = Needs(pools=pools, buffers=memory.reported(known.found))
+    # Without the processor's extensions the copies are not known which the engine will report besides the file.
+    buffers = memory.reported(known.found) if known.setting.isa else 0
+    needs = Needs(pools=pools, buffers=buffers)
     return msgspec.structs.replace(known.request, needs=needs)
 
 

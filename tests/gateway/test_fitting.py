@@ -21,6 +21,7 @@ def request(path: Path, engine: str = "llama.cpp", **options: int) -> LoadReques
 
 
 async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
+    await gateway.services.machine.read()
     small = await fitting.measured(gateway.services, request(guide_gguf(), context=512, slots=1))
     large = await fitting.fitted(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert small.needs is not None

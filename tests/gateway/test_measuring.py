@@ -116,7 +116,7 @@ def small_machine(free_gib: float) -> Machine:
 
 class _Reader:
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+        self._machine = self.last = machine
 
     async def read(self) -> Machine:
         return self._machine
