@@ -77,12 +77,13 @@ def _create(services: Services, sent: CreateRequest) -> list[str]:
         return [f"using existing layer sha256:{digest_of(base)}", *said]
     preset, blobs = _preset(sent, Preset()), blobs_of(services)
     files = checked_files(sent.files or {}, blobs.path)
-    first = min(blobs.place(files).values())
-    try:
-        services.library.check(first)
-        services.library.make(name, first, preset)
-    finally:
-        _tidy(services)
+    with services.library.making:
+        try:
+            first = min(blobs.place(files).values())
+            services.library.check(first)
+            services.library.make(name, first, preset)
+        finally:
+            _tidy(services)
     return ["parsing GGUF", *(f"using existing layer {digest}" for digest in files.values()), *said]
 
 
@@ -117,7 +118,7 @@ async def delete(request: web.Request) -> web.Response:
         raise not_found(named, error) from None
     await services.supervisor.expire(model.name)
     if model.preset is not None:
-        await asyncio.to_thread(_tidy, services)
+        await asyncio.to_thread(_tidy_alone, services)
     services.events.publish(ModelsChanged())
     return web.Response()
 
@@ -231,6 +232,11 @@ def _turn(sent: SentMessage) -> PresetMessage:
     if role not in _ROLES or sent.images or sent.tool_calls:
         raise BadRequest("`messages` are texts of system, user and assistant.", code="invalid_value")
     return PresetMessage(role=role, content=sent.content or "")
+
+
+def _tidy_alone(services: Services) -> None:
+    with services.library.making:
+        _tidy(services)
 
 
 def _tidy(services: Services) -> None:

@@ -37,6 +37,8 @@ class Library:
         self._guide = guide
         self._inspector = Inspector()
         self._lock = threading.Lock()
+        self.making = threading.Lock()
+        """Held from putting uploaded weights together until they have a name: what has none is tidied away."""
         self._known: dict[str, ModelInfo] = {}
         self._known_folders: tuple[Path, ...] = ()
 

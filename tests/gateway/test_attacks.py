@@ -253,3 +253,41 @@ async def test_slow_headers_hold_nobody_else_up(gateway: Gateway) -> None:
     await until(answers_all_the_same, within_s=PATIENCE_S)
     for _, writer in held:
         writer.close()
+
+
+async def test_path_traversal_in_a_blobs_digest(gateway: Gateway) -> None:
+    """Ollama before 0.1.34 wrote wherever a digest pointed (CVE-2024-37032)."""
+    before = sorted(gateway.services.paths.data.rglob("*"))
+    for digest in (
+        "sha256:..%2f..%2f..%2fetc%2fld.so.preload",
+        "..%2fx",
+        "sha256-" + "0" * 63 + "%2f",
+        "md5:" + "0" * 64,
+    ):
+        for method in ("HEAD", "POST"):
+            async with gateway.http.request(method, f"{gateway.url}/api/blobs/{digest}", data=b"x") as reply:
+                assert reply.status in {400, 404}
+    assert sorted(gateway.services.paths.data.rglob("*")) == before
+
+
+async def test_path_traversal_in_the_names_of_models_and_files(gateway: Gateway) -> None:
+    before = sorted(gateway.services.paths.data.rglob("*"))
+    digest = "sha256:" + "0" * 64
+    for sent in (
+        {"model": "../../evil", "from": "guide"},
+        {"model": "/etc/evil", "from": "guide"},
+        {"model": "evil\u0000", "from": "guide"},
+        {"model": "evil", "files": {"../../evil.gguf": digest}},
+        {"model": "evil", "files": {"evil.gguf": "sha256:../../../etc/passwd"}},
+    ):
+        async with gateway.http.post(f"{gateway.url}/api/create", json=sent) as reply:
+            assert reply.status in {400, 404}
+            assert list(await reply.json()) == ["error"]
+    assert sorted(gateway.services.paths.data.rglob("*")) == before
+
+
+async def test_server_side_request_forgery_by_attaching(gateway: Gateway) -> None:
+    headers = {"Authorization": "Bearer token"}
+    for url in ("http://169.254.169.254/latest", "http://[::ffff:169.254.169.254]", "http://0.0.0.0:80", "file:///etc"):
+        async with gateway.http.post(f"{gateway.url}{PREFIX}/attached", json={"url": url}, headers=headers) as reply:
+            assert reply.status == 400

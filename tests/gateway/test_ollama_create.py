@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import io
 import json
 import pickle
 from pathlib import Path
@@ -41,7 +42,7 @@ async def post(gateway: Gateway, path: str, sent: object, method: str = "POST", 
 
 async def put_blob(gateway: Gateway, data: bytes, digest: str = "") -> tuple[int, str]:
     name = digest or "sha256:" + hashlib.sha256(data).hexdigest()
-    async with gateway.http.post(f"{gateway.url}/api/blobs/{name}", data=data) as reply:
+    async with gateway.http.post(f"{gateway.url}/api/blobs/{name}", data=io.BytesIO(data)) as reply:
         await reply.read()
         return reply.status, name
 
@@ -182,6 +183,25 @@ async def test_a_model_of_an_uploaded_file(gateway: Gateway, library: Library, t
     assert names(library) == ["guide", "base"]
     assert not await asyncio.to_thread(Path(mine.path).exists)
     assert (await post(gateway, "/api/create", {"model": "mine", "files": {"up": digest}}))[0] == 200
+
+
+async def test_an_upload_may_be_larger_than_a_request(gateway: Gateway, library: Library) -> None:
+    assert gateway.services.settings.integer("gateway.max_body_mib") == 1
+    data = bytes(3 << 20)
+    assert (await put_blob(gateway, data))[0] == 201
+    assert (await put_blob(gateway, data))[0] == 200, "sent again it is read to its end, and nothing breaks"
+
+
+async def test_many_are_made_at_once(gateway: Gateway, library: Library, tmp_path: Path) -> None:
+    async def make(number: int) -> int:
+        file = tmp_path / f"{number}.gguf"
+        data = await asyncio.to_thread(lambda: TinyLlama(name=f"N{number}").write(file).read_bytes())
+        _, digest = await put_blob(gateway, data)
+        return (await post(gateway, "/api/create", {"model": f"m{number}", "files": {"w.gguf": digest}}))[0]
+
+    assert await asyncio.gather(*map(make, range(6))) == [200] * 6
+    assert names(library) == ["guide", "base", *(f"m{number}" for number in range(6))]
+    assert not [model for model in library.models() if model.problem]
 
 
 @pytest.mark.parametrize(
