@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from engines import worker_base
 from engines.serving.backend import Backend, Loaded
@@ -32,7 +33,15 @@ class _Server:
 
     async def run(self, backend: Backend) -> None:
         listener = await self._listen()
-        worker_base.emit("listening", port=listener.sockets[0].getsockname()[1])
+        try:
+            worker_base.emit("listening", port=listener.sockets[0].getsockname()[1])
+            await self._serve(backend)
+        finally:
+            listener.close()
+            for connection in list(self._connections):
+                connection.close()
+
+    async def _serve(self, backend: Backend) -> None:
         loaded, template = await asyncio.to_thread(self._load, backend)
         scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics)
         self._metrics.cache = backend.cache_use
@@ -42,7 +51,6 @@ class _Server:
         worker_base.emit("context", tokens=loaded.context, slots=loaded.slots)
         worker_base.emit("progress", stage="Ready", fraction=1.0)
         await self._until_stopped(scheduler)
-        listener.close()
 
     async def _listen(self) -> asyncio.Server:
         host, port = str(self._config["host"]), self._config["port"]
@@ -74,11 +82,17 @@ class _Server:
     async def _until_stopped(self, scheduler: Scheduler) -> None:
         """Compute until a stop is asked for and nobody waits, or the grace is over. Raises what the library raises."""
         computing = asyncio.create_task(scheduler.run())
-        stopped = asyncio.create_task(self._routes.stop.wait())
-        await asyncio.wait({computing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not computing.done():
-            drained = asyncio.create_task(scheduler.drained())
-            await asyncio.wait({computing, drained}, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(0)  # what was last said is still to be sent
-        if computing.done():
-            computing.result()
+        stopped = asyncio.create_task(self._stopped(scheduler))
+        try:
+            await asyncio.wait({computing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # what was last said is still to be sent
+            if computing.done():
+                computing.result()
+        finally:
+            computing.cancel()
+            stopped.cancel()
+
+    async def _stopped(self, scheduler: Scheduler) -> None:
+        await self._routes.stop.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(scheduler.drained(), GRACE_S)

@@ -1,0 +1,158 @@
+"""A library for the server's tests: it writes what it is told to, a step when it is allowed to."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from engines import worker_base
+from engines.serving.backend import Ability, Decoder, Finish, Loaded, Outcome, Tell, Token, Work
+from engines.serving.refusals import invalid
+from engines.serving.server import _Server
+from engines.serving.text import BytesDecoder
+
+KEY = "launch-key"
+TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+
+
+class Scripted:
+    """`engines.serving.backend.Backend`: a token is a byte, and each request is answered with `says`."""
+
+    def __init__(self, says: str = "héllo 🚂", *, slots: int = 2) -> None:
+        self.says = says.encode()
+        self.slots = slots
+        self.may_load = threading.Event()
+        self.may_load.set()
+        self.may_step = True
+        self.pauses_at = self.breaks_at = -1
+        """After so many tokens of an answer it waits for ever, or fails."""
+        self.load_error = ""
+        self.running: dict[int, tuple[Work, int]] = {}
+        self.works: list[Work] = []
+        self.cancelled: list[int] = []
+
+    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        tell("Reading weights", 0.5)
+        self.may_load.wait(10)
+        if self.load_error:
+            raise RuntimeError(self.load_error)
+        return Loaded(
+            context=int(str(config["context"])),
+            device="CPU",
+            device_name="test",
+            abilities=frozenset(Ability),
+            slots=self.slots,
+            chat_template=TEMPLATE,
+        )
+
+    def encode(self, text: str, *, adds_special: bool) -> list[int]:
+        return [0] * adds_special + list(text.encode())
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return bytes(tokens).decode("utf-8", "replace")
+
+    def decoder(self) -> Decoder:
+        return BytesDecoder(lambda token: bytes([token]))
+
+    def start(self, work: Work) -> None:
+        if work.schema is not None and "nonsense" in work.schema:
+            raise invalid("no such schema", "response_format")
+        self.works.append(work)
+        self.running[work.id] = (work, 0)
+
+    def step(self) -> Iterator[Outcome]:
+        time.sleep(0.001)
+        for number, (work, written) in list(self.running.items()) if self.may_step else ():
+            if written == self.pauses_at:
+                continue
+            if written == self.breaks_at:
+                raise RuntimeError("the device is gone")
+            self.running[number] = (work, written + 1)
+            yield self._outcome(work, written)
+
+    def cancel(self, work: int) -> None:
+        if self.running.pop(work, None) is not None:
+            self.cancelled.append(work)
+
+    def cache_use(self) -> float | None:
+        return 0.25
+
+    def _outcome(self, work: Work, written: int) -> Outcome:
+        if not work.ignores_end and written >= len(self.says):
+            return Outcome(work.id, (), Finish.STOP)
+        byte = self.says[written % len(self.says)]
+        token = Token(byte, -0.5, [(byte, -0.5), (120, -2.0)]) if work.logprobs is not None else Token(byte)
+        finish = Finish.LENGTH if written + 1 == work.max_tokens else None
+        return Outcome(work.id, (token,), finish, cached=2 if not written else None)
+
+
+class Running(NamedTuple):
+    """A server that runs in this very process."""
+
+    url: str
+    port: int
+    http: aiohttp.ClientSession
+    task: "asyncio.Task[None]"
+    told: list[dict[str, Any]]
+
+    async def ask(self, path: str, body: object = None, *, status: int = 200) -> Any:  # noqa: ANN401 -- any JSON
+        method = "GET" if body is None else "POST"
+        async with self.http.request(method, self.url + path, json=body) as reply:
+            assert reply.status == status, await reply.text()
+            return await reply.json(content_type=None) if "json" in reply.content_type else await reply.text()
+
+    async def metric(self, name: str) -> float:
+        page = await self.ask("/metrics")
+        found = (line.split() for line in page.splitlines() if line.startswith(f"roundhouse_worker_{name} "))
+        return float(next(found)[1])
+
+
+@asynccontextmanager
+async def serving(
+    backend: Scripted, monkeypatch: pytest.MonkeyPatch, *, context: int = 64, waits: bool = True
+) -> AsyncIterator[Running]:
+    told: list[dict[str, Any]] = []
+    listening = asyncio.Event()
+
+    def emit(event: str, **fields: object) -> None:
+        told.append({"event": event, **fields})
+        if event == "listening":
+            listening.set()
+
+    monkeypatch.setattr(worker_base, "emit", emit)
+    config: dict[str, object] = {"host": "127.0.0.1", "port": 0, "alias": "tiny", "context": context}
+    task = asyncio.create_task(_Server(worker_base.Launch(config, KEY)).run(backend))
+    await listening.wait()
+    port = int(told[0]["port"])
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as http:
+        server = Running(f"http://127.0.0.1:{port}", port, http, task, told)
+        if waits:
+            await until_ready(server)
+        yield server
+    task.cancel()
+    with suppress(asyncio.CancelledError, RuntimeError):
+        await task
+
+
+async def until_ready(server: Running) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            async with server.http.get(server.url + "/health") as reply:
+                if reply.status == 200:
+                    return
+            await asyncio.sleep(0.005)
+
+
+async def until(condition: Any) -> None:  # noqa: ANN401 -- a function or a coroutine function
+    async with asyncio.timeout(10):
+        while not (await found if asyncio.iscoroutine(found := condition()) else found):  # noqa: ASYNC110 -- no event says so
+            await asyncio.sleep(0.005)
+
+
+def events(stream: bytes) -> Iterable[str]:
+    return [part.removeprefix("data: ") for part in stream.decode().split("\n\n") if part]

@@ -1,0 +1,192 @@
+import json
+from typing import Any
+
+import pytest
+
+from engines.serving.asked import conversation_of, prompt_of, wanted_of
+from engines.serving.backend import Ability
+from engines.serving.json_text import compact, parse_object
+from engines.serving.refusals import Refused, too_long
+
+ALL = frozenset(Ability)
+NONE: frozenset[Ability] = frozenset()
+
+
+def wanted(abilities: frozenset[Ability] = ALL, *, is_chat: bool = True, **body: Any) -> Any:  # noqa: ANN401 -- any of them
+    return wanted_of(body, abilities, is_chat=is_chat)
+
+
+def refusal(call: Any, *args: object, **kwargs: object) -> Refused:  # noqa: ANN401 -- any of them
+    with pytest.raises(Refused) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def test_nothing_said_leaves_everything_to_the_model() -> None:
+    plain = wanted()
+    assert (plain.max_tokens, plain.stops, plain.streams, plain.schema, plain.logprobs) == (None, (), False, None, None)
+    assert plain.sampling.temperature is None
+
+
+def test_null_is_the_same_as_nothing() -> None:
+    names = ("max_tokens", "stop", "stream", "temperature", "seed", "response_format", "logprobs", "logit_bias", "n")
+    assert wanted_of(dict.fromkeys(names), ALL, is_chat=True) == wanted()
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "n_predict"])
+def test_a_limit_has_several_names(name: str) -> None:
+    assert wanted_of({name: 7}, ALL, is_chat=True).max_tokens == 7
+    assert wanted_of({name: -1}, ALL, is_chat=True).max_tokens is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"max_tokens": 0},
+        {"max_tokens": -2},
+        {"max_tokens": 1.5},
+        {"max_tokens": "7"},
+        {"max_tokens": True},
+        {"temperature": -1},
+        {"temperature": "hot"},
+        {"temperature": float("inf")},
+        {"top_p": 1.01},
+        {"top_k": -2},
+        {"stop": [1]},
+        {"stop": ["x"] * 17},
+        {"stream": "yes"},
+        {"stream_options": []},
+        {"seed": -5},
+        {"n": 0},
+        {"response_format": "json"},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": [1]}}},
+        {"top_logprobs": 21, "logprobs": True},
+    ],
+    ids=str,
+)
+def test_values_out_of_range_are_refused_by_name(body: dict[str, object]) -> None:
+    refused = refusal(wanted, **body)
+    assert refused.status == 400
+    assert refused.param
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"best_of": 3}, "best_of"),
+        ({"logit_bias": {"1": 5}}, "logit_bias"),
+        ({"suffix": "x"}, "suffix"),
+        ({"echo": True}, "echo"),
+        ({"grammar": "root ::= x"}, "grammar"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
+        ({"min_p": 0.1}, "min_p"),
+        ({"presence_penalty": 1}, "presence_penalty"),
+        ({"frequency_penalty": 1}, "presence_penalty"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"logprobs": True}, "logprobs"),
+    ],
+)
+def test_what_the_engine_lacks_is_refused_and_not_left_out(body: dict[str, object], param: str) -> None:
+    refused = refusal(wanted, NONE, **body)
+    assert (refused.code, refused.param) == ("engine_cannot", param)
+
+
+def test_no_penalty_is_none() -> None:
+    assert wanted(NONE, presence_penalty=0, frequency_penalty=0.0, min_p=0, logprobs=False, n=1, echo=False)
+
+
+def test_alternatives_need_more_than_figures_of_the_chosen() -> None:
+    told = frozenset({Ability.LOGPROBS})
+    assert wanted(told, logprobs=True).logprobs == 0
+    assert refusal(wanted, told, logprobs=True, top_logprobs=2).param == "top_logprobs"
+    assert wanted(logprobs=True, top_logprobs=2).logprobs == 2
+    assert wanted(is_chat=False, logprobs=3).logprobs == 3
+
+
+def test_a_schema_is_found_in_each_of_its_forms() -> None:
+    schema = {"type": "integer"}
+    forms: list[dict[str, object]] = [
+        {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+        {"type": "json_object", "schema": schema},
+    ]
+    assert [json.loads(wanted(response_format=form).schema) for form in forms] == [schema, schema]
+    assert json.loads(wanted(json_schema=schema).schema) == schema
+    assert json.loads(wanted(response_format={"type": "json_object"}).schema) == {"type": "object"}
+    assert wanted(response_format={"type": "text"}).schema is None
+
+
+def test_messages_become_what_templates_take() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    odd = {"id": "2", "type": "function", "function": {"name": "g", "arguments": "not json"}}
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    said = conversation_of(
+        {
+            "messages": [
+                {"role": "user", "content": parts},
+                {"role": "assistant", "content": None, "tool_calls": [call, odd]},
+            ],
+            "tools": [{"type": "function"}],
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+    )
+    assert said.messages[0]["content"] == "one two"
+    assert said.messages[1]["content"] == ""
+    calls: Any = said.messages[1]["tool_calls"]
+    assert [one["function"]["arguments"] for one in calls] == [{"a": 1}, "not json"]
+    assert (len(said.tools), said.arguments) == (1, {"enable_thinking": False})
+
+
+def test_tools_that_must_not_be_called_are_not_shown() -> None:
+    said = conversation_of({"messages": [{"role": "user", "content": "x"}], "tools": [{}], "tool_choice": "none"})
+    assert said.tools == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        None,
+        [],
+        "hello",
+        [5],
+        [{"content": "x"}],
+        [{"role": "user", "content": 5}],
+        [{"role": "user", "content": [5]}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}],
+        [{"role": "assistant", "tool_calls": [5]}],
+    ],
+    ids=str,
+)
+def test_messages_that_make_no_sense_are_refused(messages: object) -> None:
+    assert refusal(conversation_of, {"messages": messages}).param == "messages"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "meant"), [("x", "x"), (["x"], "x"), ([1, 2], [1, 2]), ([[1, 2]], [1, 2]), ("", "")]
+)
+def test_a_prompt_is_text_or_tokens(prompt: object, meant: object) -> None:
+    assert prompt_of({"prompt": prompt}) == meant
+
+
+@pytest.mark.parametrize("prompt", [None, 5, [], ["a", "b"], [1, "a"], [-1], [True], [[1], [2]], {}])
+def test_a_prompt_that_is_neither_is_refused(prompt: object) -> None:
+    assert refusal(prompt_of, {"prompt": prompt}).param == "prompt"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[1]", b"{", b'{"a": NaN}', b'{"a": Infinity}', b"\xff{}", b"[" * 100_000, b"{}x"]
+)
+def test_only_json_objects_are_read(body: bytes) -> None:
+    assert refusal(parse_object, body).code == "invalid_json"
+
+
+def test_a_refusal_is_openai_s_document() -> None:
+    document = too_long(600, 512).document()
+    error: Any = document["error"]
+    assert (error["code"], error["type"]) == (400, "exceed_context_size_error")
+    assert (error["n_prompt_tokens"], error["n_ctx"]) == (600, 512)
+
+
+def test_documents_are_written_without_spaces_and_survive_lone_surrogates() -> None:
+    assert compact({"a": "é", "b": [1, 2]}) == '{"a":"é","b":[1,2]}'.encode()
+    assert compact({"a": "\ud800"}) == b'{"a":"?"}'
