@@ -19,6 +19,7 @@ _MODULES = MappingProxyType(
         "lmdeploy": "engines.lmdeploy.launch",
         "tensorrt-llm": "engines.tensorrt_llm.launch",
         "mlc-llm": "engines.mlc_llm.launch",
+        "dynamo": "engines.dynamo.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from app.cli.engine_plan import plan
 from app.cli.gateway import connected
 from app.cli.output import json_option, show, table, talk, write_json
 from app.client.http import Client, segment
@@ -44,6 +45,9 @@ def engines(ctx: click.Context) -> None:
     """List, install, update and remove engines. A version is tested before it is used, and the one before is kept."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_engines, engine="", as_json=False)
+
+
+engines.add_command(plan)
 
 
 @engines.command("list")

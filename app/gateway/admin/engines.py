@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.core.engine_plans import AskPlan, EnginePlan
 from app.core.engine_store import (
     BundleEngine,
     EngineJob,
@@ -13,6 +14,7 @@ from app.core.engine_store import (
 )
 from app.core.events import LogLine
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.engine_plans import engine_plan
 
 _ENGINE = "/engines/{id}"
 
@@ -73,6 +75,11 @@ async def test(call: Call[TestEngine, NoQuery]) -> EngineJob:
     return await call.engines.store.test(call.names["id"], call.body.version)
 
 
+async def plan(call: Call[AskPlan, NoQuery]) -> EnginePlan:
+    """POST /engines/{id}/plan."""
+    return await engine_plan(call.services, call.names["id"], call.body)
+
+
 async def bundle(call: Call[BundleEngine, NoQuery]) -> EngineJob:
     """POST /engines/{id}/bundle."""
     return await call.engines.store.bundle(call.names["id"], call.body)
@@ -105,6 +112,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=log,
         summary="Show what installs, updates and tests said",
         reply=list[LogLine],
+    ),
+    Endpoint(
+        method="POST",
+        path=_ENGINE + "/plan",
+        handler=plan,
+        summary="Say what it would be started with for a model, here or over several computers; nothing is started",
+        body=AskPlan,
+        reply=EnginePlan,
     ),
     Endpoint(
         method="POST",

@@ -1,0 +1,54 @@
+"""Print every command an engine would be started with, here or over several computers; nothing is started."""
+
+import shlex
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import connected
+from app.cli.loading import named
+from app.cli.output import json_option, show
+from app.client.http import segment
+from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
+from app.core.models import LoadOptions
+
+
+@click.command()
+@click.argument("model")
+@click.option("--engine", required=True, help="Such as llama.cpp, vllm, dynamo.")
+@click.option("--node", "nodes", multiple=True, help="A computer of a team; the first one answers. Repeat it.")
+@click.option(
+    "--tensor-parallel", default=1, show_default=True, type=click.IntRange(1), help="GPUs that share a layer."
+)
+@click.option("--context", type=click.IntRange(1), help="Tokens of context per request.")
+@click.option("--slots", type=click.IntRange(1), help="Requests answered at once.")
+@click.option("--kv-type", help="Type of the KV cache.")
+@click.option("--dry-run", is_flag=True, help="Only print: it is all this command does.")
+@json_option
+def plan(model: str, *, as_json: bool, dry_run: bool, **asked: object) -> None:
+    """Print the commands that would serve MODEL with an engine, one process after the other."""
+    del dry_run
+    client = connected()
+    names = ("context", "slots", "kv_type")
+    options = LoadOptions(**{name: asked[name] for name in names})  # type: ignore[arg-type]  # click checked the types
+    body = AskPlan(
+        model=named(client, model),
+        nodes=list(asked["nodes"]),  # type: ignore[call-overload]  # a tuple of names
+        tensor_parallel=asked["tensor_parallel"],  # type: ignore[arg-type]  # a number
+        options=options,
+    )
+    found = client.post(f"/engines/{segment(str(asked['engine']))}/plan", body, EnginePlan)
+    show("engine_plan", found, as_json=as_json, text=_lines)
+
+
+def _lines(found: EnginePlan) -> Iterator[str]:
+    for step in found.steps:
+        yield from _step(step)
+    yield f"# It answers at {found.base_url}."
+    yield from (f"# A private file is written beside it: {name}" for name in found.files)
+    yield from (f"# {note}" for note in found.notes)
+
+
+def _step(step: PlannedStep) -> Iterator[str]:
+    yield f"# {step.machine}: {step.role}"
+    yield " ".join([*(f"{name}={shlex.quote(value)}" for name, value in step.env.items()), step.command])

@@ -1,0 +1,1 @@
+"""NVIDIA Dynamo: directs vLLM, SGLang or TensorRT-LLM over many computers."""

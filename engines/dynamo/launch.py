@@ -1,0 +1,144 @@
+"""Dynamo's adapter: a frontend that speaks HTTP and routes by what is cached where, and a vLLM worker behind it.
+
+On one computer they find each other through a file; over several (see `engines.teams`) through etcd. The frontend is
+well before any worker has registered: it is ready when it lists the model.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engines.api import (
+    Descriptor,
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LogEvent,
+    ModelSource,
+    Net,
+    Place,
+    ProcessSpec,
+    Readiness,
+    ReadyWhen,
+    SoftStop,
+    Stop,
+)
+from engines.clues import clues
+from engines.dynamo.descriptor import DESCRIPTOR
+from engines.failures import Reader
+from engines.flags import Table, arguments
+from engines.log_lines import read_line, stage
+from engines.probing import flags_of
+from engines.remedies import Means
+from engines.served import QUIET
+from engines.vllm.launch import LOG as VLLM_LOG
+from engines.vllm.launch import READER as VLLM_READER
+from engines.vllm.launch import TABLE as VLLM_TABLE
+
+_K = FailureKind
+FRONTEND, WORKER = "dynamo.frontend", "dynamo.vllm"
+FILE, ETCD = "file", "etcd"
+"""Ways to find each other."""
+
+TABLE = Table(
+    engine="NVIDIA Dynamo",
+    flags=VLLM_TABLE.flags,
+    reserved=VLLM_TABLE.reserved
+    | {"--http-host", "--http-port", "--discovery-backend", "--request-plane", "--endpoint"},
+    reserved_env=VLLM_TABLE.reserved_env | {"DYN_FILE_KV", "ETCD_ENDPOINTS", "DYN_HTTP_HOST", "DYN_HTTP_PORT"},
+)
+READER = Reader(
+    name="NVIDIA Dynamo",
+    means=Means(cache_type="fp8", gpu_share=True),
+    clues=(
+        *clues(
+            (
+                _K.OFFLINE,
+                (r"etcd.*(unable to connect|connection refused|deadline)", r"nats.*(connection refused|timed out)"),
+            ),
+            (_K.PORT_IN_USE, (r"failed to (start|bind) http (server|service)",)),
+        ),
+        *VLLM_READER.clues,
+    ),
+)
+LOG = (stage(r"added model", "Ready"), *VLLM_LOG)
+
+
+def frontend(net: Net, discovery: str) -> Sequence[str]:
+    """Return the frontend's arguments."""
+    return (
+        *("--http-host", net.host, "--http-port", str(net.port), "--discovery-backend", discovery),
+        *("--request-plane", "tcp", "--router-mode", "kv"),
+    )
+
+
+def worker(model: ModelSource, discovery: str, args: Sequence[str]) -> Sequence[str]:
+    """Return a worker's arguments: where it registers, then vLLM's own."""
+    return (
+        *("--model", str(model.path), "--served-model-name", model.name),
+        *("--discovery-backend", discovery, "--request-plane", "tcp", *args),
+    )
+
+
+class Dynamo:
+    """`engines.api.Adapter` for Dynamo."""
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What Dynamo is."""
+        return DESCRIPTOR
+
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Look at the environment in `place`."""
+        if place is None or place.python is None:
+            return Failure(
+                kind=_K.NOT_INSTALLED,
+                sentence="NVIDIA Dynamo is not installed.",
+                hint="It is for several computers with NVIDIA GPUs; one computer is served better by vLLM alone.",
+            )
+        return Installation(
+            engine=DESCRIPTOR.id,
+            version=place.version,
+            backend=place.backend,
+            python=place.python,
+            flags=flags_of((str(place.python), "-P", "-m", WORKER, "--help"), place.folder),
+        )
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        """Return a frontend and one worker. Raises ValueError for options it cannot honour."""
+        if model.format not in DESCRIPTOR.formats:
+            raise ValueError(f"NVIDIA Dynamo does not read {model.format.value} weights.")
+        spoken = arguments(TABLE, options, found)
+        env = {**QUIET, "DYN_FILE_KV": "discovery", **options.extra_env}
+        return LaunchPlan(
+            processes=(
+                process(found, "frontend", FRONTEND, frontend(net, FILE), env),
+                process(found, "worker", WORKER, worker(model, FILE, spoken.args), env),
+            ),
+            base_url=f"http://{net.host}:{net.port}",
+            served_name=model.name,
+            readiness=Readiness(when=ReadyWhen.MODEL_LISTED, path="/v1/models", interval_s=1.0, stall_s=600.0),
+            stop=Stop(how=SoftStop.SIGTERM, grace_s=15.0),
+            context=options.context,
+            slots=options.slots,
+            left_out=spoken.left_out,
+        )
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a line of either process means."""
+        return read_line(line, LOG, READER)
+
+    def classify_exit(self, end: Exit) -> Failure:
+        """Name the cause of an end that was not asked for."""
+        return READER.explain(end)
+
+
+def process(found: Installation, role: str, module: str, args: Sequence[str], env: dict[str, str]) -> ProcessSpec:
+    """Return one of Dynamo's processes."""
+    python = str(found.python or Path("python"))
+    return ProcessSpec(role=role, argv=(python, "-P", "-m", module, *args), env=env)
+
+
+ADAPTER = Dynamo()

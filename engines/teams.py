@@ -1,0 +1,132 @@
+"""What to run where when a model outgrows one computer: vLLM over Ray, or Dynamo with discovery, router and workers.
+
+Nothing here is run: a plan of steps is made, one per process and computer, for a person (or their tools) to run and for
+Roundhouse to attach to. It never invents a cluster of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from engines.api import Installation, LaunchOptions, ModelSource, Net, ProcessSpec
+from engines.dynamo import launch as dynamo
+from engines.flags import arguments
+from engines.served import QUIET
+from engines.vllm import launch as vllm
+
+RAY_PORT = 6379
+ETCD_PORT = 2379
+_TRUSTING = "{what} trusts everybody who reaches its ports: let only these computers reach them."
+
+
+_KEY = "Put an access key into VLLM_API_KEY before you start the server, and attach the endpoint with it."
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One process on one computer, to be started in the order of the plan."""
+
+    machine: str
+    process: ProcessSpec
+
+
+class TeamPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All steps, the address that answers in the end, and what to know before."""
+
+    steps: tuple[Step, ...]
+    base_url: str
+    notes: tuple[str, ...] = ()
+
+
+class Team(msgspec.Struct, frozen=True, kw_only=True):
+    """The computers, the first of which answers. All need the same engine at the same place, and the model."""
+
+    nodes: tuple[str, ...]
+    model: ModelSource
+    options: LaunchOptions
+    net: Net
+    found: Installation
+
+    @property
+    def head(self) -> str:
+        """The computer that answers."""
+        return self.nodes[0]
+
+    @property
+    def python(self) -> str:
+        """What runs the engine's modules."""
+        return str(self.found.python or "python")
+
+
+def team_plan(engine: str, team: Team) -> TeamPlan:
+    """Return what to run where. Raises ValueError for engines that do not team up, and for fewer than two computers."""
+    planner = _PLANNERS.get(engine)
+    if planner is None:
+        raise ValueError(f"Only {' and '.join(sorted(_PLANNERS))} run over several computers here.")
+    if len(team.nodes) < 2 or len(set(team.nodes)) != len(team.nodes):  # noqa: PLR2004 -- a team
+        raise ValueError("A team takes two computers or more, each named once.")
+    return planner(team)
+
+
+def _ray(team: Team) -> TeamPlan:
+    """Cut one model over all: pipeline stages between computers, tensors within one, as vLLM advises."""
+    options = msgspec.structs.replace(team.options, pipeline_parallel=len(team.nodes))
+    spoken = arguments(vllm.TABLE, options, team.found)
+    args = (*vllm.opening(team.model, options, team.net), "--distributed-executor-backend", "ray", *spoken.args)
+    head = f"{team.head}:{RAY_PORT}"
+    started = (
+        "start",
+        "--head",
+        f"--node-ip-address={team.head}",
+        f"--port={RAY_PORT}",
+        "--disable-usage-stats",
+        "--block",
+    )
+    joins = [
+        _step(node, "ray", (_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block"))
+        for node in team.nodes[1:]
+    ]
+    env = {**QUIET, "VLLM_NO_USAGE_STATS": "1", "RAY_ADDRESS": head, "VLLM_HOST_IP": team.head}
+    return TeamPlan(
+        steps=(
+            _step(team.head, "ray", (_beside(team, "ray"), *started)),
+            *joins,
+            _step(team.head, "server", (_beside(team, "vllm"), *args), env),
+        ),
+        base_url=f"http://{team.net.host}:{team.net.port}",
+        notes=(_TRUSTING.format(what="Ray"), "Start the server when `ray status` counts every GPU.", _KEY),
+    )
+
+
+def _dynamo(team: Team) -> TeamPlan:
+    """Put a worker with the whole model on each computer, and a frontend before them that knows their caches."""
+    spoken = arguments(dynamo.TABLE, team.options, team.found)
+    store = f"http://{team.head}:{ETCD_PORT}"
+    etcd = ("etcd", f"--listen-client-urls={store}", f"--advertise-client-urls={store}")
+    env = {**QUIET, "ETCD_ENDPOINTS": store}
+    front = dynamo.frontend(team.net, dynamo.ETCD)
+    work = dynamo.worker(team.model, dynamo.ETCD, spoken.args)
+    return TeamPlan(
+        steps=(
+            _step(team.head, "discovery", etcd),
+            _step(team.head, "frontend", (team.python, "-P", "-m", dynamo.FRONTEND, *front), env),
+            *(_step(node, "worker", (team.python, "-P", "-m", dynamo.WORKER, *work), env) for node in team.nodes),
+        ),
+        base_url=f"http://{team.net.host}:{team.net.port}",
+        notes=(_TRUSTING.format(what="etcd"), "Dynamo's frontend has no key: it listens on this computer only."),
+    )
+
+
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
+
+
+def _step(machine: str, role: str, argv: Sequence[str], env: Mapping[str, str] = _NO_ENV) -> Step:
+    return Step(machine=machine, process=ProcessSpec(role=role, argv=tuple(argv), env=dict(env)))
+
+
+def _beside(team: Team, program: str) -> str:
+    """Return a program of the engine's environment; without one, whatever is on PATH."""
+    return str(team.found.python.parent / program) if team.found.python else program
+
+
+_PLANNERS: Mapping[str, Callable[[Team], TeamPlan]] = MappingProxyType({"vllm": _ray, "dynamo": _dynamo})

@@ -1,0 +1,74 @@
+"""Dynamo, and what would be run where over several computers: command lines against reviewed ones."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, Progress, ReadyWhen
+from engines.dynamo.launch import ADAPTER as DYNAMO
+from engines.teams import Team, TeamPlan, team_plan
+
+GOLDEN = Path(__file__).parent / "golden"
+MODEL = ModelSource(name="large", path=Path("/models/large"), format=ModelFormat.SAFETENSORS)
+NET = Net(host="127.0.0.1", port=50_001, key="secret")
+FOUND = Installation(engine="vllm", version="99.0", backend="cuda", python=Path("/e/bin/python"))
+OPTIONS = LaunchOptions(context=32_768, slots=8, tensor_parallel=4)
+
+
+def team(*nodes: str) -> Team:
+    return Team(nodes=nodes, model=MODEL, options=OPTIONS, net=NET, found=FOUND)
+
+
+def written(plan: TeamPlan) -> str:
+    lines = []
+    for step in plan.steps:
+        env = sorted(f"{name}={value}" for name, value in step.process.env.items())
+        lines.append(f"# {step.machine}: {step.process.role}\n{' '.join([*env, shlex.join(step.process.argv)])}")
+    return "\n".join([*lines, *(f"# {note}" for note in plan.notes)]) + "\n"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "dynamo"])
+def test_what_is_run_where_is_as_it_was_reviewed(engine: str) -> None:
+    plan = team_plan(engine, team("10.0.0.1", "10.0.0.2", "10.0.0.3"))
+    assert written(plan) == (GOLDEN / f"team-{engine}.txt").read_text(encoding="utf-8")
+    assert plan.base_url == "http://127.0.0.1:50001"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "dynamo"])
+def test_no_key_is_shown_and_the_trusting_ports_are_named(engine: str) -> None:
+    plan = team_plan(engine, team("a", "b"))
+    assert "secret" not in written(plan)
+    assert any("trusts everybody" in note for note in plan.notes)
+
+
+def test_a_model_is_cut_into_as_many_stages_as_there_are_computers() -> None:
+    server = team_plan("vllm", team("a", "b", "c")).steps[-1].process.argv
+    assert server[server.index("--pipeline-parallel-size") + 1] == "3"
+    assert server[server.index("--tensor-parallel-size") + 1] == "4"
+
+
+@pytest.mark.parametrize(("engine", "nodes"), [("vllm", ("a",)), ("vllm", ("a", "a")), ("llama.cpp", ("a", "b"))])
+def test_what_is_no_team_is_refused_with_a_sentence(engine: str, nodes: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        team_plan(engine, team(*nodes))
+
+
+def test_on_one_computer_dynamo_is_a_frontend_and_a_worker_that_meet_in_a_file() -> None:
+    plan = DYNAMO.plan(MODEL, OPTIONS, NET, FOUND)
+    assert [process.role for process in plan.processes] == ["frontend", "worker"]
+    assert {process.env["DYN_FILE_KV"] for process in plan.processes} == {"discovery"}
+    assert all("--discovery-backend file" in " ".join(process.argv) for process in plan.processes)
+    assert plan.readiness.when is ReadyWhen.MODEL_LISTED, "its frontend is well without any worker"
+    assert not any(process.secrets for process in plan.processes), "it has no key, and says so in its descriptor"
+
+
+def test_dynamo_s_own_flags_are_reserved_beside_vllm_s() -> None:
+    for flag in ("--http-host", "--discovery-backend", "--model", "--port"):
+        with pytest.raises(ValueError, match="Roundhouse's to set"):
+            DYNAMO.plan(MODEL, LaunchOptions(extra_args=(flag, "x")), NET, FOUND)
+
+
+def test_dynamo_s_worker_loads_like_vllm() -> None:
+    line = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]"
+    assert Progress(stage="Reading weights", fraction=0.5) in DYNAMO.read_log(line)
