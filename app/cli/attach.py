@@ -4,7 +4,9 @@ A key belongs on no command line, where every program on this computer can read 
 `ROUNDHOUSE_ATTACH_KEY`, or asked for.
 """
 
+import sys
 from collections.abc import Iterator
+from getpass import getpass
 from urllib.parse import urlsplit
 
 import click
@@ -73,9 +75,9 @@ def detach(name: str, *, as_json: bool) -> None:
 
 def _key(*, from_stdin: bool, asks: bool) -> str:
     if from_stdin:
-        return click.get_text_stream("stdin").readline().strip()
+        return sys.stdin.readline().strip()
     if asks:
-        return str(click.prompt("Key", hide_input=True, err=True))
+        return getpass("Key: ")
     return attach_key()
 
 

@@ -3,6 +3,7 @@
 import json
 import stat
 from collections.abc import Iterator
+from typing import Any
 
 import anthropic
 import httpx
@@ -22,7 +23,9 @@ from tests.end_to_end.conftest import Roundhouse, stop
 
 pytestmark = pytest.mark.real_engine
 
-ASKED = [{"role": "user", "content": "What is Roundhouse?"}]
+QUESTION = "What is Roundhouse?"
+TOLD = [ollama.Message(role="user", content=QUESTION)]
+ASKED: Any = [{"role": "user", "content": QUESTION}]
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +60,11 @@ def running(client: Client) -> dict[str, EngineStatus]:
 
 def test_openais_client_is_answered_by_the_other_one(client: Client, far: Client, distant: str) -> None:
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as api:
-        whole = api.chat.completions.create(model=distant, messages=ASKED, temperature=0, max_tokens=8)  # type: ignore[arg-type]
+        whole = api.chat.completions.create(model=distant, messages=ASKED, temperature=0, max_tokens=8)
         assert whole.choices[0].message.content
-        chunks = api.chat.completions.create(
+        chunks: Any = api.chat.completions.create(
             model=distant,
-            messages=ASKED,  # type: ignore[arg-type]
+            messages=ASKED,
             temperature=0,
             max_tokens=8,
             stream=True,
@@ -78,20 +81,20 @@ def test_openais_client_is_answered_by_the_other_one(client: Client, far: Client
 def test_ollamas_client_is_too(client: Client, distant: str) -> None:
     with ollama.Client(host=client.gateway.url, timeout=60) as api:
         options = {"temperature": 0, "num_predict": 8}
-        whole = api.chat(distant, [ollama.Message(**ASKED[0])], options=options)
+        whole = api.chat(distant, TOLD, options=options)
         assert whole.message.content
-        stream = api.chat(distant, [ollama.Message(**ASKED[0])], options=options, stream=True)
+        stream = api.chat(distant, TOLD, options=options, stream=True)
         assert "".join(chunk.message.content or "" for chunk in stream) == whole.message.content
         assert "completion" in (api.show(distant).capabilities or [])
         assert f"{distant}:latest" in [model.model for model in api.list().models]
         api.create("far-terse", from_=distant, system="One word.", parameters={"num_predict": 3})
-        assert api.chat("far-terse", [ollama.Message(**ASKED[0])]).eval_count == 3
+        assert api.chat("far-terse", TOLD).eval_count == 3
         api.delete("far-terse")
 
 
 def test_anthropics_client_is_too(client: Client, distant: str) -> None:
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="x") as api:
-        reply = api.messages.create(model=distant, messages=ASKED, max_tokens=8)  # type: ignore[arg-type]
+        reply = api.messages.create(model=distant, messages=ASKED, max_tokens=8)
         assert reply.content[0].type == "text"
         assert reply.content[0].text
 
@@ -180,7 +183,7 @@ def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: Client, 
         openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x", max_retries=0) as api,
         pytest.raises(openai.APIStatusError, match="does not take the key"),
     ):
-        api.chat.completions.create(model="brief", messages=ASKED)  # type: ignore[arg-type]
+        api.chat.completions.create(model="brief", messages=ASKED)
     with ollama.Client(host=client.gateway.url) as other, pytest.raises(ollama.ResponseError, match="take the key"):
-        other.chat("brief", [ollama.Message(**ASKED[0])])
+        other.chat("brief", TOLD)
     client.delete("/attached/brief")

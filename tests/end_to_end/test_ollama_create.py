@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import httpx
@@ -18,7 +19,9 @@ from tests.gguf_files import TEMPLATE, TinyLlama
 pytestmark = pytest.mark.real_engine
 
 PROMPT = "You answer everything with one word."
-ASKED = [{"role": "user", "content": "What is GGUF?"}]
+QUESTION = "What is GGUF?"
+TOLD = [ollama.Message(role="user", content=QUESTION)]
+ASKED: Any = [{"role": "user", "content": QUESTION}]
 
 
 @pytest.fixture
@@ -48,16 +51,16 @@ def test_a_made_model_answers_with_its_settings_in_every_dialect(
     assert "terse:latest" in [model.model for model in api.list().models]
     shown = api.show("terse")
     assert "num_predict" in (shown.parameters or "")
-    plain = api.chat(noise, [ollama.Message(**ASKED[0])], options={"num_predict": 5, "temperature": 0, "seed": 1})
-    own = api.chat("terse", [ollama.Message(**ASKED[0])])
+    plain = api.chat(noise, TOLD, options={"num_predict": 5, "temperature": 0, "seed": 1})
+    own = api.chat("terse", TOLD)
     assert own.eval_count == 5
     assert (own.prompt_eval_count or 0) > (plain.prompt_eval_count or 0), "its system prompt was read"
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as other:
-        reply = other.chat.completions.create(model="terse", messages=ASKED)  # type: ignore[arg-type]
+        reply = other.chat.completions.create(model="terse", messages=ASKED)
         assert reply.usage is not None
         assert (reply.usage.completion_tokens, reply.usage.prompt_tokens) == (5, own.prompt_eval_count)
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="x") as third:
-        count = third.messages.count_tokens(model="terse", messages=ASKED)  # type: ignore[arg-type]
+        count = third.messages.count_tokens(model="terse", messages=ASKED)
         assert count.input_tokens == own.prompt_eval_count
     running = client.get("/running", list[EngineStatus])
     assert [status.model for status in running] == [noise], "the weights are in memory once"

@@ -51,7 +51,7 @@ def test_a_chats_own_system_prompt_goes_first_and_before_the_examples(role: str)
     "own", [{"temperature": 0.9}, {"stop": "X"}, {"max_tokens": 3}, {"max_completion_tokens": 3}, {"top_k": 0}]
 )
 def test_a_requests_own_values_win(own: dict[str, object]) -> None:
-    body = sent(Route.CHAT, messages=[ASKED], **own)
+    body = sent(Route.CHAT, preset=PRESET, messages=[ASKED], **own)
     assert own.items() <= body.items()
     assert not {"max_completion_tokens", "max_tokens"} <= body.keys()
 

@@ -153,7 +153,7 @@ class ModelsModel(QObject):
             self.settled.emit()
             self.attached.emit()
             said = models[0].title if len(models) == 1 else f"{len(models)} models"
-            self.said.emit(f"Attached: {said}.", lambda: [self._forget_now(model.name) for model in models])
+            self.said.emit(f"Attached: {said}.", lambda: self._forget_all(models))
 
         def refused(error: ErrorBody) -> None:
             self.is_attaching = False
@@ -188,6 +188,10 @@ class ModelsModel(QObject):
     def _set_folders(self, folders: list[str]) -> None:
         self.preferences.change("models.folders", folders, self.failed.emit)
         self.library.read()
+
+    def _forget_all(self, models: list[ModelInfo]) -> None:
+        for model in models:
+            self._forget_now(model.name)
 
     def _forget_now(self, name: str) -> None:
         self._api.delete(f"/models/{segment(name)}", self.library.read, self.failed.emit)
