@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from engines.api import (
     BufferAllocated,
     ContextSet,
@@ -52,12 +54,28 @@ DESCRIPTOR = Descriptor(
         Route.COMPLETIONS: "/v1/completions",
         Route.EMBEDDINGS: "/v1/embeddings",
     },
-    features=frozenset({Feature.API_KEY, Feature.PROGRESS, Feature.CONTINUOUS_BATCHING}),
+    features=frozenset(
+        {
+            Feature.API_KEY,
+            Feature.PROGRESS,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.TOOLS,
+            Feature.REASONING,
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
+            Feature.CHOICES,
+        }
+    ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("cpu",),
     verified="It is what the tests run.",
     unverified="",
 )
+RAW = msgspec.structs.replace(
+    DESCRIPTOR, features=frozenset({Feature.API_KEY, Feature.PROGRESS, Feature.CONTINUOUS_BATCHING})
+)
+"""An engine that hands on what a model writes, and reads neither reasoning nor calls out of it."""
 
 _SUSPICIOUS = (
     ("couldn't bind", FailureKind.PORT_IN_USE),
@@ -81,7 +99,9 @@ class FakeAdapter:
         readiness: Readiness | None = None,
         stop: Stop | None = None,
         has_lifeline: bool = False,
+        is_raw: bool = False,
     ) -> None:
+        self._descriptor = RAW if is_raw else DESCRIPTOR
         self.behaviours = dict(behaviours or {})
         self.readiness = readiness or Readiness(interval_s=0.02)
         self.stop = stop or Stop(grace_s=5.0)
@@ -92,7 +112,7 @@ class FakeAdapter:
 
     @property
     def descriptor(self) -> Descriptor:
-        return DESCRIPTOR
+        return self._descriptor
 
     def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it is the same everywhere
         return self.installation

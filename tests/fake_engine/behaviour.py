@@ -43,6 +43,8 @@ class Behaviour:
     splits_emoji: bool = False
     """Send each token's bytes one by one, so that characters arrive in pieces."""
     token: str = "word"
+    writes: str = ""
+    """Write this instead, a few characters at a time."""
     echoes: bool = False
     """Say the words of the last message, or of the prompt, instead of `tokens` times the same."""
     flood: int = 0

@@ -20,6 +20,8 @@ from pathlib import Path
 from tests.fake_engine.behaviour import KEY_VARIABLE, VARIABLE, Behaviour
 from tests.fake_engine.wire import Reply, Request, serve
 
+PIECE = 3
+"""Characters at a time of what is to be written."""
 EXIT_BY_ITSELF = 3
 EXIT_PORT_TAKEN = 1
 STUBBORN = (
@@ -101,6 +103,8 @@ class Engine:
             await self._whole(Shape(self.model, is_chat="chat" in request.path), self._words(asked), reply)
 
     def _words(self, asked: dict[str, object]) -> list[str]:
+        if written := self.behaviour.writes:
+            return [written[at : at + PIECE] for at in range(0, len(written), PIECE)]
         words = last_said(asked).split() if self.behaviour.echoes else [self.behaviour.token] * self.behaviour.tokens
         limit = asked.get("max_tokens") or asked.get("max_completion_tokens")
         return words[:limit] if isinstance(limit, int) else words
@@ -135,7 +139,7 @@ class Engine:
         if self.behaviour.tokens_per_s:
             await asyncio.sleep(1 / self.behaviour.tokens_per_s)
         self.stats["tokens"] += 1
-        return f"{word} "
+        return word if self.behaviour.writes else f"{word} "
 
 
 def last_said(asked: dict[str, object]) -> str:

@@ -33,7 +33,14 @@ BEHAVIOURS = {
     "crashes": Behaviour(exit_code=1, says=("out of memory",)),
     "silent": Behaviour(is_silent=True),
     "mute": Behaviour(never_answers=True),
+    "raw": Behaviour(writes='<think>Hm.</think>So.<tool_call>{"name": "now", "arguments": {}}</tool_call>'),
 }
+NOW = {"type": "function", "function": {"name": "now"}}
+raw = pytest.mark.parametrize("adapter", [FakeAdapter(BEHAVIOURS, is_raw=True)], ids=["raw"])
+both = pytest.mark.parametrize(
+    "adapter", [FakeAdapter(BEHAVIOURS), FakeAdapter(BEHAVIOURS, is_raw=True)], ids=["native", "raw"]
+)
+"""What holds where bytes pass holds where an answer is put together here."""
 
 
 @dataclasses.dataclass
@@ -68,13 +75,18 @@ class Real:
 
 
 @pytest.fixture
-async def real(paths: Paths, limits: Limits, unused_port: int) -> AsyncIterator[Real]:
+def adapter() -> FakeAdapter:
+    return FakeAdapter(BEHAVIOURS)
+
+
+@pytest.fixture
+async def real(paths: Paths, limits: Limits, unused_port: int, adapter: FakeAdapter) -> AsyncIterator[Real]:
     for name in BEHAVIOURS:
         TinyLlama().write(paths.models / f"{name}.gguf")
     settings = Settings(
         paths.settings_file, {"ROUNDHOUSE_MODELS_MAX_LOADED": "1", "ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"}
     )
-    adapters = {"fake": FakeAdapter(BEHAVIOURS)}
+    adapters = {"fake": adapter}
     played = await played_services(paths, {}, limits, Upstream())
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
     services = dataclasses.replace(
@@ -110,6 +122,17 @@ async def test_an_answer_whose_characters_arrive_in_pieces(real: Real) -> None:
     assert loaded == ["emoji"]
 
 
+@raw
+async def test_raw_text_is_read_from_a_real_engine(real: Real) -> None:
+    body = {"model": "raw", "messages": [{"role": "user", "content": "Hi"}], "tools": [NOW]}
+    async with real.http.post(f"{real.url}/v1/chat/completions", json=body) as reply:
+        (choice,) = (await reply.json())["choices"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", "So.")
+    assert choice["message"]["reasoning_content"] == "Hm."
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
+
+
+@both
 async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next_request_works(real: Real) -> None:
     async with real.asked("dies") as reply:
         assert reply.status == 200
@@ -123,6 +146,7 @@ async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next
         assert content(await reply.read()) == "\U0001f682é " * 5
 
 
+@both
 async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
     async with real.asked("slow") as reply:
         await reply.content.readany()
