@@ -1,0 +1,23 @@
+"""Every test that docs/security.md names is there: a promise nobody tries any more must not stay on the page."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def functions(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def test_each_attack_has_the_test_that_is_named() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = NAMED.findall(page)
+    assert len(named) > 30
+    missing = [f"{file}::{test}" for file, test in named if test and test not in functions(ROOT / file)]
+    assert not missing
+    rows = [line for line in page.split("## Published attacks")[1].split("##")[0].splitlines() if line.startswith("| ")]
+    assert not [row for row in rows[1:] if not NAMED.search(row)]
