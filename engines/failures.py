@@ -9,10 +9,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from engines import architectures
 from engines.api import Exit, Failure, FailureKind, Suspicion
 from engines.clues import GENERIC, HARMLESS, Clue
 from engines.failure_words import SAID, Said
-from engines.remedies import Means, remedies, shortage_of
+from engines.remedies import Means, Shortage, remedies, shortage_of
 from engines.root_cause import root_cause
 from engines.worker_base import ExitCode
 
@@ -73,11 +74,17 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
         shortage = shortage_of([evidence, *(each.line for each in end.suspicions), *end.tail])
         return Failure(
             kind=kind,
-            sentence=said.sentence.format(engine=self.name) + (shortage.told() if kind in _MEMORY else ""),
+            sentence=said.sentence.format(engine=self.name) + self._more(kind, evidence, shortage),
             hint=said.hint.format(engine=self.name),
             evidence=evidence[:EVIDENCE_CHARS],
             remedies=remedies(kind, end.options, shortage, self.means),
         )
+
+    def _more(self, kind: FailureKind, evidence: str, shortage: Shortage) -> str:
+        """Return the figures or names that the log gave, as sentences to follow the first."""
+        if kind in _MEMORY:
+            return shortage.told()
+        return architectures.told(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
 
 
 _SHELL = 128

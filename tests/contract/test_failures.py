@@ -179,3 +179,26 @@ def test_what_was_done_already_is_not_offered_again() -> None:
 
 def test_without_anything_known_a_gpu_can_be_left_alone() -> None:
     assert offered(end("cudaMalloc failed: out of memory"))[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "line", "says"),
+    [
+        (
+            "llama.cpp",
+            "error loading model architecture: unknown model architecture: 'kimi-k3'",
+            "llama.cpp b11434 knows it.",
+        ),
+        ("llama.cpp", "unknown model architecture: 'starship9'", "It is of the kind “starship9”."),
+        ("mlx-lm", "ValueError: Model type gemma4 not supported.", "MLX-LM 0.32.2 knows it."),
+        ("vllm", "Value error, Model architectures ['XForCausalLM'] are not supported for now.", "“XForCausalLM”"),
+    ],
+)
+def test_an_unknown_kind_of_model_is_named_and_so_is_the_version_that_knows_it(
+    engine: str, line: str, says: str
+) -> None:
+    adapter = ADAPTERS[engine]
+    suspicions = [event for event in adapter.read_log(line) if isinstance(event, Suspicion)]
+    failure = adapter.classify_exit(Exit(code=1, suspicions=suspicions, tail=[line], was_ready=False))
+    assert failure.kind is FailureKind.MODEL_UNSUPPORTED
+    assert failure.sentence.endswith(says) or says in failure.sentence
