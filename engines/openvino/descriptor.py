@@ -14,6 +14,7 @@ DESCRIPTOR = Descriptor(
     routes={
         Route.CHAT: "/v1/chat/completions",
         Route.COMPLETIONS: "/v1/completions",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
         Route.TOKENIZE: "/tokenize",
         Route.DETOKENIZE: "/detokenize",
         Route.APPLY_TEMPLATE: "/apply-template",

@@ -8,8 +8,9 @@ from http import HTTPStatus
 
 from engines.serving import shapes
 from engines.serving.answer import Answer, Prompt
-from engines.serving.asked import Wanted, conversation_of, prompt_of, wanted_of
+from engines.serving.asked import Conversation, Wanted, conversation_of, prompt_of, wanted_of
 from engines.serving.backend import Backend, Loaded
+from engines.serving.counting import counted_conversation
 from engines.serving.fields import Fields
 from engines.serving.http import Connection, Request
 from engines.serving.json_text import compact, parse_object
@@ -51,6 +52,7 @@ class Routes:
         self._post: dict[str, Callable[[Body, Connection], Awaitable[None]]] = {
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete,
+            "/v1/messages/count_tokens": self._count,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
             "/apply-template": self._apply,
@@ -113,7 +115,7 @@ class Routes:
     async def _chat(self, body: Body, to: Connection) -> None:
         model = self._ready()
         wanted = wanted_of(body, model.loaded.abilities, is_chat=True)
-        tokens = model.backend.encode(self._prompt(model, body), adds_special=False)
+        tokens = model.backend.encode(_rendered(model, conversation_of(body)), adds_special=False)
         await self._answer(wanted, tokens, to, is_chat=True)
 
     async def _complete(self, body: Body, to: Connection) -> None:
@@ -122,12 +124,6 @@ class Routes:
         prompt = prompt_of(body)
         tokens = model.backend.encode(prompt, adds_special=True) if isinstance(prompt, str) else prompt
         await self._answer(wanted, tokens, to, is_chat=False)
-
-    @staticmethod
-    def _prompt(model: Model, body: Body) -> str:
-        if model.template is None:
-            raise invalid("This model has no chat template; ask it through /v1/completions.", "messages")
-        return model.template.render(conversation_of(body))
 
     async def _answer(self, wanted: Wanted, tokens: list[int], to: Connection, *, is_chat: bool) -> None:
         model = self._ready()
@@ -149,6 +145,11 @@ class Routes:
         finally:
             model.scheduler.cancel(number)
 
+    async def _count(self, body: Body, to: Connection) -> None:
+        model = self._ready()
+        tokens = model.backend.encode(_rendered(model, counted_conversation(body)), adds_special=False)
+        to.send(HTTPStatus.OK, compact({"input_tokens": len(tokens)}))
+
     async def _tokenize(self, body: Body, to: Connection) -> None:
         fields, model = Fields(body), self._ready()
         tokens = model.backend.encode(fields.text("content") or "", adds_special=fields.flag("add_special"))
@@ -162,11 +163,17 @@ class Routes:
         to.send(HTTPStatus.OK, compact({"content": self._ready().backend.decode(tokens or [])}))
 
     async def _apply(self, body: Body, to: Connection) -> None:
-        to.send(HTTPStatus.OK, compact({"prompt": self._prompt(self._ready(), body)}))
+        to.send(HTTPStatus.OK, compact({"prompt": _rendered(self._ready(), conversation_of(body))}))
 
     async def _shutdown(self, body: Body, to: Connection) -> None:  # noqa: ARG002 -- as every route's
         self.stop.set()
         to.send(HTTPStatus.ACCEPTED, compact({"status": "stopping"}))
+
+
+def _rendered(model: Model, conversation: Conversation) -> str:
+    if model.template is None:
+        raise invalid("This model has no chat template; ask it through /v1/completions.", "messages")
+    return model.template.render(conversation)
 
 
 async def _stream(answer: Answer, shape: shapes.Shape, news: asyncio.Event, to: Connection) -> None:

@@ -238,6 +238,14 @@ async def test_tokens_text_and_templates_are_told(server: Running) -> None:
     assert (model["id"], model["meta"]) == ("tiny", {"n_ctx": 64, "slots": 2})
 
 
+async def test_tokens_are_counted_as_anthropic_s_clients_ask(server: Running) -> None:
+    blocks = [{"type": "text", "text": "ab"}, {"type": "tool_result", "content": [{"type": "text", "text": "c"}]}]
+    body = {"system": "sys", "messages": [{"role": "user", "content": "hello"}, {"role": "user", "content": blocks}]}
+    assert await server.ask("/v1/messages/count_tokens", body) == {"input_tokens": 11}
+    picture = {"messages": [{"role": "user", "content": [{"type": "image"}]}]}
+    assert (await server.ask("/v1/messages/count_tokens", picture, status=400))["error"]["code"] == "engine_cannot"
+
+
 async def test_what_was_done_is_counted(server: Running) -> None:
     await server.ask(CHAT, HELLO)
     page = await server.ask("/metrics")

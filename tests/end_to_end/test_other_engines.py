@@ -1,0 +1,105 @@
+"""From an engine that is not here to its answers: installed, proved, chosen for a folder by its form, asked by all."""
+
+import shutil
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import anthropic
+import ollama
+import openai
+import pytest
+
+from app.client.http import Client
+from app.config.paths import RESOURCES, Paths
+from app.core.engines import EngineState, EngineStatus
+from app.core.models import ModelInfo
+from tests.end_to_end.conftest import Roundhouse
+
+GUIDE = RESOURCES / "guide"
+QUESTION = "What is VRAM?"
+BEGINS = "VRAM is the fast memory on the graphics card."
+
+
+class Case(NamedTuple):
+    """An engine, the Guide's folder in its form, and what that form is called."""
+
+    engine: str
+    folder: str
+    form: str
+
+
+CASES = [Case("openvino", "openvino", "openvino"), Case("onnxruntime-genai", "onnx", "onnx-genai")]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.engine)
+def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: Client, home: Paths) -> Iterator[Case]:
+    """An engine that was installed by the command a person would use, and a model in its form."""
+    made: Case = request.param
+    installed = roundhouse("engines", "install", made.engine)
+    if installed.returncode and "network" in (installed.stdout + installed.stderr).lower():
+        pytest.skip(f"{made.engine} cannot be fetched")
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    assert "tok/s with the Guide" in installed.stdout
+    shutil.copytree(GUIDE / made.folder, home.models / made.folder)
+    yield made
+    shutil.rmtree(home.models / made.folder)
+    client.post("/unload", {"model": made.folder, "force": True}, object)
+
+
+def test_the_folder_is_recognised_by_its_form(case: Case, client: Client) -> None:
+    models = {model.name: model for model in client.get("/models", list[ModelInfo])}
+    assert (models[case.folder].format, models[case.folder].problem) == (case.form, "")
+
+
+def test_the_command_line_gets_an_answer(case: Case, roundhouse: Roundhouse) -> None:
+    assert roundhouse("run", case.folder, QUESTION).stdout.startswith(BEGINS)
+
+
+def test_its_own_engine_was_chosen(case: Case, client: Client, roundhouse: Roundhouse) -> None:
+    roundhouse("load", case.folder)
+    statuses = {status.model: status for status in client.get("/running", list[EngineStatus])}
+    assert (statuses[case.folder].engine, statuses[case.folder].state) == (case.engine, EngineState.READY)
+
+
+def test_openai_s_client_gets_an_answer_whole_and_in_pieces(case: Case, client: Client) -> None:
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60) as api:
+        whole = api.chat.completions.create(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
+        assert (whole.choices[0].message.content or "").startswith(BEGINS)
+        assert whole.usage is not None
+        assert whole.usage.completion_tokens > 10
+        pieces = api.chat.completions.create(
+            model=case.folder, messages=[{"role": "user", "content": QUESTION}], stream=True
+        )
+        text = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+        assert text == whole.choices[0].message.content
+
+
+def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: Client) -> None:
+    with (
+        openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60, max_retries=0) as api,
+        pytest.raises(openai.BadRequestError) as caught,
+    ):
+        api.chat.completions.create(model=case.folder, messages=[{"role": "user", "content": "a b " * 9000}])
+    assert caught.value.code == "context_length_exceeded"
+
+
+def test_anthropic_s_client_gets_an_answer(case: Case, client: Client) -> None:
+    with anthropic.Anthropic(base_url=client.gateway.url, api_key="none", timeout=60) as api:
+        said = api.messages.create(
+            model=case.folder, max_tokens=80, messages=[{"role": "user", "content": QUESTION}]
+        ).content[0]
+        assert said.type == "text"
+        assert said.text.startswith(BEGINS)
+        counted = api.messages.count_tokens(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
+        assert counted.input_tokens == 12
+
+
+def test_ollama_s_client_gets_an_answer(case: Case, client: Client) -> None:
+    with ollama.Client(host=client.gateway.url, timeout=60) as api:
+        said = api.chat(case.folder, [ollama.Message(role="user", content=QUESTION)])
+        assert (said.message.content or "").startswith(BEGINS)
+
+
+def test_the_responses_route_gets_an_answer(case: Case, client: Client) -> None:
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60) as api:
+        assert api.responses.create(model=case.folder, input=QUESTION).output_text.startswith(BEGINS)
