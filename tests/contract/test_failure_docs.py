@@ -1,0 +1,29 @@
+"""`docs/failures.md` lists every cause with what is said and what may help; its table is what the code says."""
+
+from pathlib import Path
+
+from engines.api import FailureKind, LaunchOptions
+from engines.failure_words import SAID
+from engines.remedies import Means, Shortage, remedies
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "failures.md"
+LARGE = LaunchOptions(context=16_384, slots=4, gpu_layers=32)
+ALL = Means(cache_type="q8_0", gpu_layers=True, gpu_share=True)
+HALF = Shortage(free=12 << 30, total=24 << 30)
+
+
+def row(kind: FailureKind) -> str:
+    said = SAID[kind]
+    helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in remedies(kind, LARGE, HALF, ALL))
+    return f"| `{kind.value}` | {said.sentence} | {said.hint} | {helps or '-'} |".format(engine="The engine")
+
+
+def test_every_cause_is_in_the_table_as_it_is_said() -> None:
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    missing = [row(kind) for kind in FailureKind if row(kind) not in page]
+    assert not missing, "\n".join(missing)
+
+
+def test_the_table_has_no_cause_that_is_none() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert len(rows) == len(FailureKind)
