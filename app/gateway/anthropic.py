@@ -6,7 +6,7 @@ Where an engine does not, or not all that is asked, `anthropic_messages` transla
 from aiohttp import web
 
 from app.gateway import proxy
-from app.gateway.anthropic_messages import ask_for, passes
+from app.gateway.anthropic_messages import ask_for, count_for, passes
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic.form import Count, Messages
 from app.gateway.dialects.anthropic.reply import Wishes
@@ -45,6 +45,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     model, load = await resolve(services, name)
     if route is Route.MESSAGES and not passes(services.adapters[load.engine].descriptor, asked):
         return await ask_for(services, body, asked, Found(model, load), name)
+    if route is Route.COUNT_TOKENS and route not in services.adapters[load.engine].descriptor.routes:
+        return await count_for(services, body, asked, Found(model, load))
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
     form = Count if route is Route.COUNT_TOKENS else Messages
     return proxy.Ask(

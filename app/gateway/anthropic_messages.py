@@ -19,10 +19,12 @@ from app.gateway.middleware import REQUEST_ID
 from app.gateway.native import path_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
+from app.gateway.responses_counted import Counting, count_of
 from app.gateway.services import Services
 from app.gateway.streaming import SSE_HEADERS, written
 from app.gateway.supplying import with_plan
 from app.gateway.translated import asked as asked_of
+from app.gateway.translated import asked_whole
 from app.gateway.watch import Watch
 from engines.api import Descriptor, Route
 
@@ -45,6 +47,25 @@ async def ask_for(services: Services, body: bytes, asked: Asked, found: Found, n
     job = _Job(model=name, wishes=wishes)
     ask = await with_plan(services, blank, found, generate(asked, settings))
     return msgspec.structs.replace(ask, answer=job.stream if settings.stream else job.whole)
+
+
+async def count_for(services: Services, body: bytes, asked: Asked, found: Found) -> Ask:
+    """Return what has an engine without such a route write the prompt down, and answers with how long it is.
+
+    Raises BadRequest if it cannot do that either.
+    """
+    engine, model = found.load.engine, found.model
+    tokenize = path_of(services, engine, model, Route.TOKENIZE)
+    prompt = path_of(services, engine, model, Route.APPLY_TEMPLATE)
+    blank = Ask(load=found.load, path=prompt, body=b"", model=model.name)
+    ask = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
+
+    async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+        written, _ = await asked_whole(request, ask, watch)
+        tokens, _ = await asked_whole(request, Counting(ask, tokenize).of(written), watch)
+        return _json({"input_tokens": count_of(tokens)})
+
+    return msgspec.structs.replace(ask, answer=answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -341,6 +341,14 @@ async def test_tokens_are_counted_by_the_engines_tokenizer(gateway: Gateway, oai
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (3, 4)
 
 
+@pytest.mark.parametrize("engine", [Engine(routes=(Route.CHAT, Route.TOKENIZE, Route.APPLY_TEMPLATE))])
+async def test_anthropics_count_is_made_of_the_written_prompt(
+    gateway: Gateway, claude: anthropic.AsyncAnthropic
+) -> None:
+    gateway.upstream.play = writes("")
+    assert (await claude.messages.count_tokens(model="guide", messages=HI)).input_tokens == 3
+
+
 async def test_a_limit_is_said_and_a_call_it_cut_is_not_made(gateway: Gateway) -> None:
     gateway.upstream.play = writes(CALLS[:40], finish="length")
     _, reply = await gateway.chat(**CHAT, tools=[TOOL])
