@@ -39,4 +39,6 @@ def _origin(model: ModelInfo) -> str:
         return f"made from {model.preset.base}" if model.preset.base else "made of uploaded files"
     if model.attached:
         return f"attached: {urlsplit(model.attached).netloc}"
+    if model.store:
+        return f"kept by {model.store}"
     return "tiny built-in help model" if model.is_builtin else ""

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_NAMED = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "LLM_USER_PATH")
-"""Variables by which a tool is told where its own folder is."""
+_NAMED = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "LLM_USER_PATH", "LLAMA_CACHE", "OLLAMA_MODELS"),
+    *("LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_DATA_HOME"),
+)
+"""Variables by which a tool, or every tool of a system, is told where its own folder is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,6 +214,13 @@ SETTINGS: tuple[Setting, ...] = (
         check=_whole_paths_only,
     ),
     Setting(
+        name="models.other_programs",
+        title="Use other programs' models",
+        help="List what Ollama, LM Studio, llama.cpp, Jan and GPT4All keep here. Files are used where they lie.",
+        kind=Kind.BOOL,
+        default=True,
+    ),
+    Setting(
         name="models.context",
         title="Context",
         help="Tokens of conversation a model keeps at once, if it was trained for as many. More costs memory.",

@@ -61,6 +61,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     chats: bool = True
     problem: str = ""
     modified_at: float = 0.0
+    store: str = ""
+    """The program that keeps its files, where that is another one ("Ollama"): they are used and never changed."""
     preset: Preset | None = None
     """Of a made model: a name with settings over the weights of another."""
     attached: str = ""

@@ -18,6 +18,7 @@ import psutil
 from aiohttp import web
 
 from app import __version__
+from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import allow_many
 from app.config.paths import Paths, default_paths, guide_gguf
@@ -44,6 +45,7 @@ from app.gateway.model_facts import FactsReader
 from app.gateway.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.hub.library import Library
+from app.hub.stores import other_models
 from app.store.database import ChatStore
 from app.supervisor.pool import Folders, Supervisor
 from engines.api import Adapter
@@ -174,7 +176,12 @@ def _listen(settings: Settings, keys: Keys) -> Endpoint:
 async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
-    library = Library(lambda: model_folders(paths, settings), paths.data / "models.json", guide_gguf())
+    library = Library(
+        lambda: model_folders(paths, settings),
+        paths.data / "models.json",
+        guide_gguf(),
+        lambda: other_models(this_home()) if settings.flag("models.other_programs") else (),
+    )
     shelf = Shelf(paths.data / "engines")
     catalogue = Catalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)

@@ -31,6 +31,8 @@ class Candidate:
     is_folder: bool = False
     format: str = "gguf"
     """As far as file names tell it; "safetensors" stands for every format kept in those files."""
+    store: str = ""
+    """The program that keeps it, where that is another one."""
 
     @property
     def is_projector(self) -> bool:
@@ -41,7 +43,7 @@ class Candidate:
 def candidate_for(path: Path) -> Candidate:
     """Return the model a file belongs to. A part of a split model stands for the whole."""
     parts = tuple(path.with_name(name) for name in split_parts(path.name))
-    return Candidate(first=parts[0], stem=split_stem(path.name), parts=parts, identity=_identity(parts[0]))
+    return Candidate(first=parts[0], stem=split_stem(path.name), parts=parts, identity=identity_of(parts[0]))
 
 
 def candidate_at(path: Path) -> Candidate:
@@ -55,7 +57,7 @@ def folder_candidate(folder: Path) -> Candidate:
 
 
 def _folder(folder: Path, kind: str) -> Candidate:
-    return Candidate(folder, _folder_stem(folder), (folder,), _identity(folder), is_folder=True, format=kind)
+    return Candidate(folder, _folder_stem(folder), (folder,), identity_of(folder), is_folder=True, format=kind)
 
 
 def folder_format(files: Iterable[str]) -> str:
@@ -161,7 +163,8 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _identity(path: Path) -> object:
+def identity_of(path: Path) -> object:
+    """Return what is equal for two paths to the same file."""
     try:
         status = path.stat()
     except OSError:

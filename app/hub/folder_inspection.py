@@ -63,6 +63,7 @@ def _described(candidate: Candidate, stamp: _Stamp) -> ModelInfo | None:
             size_bytes=sum(size for _, size, _ in stamp),
             problem=str(error),
             modified_at=modified_at,
+            store=candidate.store,
         )
     return _told(candidate, facts, modified_at)
 
@@ -82,6 +83,7 @@ def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelI
         embeds="embedding" in facts.capabilities,
         chats=not is_single,
         modified_at=modified_at,
+        store=candidate.store,
     )
 
 

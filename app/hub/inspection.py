@@ -96,6 +96,7 @@ def _broken(candidate: Candidate, problem: str) -> ModelInfo:
         size_bytes=_size(candidate),
         problem=problem,
         modified_at=_modified_at(candidate),
+        store=candidate.store,
     )
 
 
@@ -115,6 +116,7 @@ def _described(candidate: Candidate, facts: list[GgufFacts]) -> ModelInfo:
         chats=not (first.embeds or first.reranks),
         problem=_problem(facts),
         modified_at=_modified_at(candidate),
+        store=candidate.store,
     )
 
 

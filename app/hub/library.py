@@ -29,8 +29,14 @@ class Library:
     What it has been told is kept in `registry_file` and beside it.
     """
 
-    def __init__(self, folders: Callable[[], Sequence[Path]], registry_file: Path, guide: Path) -> None:
-        self._folders = folders
+    def __init__(
+        self,
+        folders: Callable[[], Sequence[Path]],
+        registry_file: Path,
+        guide: Path,
+        others: Callable[[], Sequence[Candidate]] = tuple,
+    ) -> None:
+        self._folders, self._others = folders, others
         self._registry = RegistryFile(registry_file)
         self._made = MadeModels(registry_file.with_name("made.json"))
         self.attachments = Attachments(registry_file.with_name("attached"))
@@ -127,6 +133,8 @@ class Library:
             if model.attached:
                 self.attachments.remove(Path(model.path))
                 return
+            if model.store:
+                raise Conflict(f"{model.name} is kept by {model.store}.", hint=f"Remove it in {model.store}.")
             if not self._registry.remove(Path(model.path)):
                 raise Conflict(
                     f"{model.name} lies in a model folder and is found there again.",
@@ -156,7 +164,7 @@ class Library:
         registered = self._registry.files()
         self._known_folders = tuple(self._folders())
         found = find_candidates(self._known_folders)
-        unique = _without_repeats([*(candidate_at(path) for path in registered), *found])
+        unique = _without_repeats([*(candidate_at(path) for path in registered), *found, *self._others()])
         made = self._made.all()
         uploaded = self._uploads(made, unique)
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])

@@ -1,0 +1,162 @@
+"""Models that other programs keep: used where they lie, never copied, changed or deleted by us.
+
+LM Studio, llama.cpp, Jan and GPT4All keep model files in folders. Ollama keeps them under their hashes, and what they
+are called in manifests (https://github.com/ollama/ollama/blob/main/docs/import.md). Hugging Face's cache is a model
+folder like our own.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from app.config.home import Home
+from app.hub.candidates import Candidate, find_candidates, identity_of
+
+OLLAMA = "Ollama"
+MAX_MANIFESTS = 5000
+MAX_MANIFEST_BYTES = 1 << 20
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+_REGISTRY, _LIBRARY = "registry.ollama.ai", "library"
+_PLAIN = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}")
+_SETTINGS_BYTES = 1 << 20
+
+
+class Store(NamedTuple):
+    """One program's models: what it is called, and its folder."""
+
+    title: str
+    folder: Path
+
+
+class _Layer(msgspec.Struct):
+    digest: str = ""
+    mediaType: str = ""  # noqa: N815 -- the format's name
+
+
+class _Manifest(msgspec.Struct):
+    layers: list[_Layer] = []
+
+
+class _LmStudio(msgspec.Struct):
+    downloadsFolder: str = ""  # noqa: N815 -- LM Studio's name
+
+
+def stores(home: Home) -> list[Store]:
+    """Return the stores of other programs that are there."""
+    places = [*_lm_studio(home), *_llama_cpp(home), *_jan(home), *_gpt4all(home), *_ollama(home)]
+    return [store for store in places if store.folder.is_dir()]
+
+
+def other_models(home: Home) -> list[Candidate]:
+    """Return the models in them."""
+    found: list[Candidate] = []
+    for store in stores(home):
+        listed = ollama_models(store.folder) if store.title == OLLAMA else find_candidates([store.folder])
+        found += [_kept_by(store.title, candidate) for candidate in listed]
+    return found
+
+
+def ollama_models(folder: Path) -> list[Candidate]:
+    """Return the models of an Ollama folder by the names Ollama has for them; what is broken is left out."""
+    manifests = folder / "manifests"
+    found = (_named_blob(folder, manifest, manifest.relative_to(manifests).parts) for manifest in _files(manifests))
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    there = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    for path, _ in zip(there, range(MAX_MANIFESTS), strict=False):
+        yield path
+
+
+def _named_blob(folder: Path, manifest: Path, parts: tuple[str, ...]) -> Candidate | None:
+    if len(parts) < 3 or not all(map(_PLAIN.fullmatch, parts)):  # noqa: PLR2004 -- registry, name, tag
+        return None
+    digest = _weights(manifest)
+    blob = folder / "blobs" / f"sha256-{digest}"
+    if not digest or not blob.is_file():
+        return None
+    return Candidate(first=blob, stem=_ollama_name(parts), parts=(blob,), identity=identity_of(blob))
+
+
+def _weights(manifest: Path) -> str:
+    try:
+        with manifest.open("rb") as file:
+            layers = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=_Manifest).layers
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    digests = (_DIGEST.fullmatch(layer.digest) for layer in layers if layer.mediaType == _MODEL_LAYER)
+    return next((found[1] for found in digests if found), "")
+
+
+def _ollama_name(parts: tuple[str, ...]) -> str:
+    """Return the name Ollama lists: the registry and the namespace are left out where they are its own."""
+    registry, *middle, tag = parts
+    names = middle[1:] if registry == _REGISTRY and middle[:1] == [_LIBRARY] and len(middle) > 1 else middle
+    host = [] if registry == _REGISTRY else [registry]
+    return f"{'/'.join([*host, *names])}:{tag}"
+
+
+def _kept_by(title: str, candidate: Candidate) -> Candidate:
+    """Note whose it is. Jan calls every file `model.gguf`, in a folder that has the name."""
+    is_unnamed = candidate.stem.lower() == "model" and not candidate.is_folder
+    return replace(candidate, store=title, stem=candidate.first.parent.name if is_unnamed else candidate.stem)
+
+
+def _lm_studio(home: Home) -> Iterator[Store]:
+    usual = (home.folder / ".lmstudio/models", home.folder / ".cache/lm-studio/models")
+    chosen = _chosen_in_lm_studio(home)
+    for folder in usual if chosen is None else (chosen,):
+        yield Store("LM Studio", folder)
+
+
+def _chosen_in_lm_studio(home: Home) -> Path | None:
+    try:
+        with (home.folder / ".lmstudio/settings.json").open("rb") as file:
+            chosen = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudio).downloadsFolder
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return Path(chosen) if chosen and Path(chosen).is_absolute() else None
+
+
+def _llama_cpp(home: Home) -> Iterator[Store]:
+    yield Store("llama.cpp", home.named.get("LLAMA_CACHE") or _caches(home) / "llama.cpp")
+
+
+def _jan(home: Home) -> Iterator[Store]:
+    data = home.support / "Jan/data"
+    for folder in (data / "llamacpp/models", data / "models", home.folder / "jan/models"):
+        yield Store("Jan", folder)
+
+
+def _gpt4all(home: Home) -> Iterator[Store]:
+    data = {
+        "linux": home.named.get("XDG_DATA_HOME") or home.folder / ".local/share",
+        "macos": home.support,
+        "windows": _local(home),
+    }[home.system]
+    yield Store("GPT4All", data / "nomic.ai/GPT4All")
+
+
+def _ollama(home: Home) -> Iterator[Store]:
+    named = home.named.get("OLLAMA_MODELS")
+    yield Store(OLLAMA, named or home.folder / ".ollama/models")
+    if home.system == "linux" and not named:
+        yield Store(OLLAMA, Path("/usr/share/ollama/.ollama/models"))
+
+
+def _caches(home: Home) -> Path:
+    return {
+        "linux": home.named.get("XDG_CACHE_HOME") or home.folder / ".cache",
+        "macos": home.folder / "Library/Caches",
+        "windows": _local(home),
+    }[home.system]
+
+
+def _local(home: Home) -> Path:
+    return home.named.get("LOCALAPPDATA") or home.folder / "AppData/Local"
