@@ -3,6 +3,7 @@
 Where an engine does not, or not all that is asked, `anthropic_messages` translates.
 """
 
+import msgspec
 from aiohttp import web
 
 from app.gateway import proxy
@@ -13,11 +14,10 @@ from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked, check, for_engine
 from app.gateway.launch import resolve
 from app.gateway.middleware import REQUEST_ID
-from app.gateway.native import BESIDE_SLOTS, answered, named, path_of
+from app.gateway.native import answered, load_of, named, path_of, terms_of
 from app.gateway.presets import applied
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES
-from app.supervisor.policy import Terms
 from engines.api import Route
 
 
@@ -42,11 +42,14 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     asked = decode(body, Asked)
     name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
-    model, load = await resolve(services, name)
+    found = await resolve(services, name)
+    model, load, terms = found.model, await load_of(services, found, asked), terms_of(asked, route)
     if route is Route.MESSAGES and not passes(services.adapters[load.engine].descriptor, asked):
-        return await ask_for(services, body, asked, Found(model, load), name)
+        ask = await ask_for(services, body, asked, Found(model, load), name)
+        return msgspec.structs.replace(ask, terms=terms)
     if route is Route.COUNT_TOKENS and route not in services.adapters[load.engine].descriptor.routes:
-        return await count_for(services, body, asked, Found(model, load))
+        ask = await count_for(services, body, asked, Found(model, load))
+        return msgspec.structs.replace(ask, terms=terms)
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
     form = Count if route is Route.COUNT_TOKENS else Messages
     return proxy.Ask(
@@ -54,6 +57,6 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         path=path_of(services, load.engine, model, route),
         body=applied(for_engine(body, asked), model, route),
         model=name,
-        terms=Terms(takes_slot=route not in BESIDE_SLOTS),
+        terms=terms,
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
     )

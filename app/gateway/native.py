@@ -8,10 +8,13 @@ from app.core.errors import BadRequest, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import read_body
+from app.gateway.dialects.staying import Staying
 from app.gateway.middleware import ARRIVED
 from app.gateway.patience import patiently
+from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Outcome, watched
+from app.supervisor.policy import LoadRequest, Terms
 from engines.api import Route
 
 Understand = Callable[[web.Request, bytes, Route], Awaitable[proxy.Ask]]
@@ -21,6 +24,7 @@ _UNKNOWN = ""
 """Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
+_NO_TERMS, _BESIDE = Terms(), Terms(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
 _DOES = {
@@ -61,6 +65,23 @@ async def answered(request: web.Request, route: Route, understand: Understand) -
         raise
     with watched(services.metrics, route=route, model=ask.load.source.name, started=request[ARRIVED]) as watch:
         return await (ask.answer or patiently)(request, ask, watch)
+
+
+def terms_of(asked: Staying, route: Route) -> Terms:
+    """Return what a request asks beside its work. Raises BadRequest."""
+    takes_slot = route not in BESIDE_SLOTS
+    if asked.says_nothing:
+        return _NO_TERMS if takes_slot else _BESIDE
+    return Terms(keep_s=asked.keep_s, context=asked.context, takes_slot=takes_slot)
+
+
+async def load_of(services: Services, found: Found, asked: Staying) -> LoadRequest:
+    """Return what loads the model with at least the context asked for, as far as it can be had."""
+    if asked.context is None:
+        return found.load
+    from app.gateway.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
+
+    return await with_context(services, found, asked.context)
 
 
 def named(model: str | None) -> str:

@@ -17,9 +17,10 @@ from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.openai import fim, ranking, vectors
 from app.gateway.dialects.openai.chat_request import ABSENT, named_choice, with_named_tool
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.staying import Staying
 from app.gateway.faults import is_anthropic
 from app.gateway.launch import find_model, resolve
-from app.gateway.native import answered, named, path_of
+from app.gateway.native import answered, load_of, named, path_of, terms_of
 from app.gateway.openai_chat import Wish, ask_for, passes
 from app.gateway.presets import applied
 from app.gateway.recent import Found
@@ -27,7 +28,7 @@ from app.gateway.services import SERVICES
 from engines.api import Route
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Asked(Staying, frozen=True, kw_only=True):
     """The part of a request that concerns the gateway."""
 
     model: str | None = None
@@ -113,12 +114,13 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     services, asked = request.app[SERVICES], decode(body, Asked)
     name = named(asked.model)
     prepared = _prepared(body, asked, route)
-    model, load = await resolve(services, name)
-    if route is Route.CHAT and not await passes(services, Found(model, load), body):
-        return await ask_for(services, Found(model, load), Wish(body, name))
+    found = await resolve(services, name)
+    model, load, terms = found.model, await load_of(services, found, asked), terms_of(asked, route)
+    if route is Route.CHAT and not await passes(services, found, body):
+        return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)
-    return proxy.Ask(load=load, path=path, body=body, model=name, form=prepared.form)
+    return proxy.Ask(load=load, path=path, body=body, model=name, terms=terms, form=prepared.form)
 
 
 class _Prepared(NamedTuple):

@@ -11,6 +11,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.anthropic.turns import Block, Turn, arranged, kind_of, opening, text_of
+from app.gateway.dialects.staying import Staying
 
 _BILLING = "x-anthropic-billing-header:"
 """Claude Code's first system block changes with every request, which would make the engine read everything anew."""
@@ -54,7 +55,7 @@ class Output(msgspec.Struct, frozen=True):
     format: msgspec.Raw = _NOTHING
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Asked(Staying, frozen=True, kw_only=True):
     """The part of a request that concerns the gateway."""
 
     model: str | None = None

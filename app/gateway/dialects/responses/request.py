@@ -21,8 +21,8 @@ from app.gateway.dialects.canonical import (
     Shape,
     Text,
 )
-from app.gateway.dialects.ollama.durations import keep_alive_s
 from app.gateway.dialects.responses.tools import Offer
+from app.gateway.dialects.staying import Staying
 
 ABSENT = msgspec.Raw()
 _NOTHING = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"false"))
@@ -71,14 +71,8 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     verbosity: str | None = None
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Ollama's place for the context that is wanted."""
-
-    num_ctx: _Count | None = None
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. `ttl` (seconds), `keep_alive` and `options` are LM Studio's and Ollama's, as on the other routes."""
+class Asked(Staying, frozen=True, kw_only=True):
+    """A request."""
 
     model: str | None = None
     input: str | list[msgspec.Raw] | None = None
@@ -108,9 +102,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     conversation: msgspec.Raw = ABSENT
     prompt: msgspec.Raw = ABSENT
     moderation: msgspec.Raw = ABSENT
-    ttl: _Count | None = None
-    keep_alive: msgspec.Raw = ABSENT
-    options: Options | None = None
 
     @property
     def is_one_at_a_time(self) -> bool:
@@ -127,16 +118,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def wants_encrypted(self) -> bool:
         """Tell whether the client wants the reasoning in a form that it only hands back."""
         return _ENCRYPTED in (self.include or ())
-
-    @property
-    def keep_s(self) -> float | None:
-        """How long the model is to be kept once nobody uses it. Raises BadRequest."""
-        return self.ttl if self.ttl is not None else keep_alive_s(self.keep_alive)
-
-    @property
-    def context(self) -> int | None:
-        """How much context is wanted, in tokens."""
-        return self.options.num_ctx if self.options else None
 
 
 def check(asked: Asked) -> None:

@@ -1,0 +1,60 @@
+"""How long a model stays and with how much context, asked for in dialects that have no words for it."""
+
+import math
+
+import pytest
+
+from app.gateway import asked_context
+from app.supervisor.policy import Terms
+from tests.gateway.played import Gateway
+from tests.gateway.test_asked_context import Room
+from tests.gateway.test_streaming import DONE, event, streams
+
+CHAT: dict[str, object] = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}]}
+MESSAGES: dict[str, object] = {**CHAT, "max_tokens": 5}
+
+
+async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> Terms:
+    gateway.upstream.play = streams(event("Hi") + DONE)
+    async with gateway.http.post(gateway.url + path, json=body) as reply:
+        await reply.read()
+        assert reply.status == 200
+    return gateway.supervisor.terms[-1]
+
+
+@pytest.mark.parametrize(("path", "body"), [("/v1/chat/completions", CHAT), ("/v1/messages", MESSAGES)])
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ({}, Terms()),
+        ({"ttl": 90}, Terms(keep_s=90.0)),
+        ({"keep_alive": "5m"}, Terms(keep_s=300.0)),
+        ({"keep_alive": -1}, Terms(keep_s=math.inf)),
+        ({"keep_alive": 0}, Terms(keep_s=0.0)),
+        ({"options": {}}, Terms()),
+    ],
+)
+async def test_what_is_said_of_its_staying_reaches_the_scheduler(
+    gateway: Gateway, path: str, body: dict[str, object], said: dict[str, object], meant: Terms
+) -> None:
+    assert await asked(gateway, path, {**body, **said}) == meant
+
+
+@pytest.mark.parametrize(("path", "body"), [("/v1/chat/completions", CHAT), ("/v1/messages", MESSAGES)])
+async def test_a_context_is_asked_for_as_in_ollamas_dialect(
+    gateway: Gateway, path: str, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asked_context, "fitted", Room(100_000))
+    assert await asked(gateway, path, {**body, "options": {"num_ctx": 1500}}) == Terms(context=1500)
+    assert gateway.supervisor.asked[-1].options.context == 2048, "rounded up, and as much as it was trained for"
+
+
+@pytest.mark.parametrize("said", [{"ttl": 0}, {"ttl": "soon"}, {"keep_alive": "soon"}, {"options": {"num_ctx": 0}}])
+async def test_nonsense_is_refused(gateway: Gateway, said: dict[str, object]) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={**CHAT, **said}) as reply:
+        assert reply.status == 400
+
+
+async def test_counting_tokens_takes_no_slot(gateway: Gateway) -> None:
+    assert not (await asked(gateway, "/v1/messages/count_tokens", CHAT)).takes_slot
+    assert not (await asked(gateway, "/tokenize", {"model": "guide", "content": "Hi"})).takes_slot
