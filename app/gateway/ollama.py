@@ -118,7 +118,8 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
-    if abilities.needed(request) != ["completion"] or not found.model.chats:
+    is_plain = abilities.needed(request) == ["completion"] and found.model.chats
+    if not is_plain and not found.model.attached:  # what an attached endpoint cannot do it says itself
         abilities.check(request, await abilities_of(services, found), model=named)
     path = services.adapters[found.load.engine].descriptor.routes.get(route_of(request))
     if path is None:

@@ -51,7 +51,9 @@ def _usual(usable: list[ModelInfo]) -> ModelInfo:
 
 
 def _context(info: ModelInfo, most: int) -> int:
-    return min(info.trained_context or USUAL_CONTEXT, most)
+    """Return what a tool may count on: what is loaded here, or all that an attached endpoint takes."""
+    usual = info.trained_context or USUAL_CONTEXT
+    return usual if info.attached else min(usual, most)
 
 
 async def probe(services: Services, name: str, model: str) -> ToolProbe:

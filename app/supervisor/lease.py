@@ -36,7 +36,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     async def verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
         """Say why the engine ended, once a connection to it broke; None when it seems to be alive.
 
-        Waits a little: a socket breaks before the process has been seen to end and its last words have been read.
+        Waits a little: a socket breaks before the process has been seen to end and its last words have been read. An
+        endpoint has no process of ours to see.
         """
-        done, _ = await asyncio.wait({self.end}, timeout=timeout_s)
+        done, _ = await asyncio.wait({self.end}, timeout=timeout_s if self.status.pid is not None else 0.0)
         return self.end.result() if done and not self.end.cancelled() else None

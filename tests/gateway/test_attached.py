@@ -226,6 +226,26 @@ async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: G
     await until(lambda: not any(status.in_flight for status in near.services.supervisor.statuses()))
 
 
+async def test_tools_and_thinking_reach_the_endpoint_whatever_is_known_of_it(near: Gateway, far: Far) -> None:
+    async with near.http.post(f"{near.url}/api/show", json={"model": "distant"}) as reply:
+        assert (await reply.json())["capabilities"] == ["completion", "tools"]
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    more = {"messages": ASKED, "tools": [tool], "think": True}
+    assert (await asked(near, "/api/chat", more, stream=True))[0] == 200
+    assert far.posts[-1][1]["tools"][0]["function"]["name"] == "look"
+
+
+async def test_one_that_is_let_go_is_looked_at_no_more(near: Gateway, far: Far) -> None:
+    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    headers = {"Authorization": "Bearer token"}
+    record = Path(near.services.library.find("distant").path)
+    async with near.http.delete(f"{near.url}/roundhouse/v1/models/distant", headers=headers) as reply:
+        assert reply.status == 204
+    assert near.services.supervisor.statuses() == []
+    assert not await asyncio.to_thread(record.with_suffix(".key").exists)
+    assert (await asked(near, "/api/chat", {"messages": ASKED}, stream=True))[0] == 404
+
+
 async def test_attaching_again_with_another_key_counts_from_the_next_request_on(near: Gateway, far: Far) -> None:
     await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
     await attach(near.services, AttachEndpoint(url=far.url, name="distant", key="sk-new"))

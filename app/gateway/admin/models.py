@@ -46,7 +46,10 @@ async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
 
 async def forget(call: Call[None, NoQuery]) -> None:
     """DELETE /models/{name}."""
-    await asyncio.to_thread(call.services.library.forget, call.names["name"])
+    model = await asyncio.to_thread(call.services.library.find, call.names["name"])
+    await asyncio.to_thread(call.services.library.forget, model.name)
+    if model.attached:
+        await call.services.supervisor.expire(model.name)  # an endpoint that is let go is looked at no more
     call.services.events.publish(ModelsChanged())
 
 
