@@ -97,24 +97,24 @@ def needs(request: Request) -> list[Need]:
     """Return what a request asks for."""
     limits, sampling = request.limits, request.sampling
     has_format = request.response_format.shape is not Shape.TEXT
-    asked = {
-        Need.LOGPROBS: limits.logprobs is not None,
-        Need.LOGIT_BIAS: bool(sampling.logit_bias),
-        Need.STOPS: bool(limits.stops),
-        Need.SEED: sampling.seed is not None,
-        Need.FORMAT: has_format,
-        Need.FORMAT_OF_PROMPT: has_format and isinstance(request, Complete),
-    }
+    asked = [
+        (Need.LOGPROBS, limits.logprobs is not None),
+        (Need.LOGIT_BIAS, bool(sampling.logit_bias)),
+        (Need.STOPS, bool(limits.stops)),
+        (Need.SEED, sampling.seed is not None),
+        (Need.FORMAT, has_format),
+        (Need.FORMAT_OF_PROMPT, has_format and isinstance(request, Complete)),
+    ]
     if isinstance(request, Generate):
         choice = request.tool_choice
-        asked |= {
-            Need.TOOLS: bool(request.tools),
-            Need.TOOL_CHOICE: bool(request.tools) and (choice.choose is not Choose.AUTO or choice.is_required),
-            Need.ONE_CALL: bool(request.tools) and choice.one_at_a_time,
-            Need.REASONING: request.thinking is not Level.DEFAULT,
-            Need.IMAGES: any(isinstance(part, Image) for turn in request.messages for part in turn.parts),
-        }
-    return [need for need, is_asked in asked.items() if is_asked]
+        asked += [
+            (Need.TOOLS, bool(request.tools)),
+            (Need.TOOL_CHOICE, bool(request.tools) and (choice.choose is not Choose.AUTO or choice.is_required)),
+            (Need.ONE_CALL, bool(request.tools) and choice.one_at_a_time),
+            (Need.REASONING, request.thinking is not Level.DEFAULT),
+            (Need.IMAGES, any(isinstance(part, Image) for turn in request.messages for part in turn.parts)),
+        ]
+    return [need for need, is_asked in asked if is_asked]
 
 
 def check(request: Request, features: Collection[Feature], *, engine: str = "The engine") -> None:
