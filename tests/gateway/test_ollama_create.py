@@ -79,6 +79,8 @@ async def play_chat(request: web.Request) -> web.StreamResponse:
         ("/api/chat", {"stream": False}),
         ("/api/v0/chat/completions", {}),
         ("/v1/messages", {"max_tokens": 9}),
+        ("/v1/responses", {"input": "Why?"}),
+        ("/api/v1/chat", {"input": "Why?"}),
     ],
 )
 async def test_every_dialect_gets_its_settings(
@@ -86,14 +88,15 @@ async def test_every_dialect_gets_its_settings(
 ) -> None:
     await post(gateway, "/api/create", FIRST)
     gateway.upstream.play = play_chat
-    await post(gateway, path, {"model": "mario", "messages": ASKED, **more})
+    said = more if "input" in more else {"messages": ASKED, **more}
+    await post(gateway, path, {"model": "mario", **said})
     body = json.loads(gateway.upstream.bodies[-1])
     told = body.get("system") or body["messages"][0]["content"]
     assert "Be a plumber." in json.dumps(told)
     assert body["temperature"] == 0.1
     assert body["model"] == "served"
     assert gateway.supervisor.asked[-1].source.name == "base", "the engine of its base answers"
-    await post(gateway, path, {"model": "base", "messages": ASKED, **more})
+    await post(gateway, path, {"model": "base", **said})
     assert b"plumber" not in gateway.upstream.bodies[-1]
 
 

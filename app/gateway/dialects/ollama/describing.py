@@ -114,10 +114,8 @@ def capabilities_of(model: ModelInfo, facts: ModelFacts | None, *, lacking: froz
     own = set(facts.capabilities if facts else ())
     own |= {"chat"} if model.chats else set()
     own |= {"embedding"} if model.embeds else set()
-    if model.attached and model.chats:
-        own |= {
-            "tools"
-        }  # nobody says; without the word editors leave the model out, and the endpoint refuses for itself
+    # Nobody says of an endpoint's; without the word editors leave a model out, and the endpoint refuses for itself.
+    own |= {"tools"} if model.attached and model.chats else set()
     return [theirs for ours, theirs in _CAPABILITIES.items() if ours in own - lacking]
 
 
