@@ -114,7 +114,7 @@ def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, pa
     assert grouped & reached
 
 
-@pytest.mark.parametrize("page", [Page.MODELS, Page.SERVER, Page.CONNECT, Page.MACHINE, Page.SETTINGS])
+@pytest.mark.parametrize("page", [Page.MODELS, Page.SERVER, Page.CONNECT, Page.MACHINE, Page.ENGINES, Page.SETTINGS])
 def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Make, theme: Theme, page: Page) -> None:
     theme.set_percent(200)
     window = make_window(page)

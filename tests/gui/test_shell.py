@@ -82,7 +82,7 @@ def test_the_dot_says_how_the_engines_are(states: list[EngineState], color: str)
 
 def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(Page.SERVER)
-    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_5, Page.MACHINE), (Qt.Key.Key_6, Page.SETTINGS)):
+    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_5, Page.MACHINE), (Qt.Key.Key_7, Page.SETTINGS)):
         QTest.keyClick(window, key, CTRL)
         assert window.pages.page is page
         assert window.rail.buttons[page].isChecked()

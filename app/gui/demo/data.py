@@ -14,7 +14,7 @@ from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelInfo, ModelSettings
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, machines, requests, tools
+from app.gui.demo import advice, engines, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -278,6 +278,7 @@ def replies(
         "GET /bundle": advice.BUNDLE,
         "GET /engines": ENGINES,
         **tools.replies(),
+        **engines.replies(),
         "GET /logs": LOG,
         "POST /load": LOADING,
         "POST /unload": READY,

@@ -11,12 +11,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.chats import Chat, ChatSummary
-from app.core.events import CalibrationChanged
-from app.gui.demo import advice, data, machines
+from app.core.engine_store import EngineJob
+from app.core.events import CalibrationChanged, EngineJobChanged
+from app.gui.demo import advice, data, engines, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.connect.view import ConnectScreen
+from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.learning import Learning
 from app.gui.screens.machine.sums import Sums
@@ -98,6 +100,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-open", Page.SERVER, data.opened(), show_keys)
     yield from connect_scenes()
     yield from machine_scenes(much)
+    yield from engine_scenes()
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
     yield Scene("settings-end", Page.SETTINGS, data.replies(), scroll_down)
@@ -107,6 +110,28 @@ def scenes() -> Iterator[Scene]:
     )
     yield Scene("focus", Page.SERVER, data.replies(), press_tab)
     yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
+
+
+def engine_scenes() -> Iterator[Scene]:
+    """Yield what the engines page shows beside its usual state."""
+    usual, page = data.replies(), Page.ENGINES
+    yield Scene("engines-installing", page, usual, on_engines(engines.INSTALLING))
+    yield Scene("engines-refused", page, usual, on_engines(engines.REFUSED), looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("engines-versions", page, usual, show_versions, looks=(*BOTH, *EVERY_LOOK[:3]))
+
+
+def on_engines(job: EngineJob) -> Act:
+    """Have the gateway tell of a job."""
+    return lambda window, _api: window.shell.receive(EngineJobChanged(job=job))
+
+
+def show_versions(window: Window, api: DemoApi) -> None:
+    """Unfold the versions of the engine in use, and look for an update of it."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, EnginesScreen):
+        next(fold for fold in screen.findChildren(Fold) if fold.accessibleName() == "Versions of llama.cpp").toggle()
+        screen.model.check("llama.cpp")
+        api.flush()
 
 
 def connect_scenes() -> Iterator[Scene]:

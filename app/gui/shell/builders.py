@@ -39,6 +39,11 @@ def builders(
 
         return MachineScreen(theme, api, shell)
 
+    def engines() -> QWidget:
+        from app.gui.screens.engines.view import EnginesScreen  # noqa: PLC0415 -- imported when first shown
+
+        return EnginesScreen(theme, api, shell)
+
     def settings() -> QWidget:
         from app.gui.screens.settings.view import SettingsScreen  # noqa: PLC0415 -- imported when first shown
 
@@ -50,5 +55,6 @@ def builders(
         Page.SERVER: server,
         Page.CONNECT: connect,
         Page.MACHINE: machine,
+        Page.ENGINES: engines,
         Page.SETTINGS: settings,
     }

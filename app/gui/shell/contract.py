@@ -10,13 +10,14 @@ from app.core.events import Event
 
 
 class Page(StrEnum):
-    """The screens there are, in the order of the rail; Ctrl 1 to 6."""
+    """The screens there are, in the order of the rail; Ctrl 1 to 7."""
 
     CHAT = "chat"
     MODELS = "models"
     SERVER = "server"
     CONNECT = "connect"
     MACHINE = "machine"
+    ENGINES = "engines"
     SETTINGS = "settings"
 
 

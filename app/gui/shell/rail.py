@@ -18,6 +18,7 @@ TITLES = {
     Page.SERVER: ("Server", "server"),
     Page.CONNECT: ("Connect", "plug"),
     Page.MACHINE: ("Machine", "cpu"),
+    Page.ENGINES: ("Engines", "train-front"),
     Page.SETTINGS: ("Settings", "settings"),
 }
 _BUTTON = 40

@@ -19,6 +19,9 @@ from app.gui.widgets.rows import Picture, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
+_LAYOUT_ROUNDS = 2
+"""One places the sections, the next the rows whose words wrap at the width they got."""
+
 
 class SettingsScreen(Page):
     """Shows a `SettingsModel`. `restart` starts the service anew."""
@@ -53,7 +56,8 @@ class SettingsScreen(Page):
         row = next((rows.rows[name] for rows in self._lists.values() if name in rows.rows), None)
         if isinstance(row, SettingRow):
             self._wanted = ""
-            QApplication.sendPostedEvents()  # rows that were just made have no place before they are laid out
+            for _ in range(_LAYOUT_ROUNDS):  # rows that were just made have no place before they are laid out
+                QApplication.sendPostedEvents()
             self.scroller.ensureWidgetVisible(row)
             row.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
 

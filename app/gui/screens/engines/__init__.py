@@ -1,0 +1,1 @@
+"""The engines: which suit this machine and why, which versions are here, and what installing one does now."""

@@ -1,0 +1,189 @@
+"""The engines page: its state without a window, and what its cards show."""
+
+import msgspec
+import pytest
+
+from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
+from app.core.errors import ErrorBody
+from app.core.events import EngineJobChanged, EnginesChanged
+from app.gui.demo import engines
+from app.gui.demo.api import DemoApi
+from app.gui.screens.engines.card import EngineCard
+from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
+from app.gui.screens.engines.view import EnginesScreen
+from app.gui.theme.theme import Theme
+from app.gui.widgets.press import Button
+from tests.gui.conftest import QuietShell
+
+
+@pytest.fixture
+def model(api: DemoApi, shell: QuietShell) -> EnginesModel:
+    model = EnginesModel(api, shell)
+    api.flush()
+    return model
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> EnginesScreen:
+    screen = EnginesScreen(theme, api, shell)
+    screen.resize(1000, 700)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def buttons(screen: EnginesScreen, engine: str) -> dict[str, Button]:
+    card = screen._cards[engine]
+    return {button.text(): button for button in card.findChildren(Button) if button.isVisibleTo(screen)}
+
+
+def tell(shell: QuietShell, job: EngineJob) -> None:
+    shell.receive(EngineJobChanged(job=job))
+
+
+def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: EnginesModel) -> None:
+    assert [one.id for one in model.suited] == ["llama.cpp", "openvino"]
+    assert [one.id for one in model.others] == ["vllm", "mlx-lm"]
+    assert model.summary == "1 engine here, 197 MiB"
+
+
+def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
+    current, bundled, failed = engines.LLAMA_CPP.versions
+    assert facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
+    assert facts(bundled) == "cpu · comes with Roundhouse"
+    assert failed.problem
+    assert standing(engines.LLAMA_CPP) == ("ok", "Tested")
+    assert standing(engines.OPENVINO) == ("edge", "Not installed")
+    assert standing(engines.VLLM) == ("edge", "Cannot run here")
+    broken = msgspec.structs.replace(engines.LLAMA_CPP, versions=[msgspec.structs.replace(failed, is_current=True)])
+    assert standing(broken) == ("bad", "Failed its test")
+
+
+def test_what_can_be_installed_is_the_first_that_suits_and_is_not_here() -> None:
+    assert offer_of(engines.LLAMA_CPP) is None
+    offer = offer_of(engines.OPENVINO)
+    assert offer is not None
+    assert install_words(offer) == "Install, 67.7 MiB"
+    assert install_words(msgspec.structs.replace(offer, download_bytes=0)) == "Install"
+
+
+def test_the_stock_is_read_again_when_something_changed(model: EnginesModel, api: DemoApi, shell: QuietShell) -> None:
+    del model
+    api.calls.clear()
+    shell.receive(EnginesChanged(engine="openvino"))
+    tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True))
+    tell(shell, engines.INSTALLING)
+    assert [(method, path) for method, path, _ in api.calls] == [("GET", "/engines/stock")] * 2
+
+
+def test_an_install_shows_how_far_it_is_and_what_came_of_it(
+    model: EnginesModel, api: DemoApi, shell: QuietShell
+) -> None:
+    said: list[str] = []
+    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.install("openvino", "cpu")
+    api.flush()
+    assert api.asked("POST", "/engines/openvino/install") == [InstallEngine(variant="cpu")]
+    assert model.job_of("openvino") == engines.INSTALLING
+    assert model.job_of("llama.cpp") is None
+    assert model.is_busy
+    proof = Proof(at=1.0, model="the Guide", tokens_per_s=321.0)
+    tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True, proofs=[proof]))
+    assert said == ["openvino 2026.4.1.0 is installed and used, 321 tok/s."]
+    assert not model.is_busy
+
+
+def test_an_answer_that_comes_after_the_end_brings_nothing_back(
+    model: EnginesModel, api: DemoApi, shell: QuietShell
+) -> None:
+    model.install("openvino", "cpu")
+    tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True))
+    api.flush()
+    assert not model.is_busy
+
+
+def test_what_went_wrong_stays_until_it_is_dismissed_and_a_cancel_is_no_mistake(
+    model: EnginesModel, shell: QuietShell
+) -> None:
+    tell(shell, engines.REFUSED)
+    error = model.error_of("openvino")
+    assert error is not None
+    assert error.code == "illegal_instruction"
+    model.dismiss("openvino")
+    assert model.error_of("openvino") is None
+    cancelled = ErrorBody(code="cancelled", sentence="It was called off.")
+    tell(shell, msgspec.structs.replace(engines.REFUSED, id="9", error=cancelled))
+    assert model.error_of("openvino") is None
+
+
+def test_a_switch_can_be_undone(model: EnginesModel, api: DemoApi) -> None:
+    undos = []
+    model.said.connect(lambda _sentence, undo: undos.append(undo))
+    model.use("llama.cpp", "bundled")
+    api.flush()
+    undos[0]()
+    assert api.asked("POST", "/engines/llama.cpp/use") == [
+        UseEngine(version="bundled"),
+        UseEngine(version="2026.10.11549-cpu"),
+    ]
+
+
+def test_removing_says_what_is_free_again(model: EnginesModel, api: DemoApi) -> None:
+    said: list[str] = []
+    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.remove("llama.cpp", engines.LLAMA_CPP.versions[2])
+    api.flush()
+    assert said == ["2026.8.10566-cpu was removed; 96.3 MiB are free."]
+
+
+def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: DemoApi) -> None:
+    model.check("llama.cpp")
+    api.flush()
+    assert model.updates["llama.cpp"].to == "2026.11.11702"
+    assert api.asked("POST", "/engines/llama.cpp/update") == []
+    model.update("llama.cpp")
+    assert api.asked("POST", "/engines/llama.cpp/update") == [InstallEngine(variant="cpu")]
+    said: list[str] = []
+    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    api.replies["GET /engines/llama.cpp/update"] = msgspec.structs.replace(engines.UPDATE, to="")
+    model.check("llama.cpp")
+    api.flush()
+    assert said == ["2026.10.11549 is the newest that was tested with this Roundhouse."]
+
+
+def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> None:
+    assert set(buttons(screen, "llama.cpp")) == {"Check for updates", "Test", "3 versions, 197 MiB"}
+    assert set(buttons(screen, "openvino")) == {"Install, 67.7 MiB"}
+    buttons(screen, "llama.cpp")["Test"].click()
+    assert api.asked("POST", "/engines/llama.cpp/test") == [TestEngine(version="2026.10.11549-cpu")]
+    buttons(screen, "openvino")["Install, 67.7 MiB"].click()
+    api.flush()
+    found = buttons(screen, "openvino")
+    assert "Cancel" in found
+    assert not found["Install, 67.7 MiB"].isEnabled()
+    found["Cancel"].click()
+    assert ("DELETE", "/engines/job", None) in api.calls
+
+
+def test_versions_unfold_and_the_one_before_can_be_rolled_back_to(screen: EnginesScreen, api: DemoApi) -> None:
+    screen._cards["llama.cpp"]._fold.toggle()
+    found = buttons(screen, "llama.cpp")
+    assert {"Roll back", "Use"} <= set(found)
+    found["Roll back"].click()
+    assert api.asked("POST", "/engines/llama.cpp/use") == [UseEngine(version="bundled")]
+
+
+def test_cards_stay_in_place_and_go_with_their_engine(screen: EnginesScreen, api: DemoApi) -> None:
+    card = screen._cards["llama.cpp"]
+    api.replies["GET /engines/stock"] = [engines.LLAMA_CPP]
+    screen.model.stock.read()
+    api.flush()
+    assert screen._cards == {"llama.cpp": card}
+    assert len([one for one in screen.findChildren(EngineCard) if one.isVisibleTo(screen)]) == 1
+
+
+def test_a_gateway_that_does_not_answer_is_said(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
+    api.replies["GET /engines/stock"] = ErrorBody(code="gateway_gone", sentence="It is gone.")
+    screen = EnginesScreen(theme, api, shell)
+    api.flush()
+    assert screen._trouble.accessibleName() == "Problem: It is gone."
