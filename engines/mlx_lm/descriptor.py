@@ -15,6 +15,7 @@ DESCRIPTOR = Descriptor(
         {
             Feature.TOOLS,
             Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
             Feature.STREAM_USAGE,
             Feature.DRAFT,
             Feature.KV_QUANT,

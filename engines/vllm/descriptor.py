@@ -38,6 +38,8 @@ DESCRIPTOR = Descriptor(
             Feature.JSON_SCHEMA,
             Feature.GRAMMAR,
             Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
+            Feature.CHOICES,
             Feature.STREAM_USAGE,
             Feature.VISION,
             Feature.LORA,

@@ -313,3 +313,8 @@ def test_refusals_of_every_engine(body: bytes, status: int, kind: type[Exception
     error = refused(body, status)
     assert isinstance(error, kind)
     assert said in str(error)
+
+
+def test_the_penalty_of_repetition_has_the_names_of_all_engines() -> None:
+    body = sent(Generate(messages=HI, sampling=Sampling(repeat_penalty=1.1)))
+    assert (body["repeat_penalty"], body["repetition_penalty"]) == (1.1, 1.1)

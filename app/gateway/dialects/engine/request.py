@@ -1,7 +1,7 @@
 """A canonical request as the engine is sent it. Always as a stream: a whole answer is the fold of one.
 
 What an engine cannot do is refused here rather than left out. Fields beyond OpenAI's (top_k, min_p, the template's own
-arguments) have llama-server's names, which vLLM and SGLang share but for the penalties of repetition.
+arguments) have llama-server's names, which vLLM and SGLang share but for the penalty of repetition: it has both.
 """
 
 from collections.abc import Collection, Sequence
@@ -85,7 +85,10 @@ def _limits(limits: Limits) -> dict[str, object]:
 
 
 def _sampling(sampling: Sampling) -> dict[str, object]:
-    return {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
+    said = {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
+    if sampling.repeat_penalty is not None:
+        said["repetition_penalty"] = sampling.repeat_penalty  # every other engine's name for it
+    return said
 
 
 def _tool(tool: Tool) -> dict[str, object]:
