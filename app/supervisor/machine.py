@@ -61,6 +61,8 @@ class Machine(Ending):
         match news:
             case m.RoomGranted(run=run):
                 self._room_granted(run, now)
+            case m.RoomAwaited():
+                pass  # its status says so
             case m.RoomRefused():
                 self._room_refused(news, now)
             case m.Started():

@@ -74,6 +74,12 @@ class RoomGranted(msgspec.Struct, frozen=True, kw_only=True):
     run: int
 
 
+class RoomAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """There is no room for this model yet: others have to make some. News only for those who watch."""
+
+    run: int
+
+
 class RoomRefused(msgspec.Struct, frozen=True, kw_only=True):
     """There will be no room for this model as things are."""
 
@@ -114,7 +120,7 @@ class PolicyChanged(msgspec.Struct, frozen=True):
     """Times and limits may be others now."""
 
 
-News = RoomGranted | RoomRefused | Started | Alive | Ready | Ended
+News = RoomGranted | RoomAwaited | RoomRefused | Started | Alive | Ready | Ended
 Message = Ask | Leave | Release | Stop | PolicyChanged | News
 
 

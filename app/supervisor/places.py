@@ -27,6 +27,8 @@ class Places:
         self._seat = seat
         self._seated: set[str] = set()
         self._queue: dict[str, tuple[Waiting, int]] = {}
+        self._held_up: set[str] = set()
+        """Those for whom there was no room when it was looked for."""
         self._before: Mapping[str, int] = {}
         """The limits when all memory had last come back."""
         self.left_at = -BACK_S
@@ -50,6 +52,7 @@ class Places:
 
     def enter(self, load: Waiting, run: int) -> None:
         """Queue for a place."""
+        self._held_up.discard(load.model)
         self._queue[load.model] = (load, run)
 
     def leave(self, model: str, now: float) -> None:
@@ -60,14 +63,21 @@ class Places:
             self.left_at = now
 
     def is_queued(self, model: str) -> bool:
-        """Tell whether a model waits for room."""
-        return model in self._queue
+        """Tell whether a model waits for others to make room."""
+        return model in self._queue and model in self._held_up
 
     def decide(self, limits: Limits, now: float) -> list[tuple[Effect, int]]:
         """Return what is to be done, each with the run that waited (else 0), and note it as done."""
         self.limits = self._judged(limits, now)
         effects = schedule(self.waiting, self.seats, now=now, policy=self._policy(), limits=self.limits)
         return [(effect, self._noted(effect)) for effect in effects]
+
+    def newly_held_up(self) -> list[tuple[str, int]]:
+        """Return the models, each with its run, that turned out to have to wait in the last decision."""
+        held_up = set(self._queue)
+        new = held_up - self._held_up
+        self._held_up = held_up
+        return [(model, self._queue[model][1]) for model in self._queue if model in new]
 
     def due(self, now: float) -> float | None:
         """Return when to decide again although nothing happened."""

@@ -11,7 +11,7 @@ from typing import assert_never
 from app.supervisor import messages as m
 from app.supervisor.faults import no_room
 from app.supervisor.measured import Gauge, limits_of
-from app.supervisor.places import Places
+from app.supervisor.places import LOOK_S, Places
 from app.supervisor.policy import Policy
 from app.supervisor.scheduling import Effect, Evict, Grant, Limits, Refuse, Seat, Waiting
 
@@ -35,27 +35,34 @@ class Room:
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
+        self._is_closed = False
+        self._looked_at = 0.0
+        """When memory was last read, unless somebody has come or gone since."""
 
     def enter(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
         """Queue for room; the owner hears `RoomGranted` or `RoomRefused` of that run."""
         self.places.enter(Waiting(model=model, since=self._loop.time(), needs=needs), run)
+        self._looked_at = 0.0
         self.reconsider()
 
     def leave(self, model: str) -> None:
         """Give up the place, or the place in the queue."""
         self.places.leave(model, self._loop.time())
+        self._looked_at = 0.0
         self.reconsider()
 
     def reconsider(self) -> None:
         """Let in who can be, and ask engines to make room for the others."""
-        if not self.places.needs_deciding:
+        if self._is_closed or not self.places.needs_deciding:
             return
         if self.gauge is None:
             self._decide(Limits())
-        elif self._looking is None:
-            self._looking = asyncio.create_task(self._look(self.gauge), name="room")
-        else:
+        elif self._looking is not None:
             self._looks_again = True
+        elif (due := self._looked_at + LOOK_S) > self._loop.time():
+            self._arm(due)  # reading takes milliseconds: not for every request that comes or goes while a load waits
+        else:
+            self._looking = asyncio.create_task(self._look(self.gauge), name="room")
 
     async def read(self) -> Limits:
         """Return how much memory there is for engines now."""
@@ -67,20 +74,22 @@ class Room:
 
     def close(self) -> None:
         """Ask nothing more of anybody."""
+        self._is_closed = True
         self._disarm()
         if self._looking is not None:
             self._looking.cancel()
 
     async def _look(self, gauge: Gauge) -> None:
-        self._looks_again = True
+        left_at, self._looks_again = self.places.left_at, False
         try:
-            while self._looks_again:
-                self._looks_again, left_at = False, self.places.left_at
-                limits = await self._read(gauge)
-                if self.places.left_at == left_at:  # else what was read is of before
-                    self._decide(limits)
+            limits = await self._read(gauge)
         finally:
             self._looking = None
+        if self.places.left_at == left_at:  # else what was read is of before
+            self._looked_at = self._loop.time()
+            self._decide(limits)
+        if self._looks_again or self.places.left_at != left_at:
+            self.reconsider()
 
     async def _read(self, gauge: Gauge) -> Limits:
         seats = self.places.seats
@@ -94,14 +103,28 @@ class Room:
     def _decide(self, limits: Limits) -> None:
         for effect, run in self.places.decide(limits, self._loop.time()):
             self._send(effect.model, told(effect, run))
+        for model, run in self.places.newly_held_up():
+            self._send(model, m.RoomAwaited(run=run))
         self._disarm()
         due = self.places.due(self._loop.time())
         if due is not None:
-            self._alarm = self._loop.call_at(due, self.reconsider)
+            self._arm(due)
+
+    def _arm(self, due: float) -> None:
+        """Decide again at that time, unless an earlier one is set."""
+        if self._alarm is not None and self._alarm.when() <= due:
+            return
+        self._disarm()
+        self._alarm = self._loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.reconsider()
 
     def _disarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+            self._alarm = None
 
 
 def told(effect: Effect, run: int) -> m.Message:

@@ -121,11 +121,18 @@ async def test_memory_that_comes_back_late_is_waited_for(
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(need("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
-        queued = await recorder.until_state(S.STARTING, "c")
-        assert queued.stage == "Waiting for another model to make room"
+        await recorder.until(lambda: [one for one in recorder.statuses("c") if "room" in one.stage])
         assert loaded(supervisor) == ["a"]
     await waiting
     assert loaded(supervisor) == ["c"]
+
+
+async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
+    supervisor: Supervisor, need: Ask, recorder: Recorder
+) -> None:
+    await supervisor.ensure_ready(need("a"))
+    await supervisor.ensure_ready(need("b"))
+    assert not [one for model in "ab" for one in recorder.statuses(model) if "room" in one.stage]
 
 
 async def test_a_gauge_that_fails_stops_nobody(
