@@ -3,7 +3,6 @@
 import importlib.metadata
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -25,7 +24,7 @@ from engines.api import (
     Stop,
 )
 from engines.failures import Reader
-from engines.worker_launch import worker_process
+from engines.worker_launch import own_python, worker_process
 from engines.worker_log import read_worker_line
 
 METRICS_PATH = "/metrics"
@@ -101,7 +100,7 @@ class WorkerAdapter:
                 sentence=f"{about.name} is not installed.",
                 hint=f"`roundhouse engines install {about.id}` installs it where it can run.",
             )
-        return Installation(engine=about.id, version=version, backend="cpu", python=Path(sys.executable))
+        return Installation(engine=about.id, version=version, backend="cpu", python=own_python())
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""

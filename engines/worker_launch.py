@@ -4,6 +4,7 @@ The one place to change for a frozen application, where the interpreter and the 
 """
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def worker_argv(found: Installation, module: str, *arguments: str) -> tuple[str,
     return (str(found.python), "-P", "-m", module, *arguments)
 
 
+def own_python() -> Path:
+    """Return what runs workers of engines that came with Roundhouse: this interpreter, or the frozen application's."""
+    running = Path(sys.executable)
+    return running.with_name("roundhouse-engine" + running.suffix) if _is_frozen() else running
+
+
 def _above_engines() -> Path:
-    """Return the folder from which an environment without our packages can import `engines`."""
-    return Path(__file__).resolve().parents[1]
+    """Return the folder from which an environment without our packages can import `engines`, and nothing else of ours.
+
+    The frozen application keeps these files apart from the packages it brings along.
+    """
+    root = Path(__file__).resolve().parents[1]
+    return root / "foreign" if _is_frozen() else root
+
+
+def _is_frozen() -> bool:
+    return bool(getattr(sys, "frozen", False))

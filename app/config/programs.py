@@ -20,7 +20,18 @@ def command(module: str, *arguments: str) -> list[str]:
 
     `-P` keeps the folder we are started in off the import path: people's projects often have a folder called `app`.
     """
-    return [sys.executable, "-P", "-m", module, *arguments]
+    return [own_program(), "-P", "-m", module, *arguments]
+
+
+def own_program() -> str:
+    """Return what runs our modules: this interpreter, or the frozen application's command, which understands the same.
+
+    The window's executable would do as well, but a list of processes should not show three windows.
+    """
+    if not getattr(sys, "frozen", False):
+        return sys.executable
+    running = Path(sys.executable)
+    return str(running.with_name("roundhouse" + running.suffix))
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -42,11 +53,13 @@ def become(module: str, *, extra: Mapping[str, str] | None = None) -> NoReturn:
 def uv_program() -> Path | None:
     """Return the uv that builds engines' environments; None when there is none.
 
-    In order: the one `ROUNDHOUSE_UV` names, the one that was installed with us, a checkout's own, the one on PATH.
+    In order: the one `ROUNDHOUSE_UV` names, the one that was installed or frozen with us, a checkout's own, the one on
+    PATH.
     """
     name = "uv.exe" if sys.platform == "win32" else "uv"
     named = os.environ.get(UV_VARIABLE)
-    beside = (Path(sys.executable).parent / name, Path(__file__).resolve().parents[2] / ".uv" / "bin" / name)
+    root = Path(__file__).resolve().parents[2]
+    beside = (Path(sys.executable).parent / name, root / name, root / ".uv" / "bin" / name)
     on_path = shutil.which("uv")
     candidates = [Path(named)] if named else [*beside, *([Path(on_path)] if on_path else [])]
     return next((path for path in candidates if path.is_file()), None)

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from engines.api import (
     Descriptor,
@@ -31,7 +30,7 @@ from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
-from engines.worker_launch import worker_argv, worker_process
+from engines.worker_launch import own_python, worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
 WORKER = "engines.llama_cpp.worker"
@@ -82,7 +81,7 @@ class LlamaCpp:
                 sentence="llama.cpp is missing from this installation.",
                 hint="Install Roundhouse again; it brings llama.cpp along.",
             )
-        return Installation(engine=DESCRIPTOR.id, version=version, backend=_backend(), python=Path(sys.executable))
+        return Installation(engine=DESCRIPTOR.id, version=version, backend=_backend(), python=own_python())
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
