@@ -17,6 +17,7 @@ MEASUREMENTS = (
     Measurement("cancel", "app.bench.cancelling:measure"),
     Measurement("switch", "app.bench.switching:measure"),
     Measurement("soak", "app.bench.soak:measure", lasts=True),
+    Measurement("engines", "app.bench.engine_installs:measure"),
     Measurement("download", "app.bench.downloading:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
     Measurement("window", "app.bench.window:measure_start"),

@@ -1,0 +1,122 @@
+"""How long an engine takes from nothing to tested, and how long nobody is answered when a version turns out to be bad.
+
+Real engines from the package cache, in a gateway with a home of its own. A version is made bad as updates are: its
+interpreter is replaced by a program that crashes, misses a library, or hangs. What writes nonsense never gets so far:
+its test at the install finds it, and what was used answers meanwhile.
+"""
+
+import http.client
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from app.bench.figures import Figure, at_most, not_measured
+from app.bench.programs import HOST, free_port, started, wait_for
+from app.client.discovery import running_gateway
+from app.client.http import Client, segment
+from app.config.paths import Paths
+from app.core.api import GUIDE
+from app.core.engine_store import EngineJob, InstallEngine, UseEngine
+from app.core.errors import RoundhouseError
+from app.core.events import EngineJobChanged, Event
+from app.core.models import UnloadModel
+
+ENGINES = ("llama.cpp", "mlx-lm", "openvino", "onnxruntime-genai")
+INSTALL_S = 30.0
+BACK_S = 10.0
+_LONGEST_S = 600.0
+BAD = {
+    "crash": "kill -SEGV $$",
+    "missing library": "echo libx.so.1: cannot open shared object file >&2; exit 127",
+    "hang": "exec sleep 600",
+}
+"""What a shell script in the interpreter's place does."""
+
+
+class _Running(NamedTuple):
+    client: Client
+    port: int
+    home: Path
+
+
+def measure() -> Sequence[Figure]:
+    """Return the seconds of each install, from an empty store, and of each way back."""
+    with _gateway() as running:
+        installs = [_install(running.client, engine) for engine in ENGINES]
+        if installs[0].ok is None:
+            return installs
+        return [*installs, *(_back(running, name, script) for name, script in BAD.items())]
+
+
+def _install(client: Client, engine: str) -> Figure:
+    """Install once so that the packages are in the cache, remove it, and time it again from nothing."""
+    name = f"install {engine}, cold environment to tested"
+    try:
+        version = _job(client, f"/engines/{segment(engine)}/install", InstallEngine()).version
+        client.post(f"/engines/{segment(engine)}/use", UseEngine(version=version), object)
+        client.delete(f"/engines/{segment(engine)}/versions/{segment(version)}")
+        began = time.perf_counter()
+        _job(client, f"/engines/{segment(engine)}/install", InstallEngine())
+    except RoundhouseError as error:
+        return not_measured(name, f"<= {INSTALL_S:g} s", str(error))
+    return at_most(name, time.perf_counter() - began, INSTALL_S, "s")
+
+
+def _job(client: Client, path: str, body: object) -> EngineJob:
+    begun = client.post(path, body, EngineJob, timeout_s=_LONGEST_S)
+    for event in client.stream("/events", Event, timeout_s=_LONGEST_S):
+        if isinstance(event, EngineJobChanged) and event.job.id == begun.id and event.job.is_done:
+            if event.job.error is not None:
+                raise RoundhouseError(event.job.error.sentence)
+            return event.job
+    raise RoundhouseError("The gateway ended.")
+
+
+def _back(running: _Running, fault: str, script: str) -> Figure:
+    """Time the first answer after the version in use has gone bad."""
+    engine = ENGINES[0]
+    versions = sorted((running.home / "data" / "engines" / engine).glob("*/venv/bin/python"))
+    python, name = versions[-1], versions[-1].parents[2].name
+    running.client.post("/unload", UnloadModel(model=GUIDE), object)
+    running.client.post(f"/engines/{segment(engine)}/use", UseEngine(version=name), object)
+    good = python.readlink()
+    python.unlink()
+    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    python.chmod(0o755)
+    try:
+        began = time.perf_counter()
+        _ask(running.port)
+        took = time.perf_counter() - began
+    finally:
+        python.unlink()
+        python.symlink_to(good)
+    return at_most(f"bad version ({fault}) to an answer of the one before", took, BACK_S, "s")
+
+
+def _ask(port: int) -> None:
+    """Raise RuntimeError unless the Guide answers."""
+    body = {"model": GUIDE, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
+    with closing(http.client.HTTPConnection(HOST, port, timeout=_LONGEST_S)) as connection:
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        said = reply.read()
+    if reply.status != http.client.OK:
+        raise RuntimeError(f"nobody answered: {said.decode(errors='replace')}")
+
+
+@contextmanager
+def _gateway() -> Iterator[_Running]:
+    with tempfile.TemporaryDirectory() as folder:
+        home, port = Path(folder), free_port()
+        environment = {"ROUNDHOUSE_HOME": folder, "ROUNDHOUSE_GATEWAY_PORT": str(port)}
+        paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+        with started("app.gateway", environment=environment) as child:
+            wait_for(port, child)
+            found = running_gateway(paths)
+            if found is None:
+                raise RuntimeError("the gateway left no port file")
+            yield _Running(Client(found, timeout_s=60.0), port, home)
