@@ -14,6 +14,8 @@ _MODULES = MappingProxyType(
         "onnxruntime-genai": "engines.onnx_genai.launch",
         "mlx-lm": "engines.mlx_lm.launch",
         "mlx-vlm": "engines.mlx_vlm.launch",
+        "exllamav3": "engines.exllama.exl3",
+        "exllamav2": "engines.exllama.exl2",
         "vllm": "engines.vllm.launch",
         "sglang": "engines.sglang.launch",
         "lmdeploy": "engines.lmdeploy.launch",

@@ -10,11 +10,14 @@ _PREFIX = re.compile(
 """Who wrote a line and when, as vLLM, SGLang and Python's logging put it."""
 _EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Fault|Failure)\w*)(: .*)?$")
 
+_WORKER = "worker: "
+"""How `worker_base` begins what it ends with."""
+
 
 def root_cause(lines: Sequence[str]) -> str:
-    """Return the last line of the first traceback, e.g. "ValueError: no"; empty without one."""
+    """Return the last line of the first traceback, e.g. "ValueError: no", or a worker's last word; else nothing."""
     plain = [_PREFIX.sub("", line, count=1).rstrip() for line in lines]
     begun = next((number for number, line in enumerate(plain) if _BEGINS.search(line)), None)
     if begun is None:
-        return ""
+        return next((line for line in plain if line.startswith(_WORKER)), "")
     return next((line for line in plain[begun + 1 :] if _EXCEPTION.match(line)), "")

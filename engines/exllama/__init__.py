@@ -1,0 +1,1 @@
+"""ExLlamaV2 and ExLlamaV3: libraries without a server, on our own; one worker, two backends."""

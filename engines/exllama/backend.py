@@ -1,0 +1,133 @@
+"""What both ExLlamas have in common: a generator that is fed jobs and iterated, on one thread.
+
+Their asynchronous wrappers are not used: a job that is cancelled there while it runs ends the loop of all others.
+"""
+
+import importlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.exllama.vocabulary import Vocabulary  # noqa: TC001 -- an attribute's type, and no cost
+from engines.serving.backend import Decoder, Finish, Loaded, Outcome, Tell, Token, Work
+from engines.serving.refusals import invalid
+
+PAGE_TOKENS = 256
+"""Both page their cache by so much; a cache is a multiple of it."""
+UNBOUNDED_CONTEXT = 4096
+"""Where neither a person nor the model says how long a conversation may be."""
+
+
+_REFUSALS = (ValueError, TypeError, KeyError, IndexError, AssertionError, OSError)
+"""What the libraries raise for models and cards they cannot do with."""
+
+
+class Exllama(ABC):
+    """`engines.serving.backend.Backend` on a dynamic generator."""
+
+    name = ""
+    """The library's module."""
+
+    def __init__(self) -> None:
+        self.library: Any = None
+        self.torch: Any = None
+        self.vocabulary: Vocabulary
+        self.ends: frozenset[int] = frozenset()
+        self.generator: Any = None
+        self._jobs: dict[int, Any] = {}
+
+    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model onto the cards that were chosen, else all. Raises RuntimeError when the library refuses."""
+        devices = config["devices"]
+        if isinstance(devices, list) and devices:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, devices))
+        tell(f"Starting {self.name}")
+        self.torch = importlib.import_module("torch")
+        self.library = importlib.import_module(self.name)
+        try:
+            return self.open(config, tell)
+        except _REFUSALS as error:  # to our server these would be mistakes in what it was told
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+    @abstractmethod
+    def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model with the library, which is there."""
+
+    @abstractmethod
+    def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
+        """Return the library's job for a request."""
+
+    @abstractmethod
+    def cache_use(self) -> float | None:
+        """Return the share of the KV cache in use."""
+
+    def encode(self, text: str, *, adds_special: bool) -> list[int]:
+        """Return a text's tokens."""
+        return self.vocabulary.encode(text, adds_special=adds_special)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, special ones left out."""
+        return self.vocabulary.decode(tokens)
+
+    def decoder(self) -> Decoder:
+        """Return what turns the tokens of one answer into text."""
+        return self.vocabulary.decoder()
+
+    def start(self, work: Work) -> None:
+        """Take on a request. Raises Refused for one that can never fit, or whose schema nobody understands."""
+        try:
+            job = self.job(work)
+            self.generator.enqueue(job)
+        except (AssertionError, ValueError) as error:
+            raise invalid(f"ExLlama does not take this request: {error}.") from error
+        self._jobs[work.id] = job
+
+    def step(self) -> Iterable[Outcome]:
+        """Compute a little for every job. Raises RuntimeError when the library fails for good."""
+        try:
+            results = self.generator.iterate()
+        except AssertionError as error:
+            raise RuntimeError(f"ExLlama failed: {error}") from error
+        return [self._outcome(result) for result in results if result["stage"] == "streaming"]
+
+    def cancel(self, work: int) -> None:
+        """Let go of a request."""
+        job = self._jobs.pop(work, None)
+        if job is not None:
+            self.generator.cancel(job)
+
+    def _outcome(self, result: Mapping[str, Any]) -> Outcome:
+        tokens = tokens_of(result)
+        reason = result.get("eos_reason") if result["eos"] else None
+        if reason == "stop_token":  # what was held back comes apart, with the end-of-sequence token last
+            tokens += tokens_of(result.get("held", {}))[:-1]
+        finish = None if reason is None else Finish.LENGTH if reason == "max_new_tokens" else Finish.STOP
+        cached = result.get("cached_tokens") if finish else None
+        return Outcome(int(result["identifier"]), [Token(token) for token in tokens], finish, cached)
+
+
+def tokens_of(result: Mapping[str, Any]) -> list[int]:
+    """Return the tokens of one result; none while the library holds them back for the end of a character."""
+    tensor = result.get("token_ids")
+    return [] if tensor is None else [int(one) for one in tensor.tolist()[0]]
+
+
+def cache_tokens(context: int, slots: int) -> int:
+    """Return the size of a cache that holds every slot's context."""
+    pages = -(-context // PAGE_TOKENS)
+    return pages * PAGE_TOKENS * slots
+
+
+def context_of(config: Mapping[str, object], made_for: int | None) -> int:
+    """Return how many tokens a conversation may have: what was asked for, within what the model was made for."""
+    asked = config["context"]
+    if not asked:
+        return made_for or UNBOUNDED_CONTEXT
+    return min(int(str(asked)), made_for or int(str(asked)))
+
+
+def folder_of(config: Mapping[str, object]) -> Path:
+    """Return the model's folder."""
+    return Path(str(config["model"]))

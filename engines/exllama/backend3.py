@@ -1,0 +1,81 @@
+"""ExLlamaV3 behind `engines.serving`: the cache is made before the model is loaded, and schemas go by llguidance."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of
+from engines.exllama.vocabulary import Vocabulary
+from engines.serving.backend import Ability, Loaded, Tell, Work
+from engines.serving.templates import found_in
+
+_ABILITIES = frozenset({Ability.JSON_SCHEMA, Ability.MIN_P, Ability.PENALTIES})
+
+
+class Exl3(Exllama):
+    """The backend for EXL3 weights."""
+
+    name = "exllamav3"
+
+    def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+        """Load the model. Raises RuntimeError when there is no room or no card."""
+        exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
+        settings = exl.Config.from_directory(str(folder))
+        model = exl.Model.from_config(settings)
+        context = context_of(config, settings.max_position_embeddings)
+        cache = exl.Cache(model, max_num_tokens=cache_tokens(context, slots), **self._cache_kind(config))
+        model.load(callback=lambda done, total: tell("Reading weights", done / max(1, total)))
+        tell("Reading the vocabulary")
+        tokenizer = exl.Tokenizer.from_config(settings)
+        self.vocabulary = Vocabulary(self.torch, tokenizer)
+        self.ends = frozenset(settings.eos_token_id_list)
+        self._tokenizer = tokenizer
+        self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots)
+        template, specials = found_in(folder)
+        return Loaded(
+            context=context,
+            slots=slots,
+            device="cuda",
+            device_name=str(self.torch.cuda.get_device_name(0)),
+            abilities=_ABILITIES,
+            chat_template=template,
+            specials=specials,
+        )
+
+    def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
+        """Return the library's job for a request."""
+        exl = self.library
+        filters = None
+        if work.schema is not None:
+            filters = [exl.LLGuidanceFilter(self._tokenizer, json_schema=work.schema, eos_after_completed=True)]
+        return exl.Job(
+            input_ids=self.vocabulary.tensor(work.prompt),
+            max_new_tokens=work.max_tokens,
+            sampler=exl.ComboSampler(**sampling(work)),
+            seed=work.sampling.seed,
+            stop_conditions=[] if work.ignores_end else sorted(self.ends),
+            filters=filters,
+            identifier=work.id,
+        )
+
+    def cache_use(self) -> float | None:
+        """Return the share of the cache's tokens in use."""
+        stats: Mapping[str, float] = self.generator.get_cache_stats()
+        return float(stats["used_tokens"]) / float(max(1, stats["max_tokens"]))
+
+    def _cache_kind(self, config: Mapping[str, object]) -> dict[str, object]:
+        bits = config["kv_bits"]
+        return {"layer_type": self.library.CacheLayer_quant, "k_bits": bits, "v_bits": bits} if bits else {}
+
+
+def sampling(work: Work) -> dict[str, object]:
+    """Return the sampler's arguments; what is not asked for does nothing."""
+    asked = work.sampling
+    return {
+        "temperature": 1.0 if asked.temperature is None else asked.temperature,
+        "top_p": 1.0 if asked.top_p is None else asked.top_p,
+        "top_k": max(0, asked.top_k or 0),
+        "min_p": asked.min_p or 0.0,
+        "rep_p": asked.repetition_penalty or 1.0,
+        "pres_p": asked.presence_penalty or 0.0,
+        "freq_p": asked.frequency_penalty or 0.0,
+    }

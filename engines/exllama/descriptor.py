@@ -1,0 +1,50 @@
+"""What ExLlamaV3 and ExLlamaV2 are and can do, behind our server. From the wheels of 1.6.5 and 0.3.2."""
+
+import msgspec
+
+from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.worker_adapter import METRICS, METRICS_PATH
+
+EXL3 = Descriptor(
+    id="exllamav3",
+    name="ExLlamaV3",
+    licence="MIT",
+    homepage="https://github.com/turboderp-org/exllamav3",
+    family=Family.VENV_WORKER,
+    formats=frozenset({ModelFormat.EXL3}),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.TOKENIZE: "/tokenize",
+        Route.DETOKENIZE: "/detokenize",
+    },
+    features=frozenset(
+        {
+            Feature.JSON_SCHEMA,
+            Feature.STREAM_USAGE,
+            Feature.KV_QUANT,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.PROGRESS,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux", "win32"}),
+    accelerators=("cuda",),
+    metrics_path=METRICS_PATH,
+    metrics=METRICS,
+    verified="Its worker runs against a stand-in for the library with the same classes: serving, limits, cancelling.",
+    unverified=(
+        "Never run on a GPU. Splitting tensors over cards, draft models, adapters and images are not possible with it "
+        "here yet; a model too large for one card is spread over all that are there, by the library itself."
+    ),
+)
+
+EXL2 = msgspec.structs.replace(
+    EXL3,
+    id="exllamav2",
+    name="ExLlamaV2",
+    homepage="https://github.com/turboderp-org/exllamav2",
+    formats=frozenset({ModelFormat.EXL2}),
+    features=EXL3.features - {Feature.JSON_SCHEMA},
+)

@@ -1,0 +1,28 @@
+"""ExLlamaV3's adapter. Its KV cache is kept in two to eight bits, or in sixteen."""
+
+from collections.abc import Mapping
+
+from engines.api import Installation, LaunchOptions
+from engines.exllama.descriptor import EXL3
+from engines.exllama.failures import EXL3 as READER
+from engines.worker_adapter import Library, WorkerAdapter
+
+WORKER = "engines.exllama.worker"
+KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q5_0": 5, "q4_0": 4}
+"""Our names of KV cache types -> bits; 0 is not quantised."""
+
+
+def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, object]:
+    """Return what the worker is told. Raises ValueError for a cache it has not."""
+    if options.kv_type not in {None, *KV_BITS}:
+        raise ValueError(f"ExLlamaV3 keeps its KV cache as one of {', '.join(KV_BITS)}.")
+    return {
+        "library": "exllamav3",
+        "kv_bits": KV_BITS[options.kv_type] if options.kv_type else 0,
+        "devices": list(options.device_ids),
+    }
+
+
+ADAPTER = WorkerAdapter(
+    Library(about=EXL3, reader=READER, worker=WORKER, distribution="exllamav3", configure=configure)
+)

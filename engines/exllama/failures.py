@@ -1,0 +1,22 @@
+"""Why ExLlama ended: its own words, from the sources of 1.6.5 and 0.3.2."""
+
+from engines.api import FailureKind
+from engines.clues import clues
+from engines.failures import Reader
+from engines.remedies import Means
+
+_K = FailureKind
+
+_CLUES = clues(
+    (_K.OUT_OF_GPU_MEMORY, (r"insufficient vram", r"insufficient space in device")),
+    (_K.DRIVER, (r"no cuda device is visible", r"TORCH_CUDA_ARCH_LIST", r"list index out of range.*arch")),
+    (
+        _K.MISSING_LIBRARY,
+        (r"pytorch is required but not installed", r"error building extension", r"flash[-_]attn .*required"),
+    ),
+    (_K.MODEL_UNSUPPORTED, (r"unsupported architecture", r"unknown architecture", r"architecture .* not supported")),
+    (_K.MODEL_NOT_FOUND, (r"cannot find config\.json", r"no \.safetensors files found")),
+)
+
+EXL3 = Reader(name="ExLlamaV3", means=Means(cache_type="q8_0"), clues=_CLUES)
+EXL2 = Reader(name="ExLlamaV2", means=Means(cache_type="q8_0"), clues=_CLUES)

@@ -1,0 +1,181 @@
+"""ExLlamaV3 and ExLlamaV2 behind our server, against stand-ins with the same classes (`tests/fake_exllama`).
+
+What a GPU would compute is not tested anywhere; what the worker does with it is.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.paths import RESOURCES
+from engines.api import ContextSet, FailureKind, Installation, LaunchOptions, Progress
+from engines.exllama import backend2, backend3
+from engines.exllama.backend import cache_tokens, context_of
+from engines.exllama.exl2 import ADAPTER as EXL2
+from engines.exllama.exl3 import ADAPTER as EXL3
+from engines.exllama.vocabulary import WindowDecoder
+from engines.serving.backend import Sampling, Work
+from engines.worker_adapter import WorkerAdapter
+from tests.end_to_end.worker import Engine, Worker
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKES = ROOT / "tests" / "fake_exllama"
+HF = RESOURCES / "guide" / "hf"
+FOUND = Installation(engine="exllamav3", version="1.6.5", backend="cuda", python=Path(sys.executable))
+ADAPTERS = {"exllamav3": EXL3, "exllamav2": EXL2}
+SAY = [{"role": "user", "content": "say:grün 🚂"}]
+Start = Callable[..., Worker]
+
+
+def options(**more: Any) -> LaunchOptions:  # noqa: ANN401 -- any field of the options
+    path = os.pathsep.join([str(ROOT), str(FAKES)])
+    return LaunchOptions(**{"context": 512, "slots": 2, "extra_env": {"PYTHONPATH": path}, **more})
+
+
+def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
+    return Worker(model, options(**more), engine=Engine(adapter, FOUND))
+
+
+@pytest.fixture(scope="module", params=list(ADAPTERS))
+def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    with closing(started(ADAPTERS[request.param])) as worker:
+        assert worker.is_ready(), worker.lines
+        yield worker
+
+
+def said(worker: Worker, prompt: str = "say:grün 🚂", **wishes: object) -> dict[str, Any]:
+    answer: dict[str, Any] = worker.ask("/v1/completions", {"prompt": prompt, "temperature": 0, **wishes})
+    return answer
+
+
+def test_it_says_what_the_library_writes_character_for_character(running: Worker) -> None:
+    answer = said(running)
+    assert answer["choices"][0]["text"] == "grün 🚂"
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["usage"]["completion_tokens"] >= len("grün 🚂".encode())
+
+
+def test_a_limit_ends_it(running: Worker) -> None:
+    choice = said(running, max_tokens=2)["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == ("gr", "length")
+
+
+def test_a_chat_is_rendered_with_the_model_s_own_template(running: Worker) -> None:
+    answer = running.ask("/v1/chat/completions", {"messages": SAY, "max_tokens": 300})
+    assert answer["choices"][0]["message"]["content"].startswith("grün 🚂")
+
+
+def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Worker) -> None:
+    events = running.events()
+    assert Progress(stage="Reading weights", fraction=1.0) in events
+    assert ContextSet(tokens=512, slots=2) in events
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"prompt": "x" * 600}, 400), ({"prompt": "a", "logit_bias": {"1": 1}}, 400)],
+    ids=["too long", "not offered"],
+)
+def test_what_it_cannot_take_is_refused_and_the_next_is_answered(
+    running: Worker, body: dict[str, Any], status: int
+) -> None:
+    assert running.status("/v1/completions", body) == status
+    assert said(running)["choices"][0]["text"] == "grün 🚂"
+
+
+def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
+    import http.client  # noqa: PLC0415 -- only this test hangs up
+
+    for _ in range(4):  # twice as many as there are slots: each would go on to the end of the context
+        connection = http.client.HTTPConnection(running.plan.base_url.removeprefix("http://"), timeout=20)
+        request = running.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        connection.request("POST", "/v1/completions", request.data, dict(request.header_items()))
+        assert connection.getresponse().read(16)
+        connection.close()
+    assert said(running)["choices"][0]["text"] == "grün 🚂"
+
+
+def test_only_the_newer_one_keeps_to_a_schema() -> None:
+    form = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
+    bad = {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}
+    with closing(started(EXL3)) as newer, closing(started(EXL2)) as older:
+        assert newer.is_ready(), newer.lines
+        assert older.is_ready(), older.lines
+        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form}) == 200
+        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": bad}) == 400
+        assert older.status("/v1/completions", {"prompt": "a:b", "response_format": form}) == 400
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0", "q6_0", "q4_0"])
+def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> None:
+    with closing(started(ADAPTERS[name], kv_type=kv_type)) as worker:
+        assert worker.is_ready(), worker.lines
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_a_card_too_small_is_named(name: str) -> None:
+    with closing(started(ADAPTERS[name], context=4096, slots=300)) as worker:
+        assert worker.ended().kind is FailureKind.OUT_OF_GPU_MEMORY
+
+
+def test_a_model_it_does_not_know_is_named(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(HF, model)
+    (model / "config.json").write_text('{"architectures": ["StarshipForCausalLM"]}', encoding="utf-8")
+    with closing(started(EXL3, model)) as worker:
+        failure = worker.ended()
+    assert failure.kind is FailureKind.MODEL_UNSUPPORTED
+    assert "Starship" in failure.evidence
+
+
+def test_without_the_library_it_says_what_is_missing() -> None:
+    with closing(started(EXL3, extra_env={})) as worker:
+        assert worker.ended().kind is FailureKind.MISSING_LIBRARY
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+@pytest.mark.parametrize(
+    "wish", [{"kv_type": "q3_0"}, {"tensor_parallel": 2}, {"task": "embed"}, {"extra_args": ("-x",)}], ids=str
+)
+def test_what_it_cannot_honour_is_refused_with_a_sentence(name: str, wish: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        started(ADAPTERS[name], **wish)
+
+
+def work(**wishes: Any) -> Work:  # noqa: ANN401 -- any field of the sampling
+    return Work(id=1, prompt=[1], max_tokens=1, sampling=Sampling(**wishes))
+
+
+def test_what_is_not_asked_of_the_sampler_does_nothing() -> None:
+    newer, older = backend3.sampling(work()), backend2.sampling(work())
+    assert (newer["temperature"], newer["top_p"], newer["rep_p"]) == (1.0, 1.0, 1.0)
+    assert (older["temperature"], older["top_k"], older["token_repetition_penalty"]) == (1.0, 0, 1.0)
+    assert backend2.sampling(work(temperature=0.0))["top_k"] == 1, "its sampler divides by the temperature"
+
+
+def test_a_cache_is_whole_pages_for_every_slot() -> None:
+    assert (cache_tokens(1, 1), cache_tokens(256, 2), cache_tokens(257, 2)) == (256, 512, 1024)
+    assert context_of({"context": 9000}, 4096) == 4096
+    assert context_of({"context": None}, None) == 4096
+
+
+def test_text_comes_as_the_tokens_in_a_row_would_have_it() -> None:
+    """A decoder of words joined by spaces: a token alone has no space before it."""
+    decoder = WindowDecoder(lambda tokens: " ".join("abc"[token] for token in tokens))
+    assert [decoder.feed(token) for token in (0, 1, 2)] == ["a", " b", " c"]
+    assert decoder.flush() == ""
+
+
+def test_a_character_in_pieces_is_kept_back_until_it_is_whole() -> None:
+    train = "🚂".encode()
+    decoder = WindowDecoder(lambda tokens: bytes(tokens).decode("utf-8", "replace"))
+    assert [decoder.feed(byte) for byte in train] == ["", "", "", "🚂"]
+    assert [decoder.feed(byte) for byte in train[:2]] == ["", ""]
+    assert decoder.flush() == "�"

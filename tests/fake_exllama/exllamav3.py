@@ -1,0 +1,92 @@
+"""Stands in for exllamav3 1.6.5: the classes our worker uses, with their arguments."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from playing import END, PAGE, PlayedGenerator, PlayedJob
+from playing import Tokenizer as _Tokenizer
+from torch import Tensor
+
+
+class Config:
+    max_position_embeddings = 4096
+    eos_token_id_list = [END]  # noqa: RUF012 -- read only
+
+    @staticmethod
+    def from_directory(folder: str) -> "Config":
+        text = (Path(folder) / "config.json").read_text(encoding="utf-8")
+        if "Starship" in text:
+            raise ValueError("Unsupported architecture in config.json: StarshipForCausalLM")
+        json.loads(text)
+        return Config()
+
+
+class Model:
+    is_too_large = False
+
+    @staticmethod
+    def from_config(config: Config) -> "Model":
+        return Model()
+
+    def load(self, *, callback: Callable[[int, int], None]) -> None:
+        for done in (1, 2):
+            callback(done, 2)
+
+
+class CacheLayer_quant:
+    pass
+
+
+class Cache:
+    def __init__(
+        self, model: Model, *, max_num_tokens: int, layer_type: Any = None, k_bits: int = 0, v_bits: int = 0
+    ) -> None:
+        assert max_num_tokens % PAGE == 0, "max_num_tokens must be a multiple of 256"
+        assert layer_type is None or (layer_type is CacheLayer_quant and 2 <= k_bits <= 8 and 2 <= v_bits <= 8)
+        if max_num_tokens > 1_000_000:
+            raise RuntimeError("Insufficient VRAM in split for model and cache")
+        self.max_num_tokens = max_num_tokens
+
+
+class Tokenizer(_Tokenizer):
+    @staticmethod
+    def from_config(config: Config) -> "Tokenizer":
+        return Tokenizer()
+
+
+class ComboSampler:
+    def __init__(
+        self, *, rep_p: float, freq_p: float, pres_p: float, temperature: float, min_p: float, top_k: int, top_p: float
+    ) -> None:
+        self.is_greedy = temperature == 0 or top_k == 1
+
+
+class LLGuidanceFilter:
+    def __init__(self, tokenizer: Tokenizer, *, json_schema: str, eos_after_completed: bool) -> None:
+        if json.loads(json_schema).get("type") == "nonsense":
+            raise ValueError("unknown type in schema")
+
+
+class Job(PlayedJob):
+    def __init__(
+        self,
+        *,
+        input_ids: Tensor,
+        max_new_tokens: int,
+        sampler: ComboSampler,
+        seed: int | None,
+        stop_conditions: list[int],
+        filters: list[LLGuidanceFilter] | None,
+        identifier: object,
+    ) -> None:
+        super().__init__(input_ids, max_new_tokens, stop_conditions, identifier)
+
+
+class Generator(PlayedGenerator):
+    def __init__(self, *, model: Model, cache: Cache, tokenizer: Tokenizer, max_batch_size: int) -> None:
+        super().__init__(cache.max_num_tokens, max_batch_size)
+
+    def get_cache_stats(self) -> dict[str, int]:
+        return {"used_tokens": sum(len(job.prompt) for job in self.jobs), "max_tokens": self.max_tokens}

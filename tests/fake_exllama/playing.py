@@ -1,0 +1,78 @@
+"""What the stand-ins for both ExLlamas share: a byte-level tokeniser, and a generator that echoes its prompt.
+
+Each iteration gives every job one token, as the libraries do; a character in pieces is held back until it is whole, and
+a job ends with its stop token, which is among what was held.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+END = 0
+"""The end-of-sequence token; bytes follow as token 1 + byte."""
+PAGE = 256
+
+
+class Tokenizer:
+    def encode(self, text: str, *, add_bos: bool = False, encode_special_tokens: bool = False) -> Tensor:
+        assert encode_special_tokens, "special tokens of a rendered template must count as such"
+        begin = [END] if add_bos else []
+        return Tensor([[*begin, *(1 + byte for byte in text.encode())]])
+
+    def decode(self, ids: Tensor, decode_special_tokens: bool = False) -> list[str]:
+        return [bytes(token - 1 for token in row if token != END).decode("utf-8", "replace") for row in ids.rows]
+
+
+class PlayedJob:
+    """A job says its prompt's last bytes again, from behind the last colon, and ends."""
+
+    def __init__(self, prompt: Tensor, limit: int, stops: Sequence[int], identifier: object) -> None:
+        (self.prompt,) = prompt.tolist()
+        assert self.prompt, "Input IDs must not be empty"
+        self.limit, self.stops, self.identifier = limit, stops, identifier
+        colon = len(self.prompt) - 1 - self.prompt[::-1].index(1 + ord(":")) if 1 + ord(":") in self.prompt else -1
+        self.script = [*self.prompt[colon + 1 :], END] if stops else [1 + ord("a")] * 1_000_000
+        self.held: list[int] = []
+        self.written = 0
+
+
+class PlayedGenerator:
+    def __init__(self, max_tokens: int, max_batch_size: int) -> None:
+        self.max_tokens, self.max_batch_size = max_tokens, max_batch_size
+        self.jobs: list[PlayedJob] = []
+
+    def enqueue(self, job: PlayedJob) -> None:
+        pages = -(-(len(job.prompt) + job.limit) // PAGE)
+        assert pages * PAGE <= self.max_tokens, f"Job requires {pages} pages and cannot be enqueued"
+        self.jobs.append(job)
+
+    def cancel(self, job: PlayedJob) -> None:
+        if job in self.jobs:
+            self.jobs.remove(job)
+
+    def iterate(self) -> list[dict[str, Any]]:
+        running = self.jobs[: self.max_batch_size]
+        results = [self._one(job) for job in running]
+        self.jobs = [job for job in self.jobs if not any(r["job"] is job and r["eos"] for r in results)]
+        return results
+
+    def _one(self, job: PlayedJob) -> dict[str, Any]:
+        if job.written == 0 and not job.held and not hasattr(job, "begun"):
+            job.begun = True  # type: ignore[attr-defined]  # played
+            return {"job": job, "stage": "prefill", "eos": False, "identifier": job.identifier}
+        token = job.script[job.written + len(job.held)]
+        result = {"job": job, "stage": "streaming", "eos": False, "identifier": job.identifier}
+        job.held.append(token)
+        if token in job.stops:
+            held = {"token_ids": Tensor([job.held])}
+            return {**result, "eos": True, "eos_reason": "stop_token", "held": held, "cached_tokens": 0}
+        if job.written + len(job.held) >= job.limit:
+            return {**result, **self._said(job), "eos": True, "eos_reason": "max_new_tokens", "cached_tokens": 0}
+        is_whole = "�" not in Tokenizer().decode(Tensor([job.held]))[0]
+        return {**result, **(self._said(job) if is_whole else {})}
+
+    def _said(self, job: PlayedJob) -> dict[str, Any]:
+        tokens, job.held = job.held, []
+        job.written += len(tokens)
+        return {"token_ids": Tensor([tokens])}
