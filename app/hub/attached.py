@@ -4,10 +4,7 @@ The record is what tells the supervisor that something changed, so it is written
 beside it (mode 0600), never in the settings and never in a value that travels.
 """
 
-import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +15,7 @@ from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo
 from app.hub import naming
 from app.hub.made import checked_name
-from app.hub.registry_file import KeptFile
+from app.hub.registry_file import KeptFile, write_whole
 
 FORMAT = "remote"
 KEY_SUFFIX = ".key"
@@ -53,7 +50,8 @@ class Attachments:
     def put(self, attachment: Attachment, key: str) -> None:
         """Keep one, in place of the one that had its name. Raises StorageFault."""
         record = self._record(attachment.name)
-        _write_private(record.with_suffix(KEY_SUFFIX), key)  # first: a record without its key would be asked without
+        # First: an endpoint whose record has no key would be asked without one.
+        write_whole(record.with_suffix(KEY_SUFFIX), key.encode(), "The endpoint's key")
         _file(record).write(attachment)
 
     def remove(self, record: Path) -> None:
@@ -100,20 +98,3 @@ def _listed(record: Path, one: Attachment) -> ModelInfo:
         attached=one.url,
         served_as=one.served_as,
     )
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all. Raises StorageFault."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, staged = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # 0600 from the first byte
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
-            Path(staged).replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                Path(staged).unlink()
-            raise
-    except OSError as error:
-        raise StorageFault(f"The key could not be saved: {error}") from error

@@ -37,14 +37,23 @@ class KeptFile(Generic[C]):
 
     def write(self, content: C) -> None:
         """Keep this from now on. Raises StorageFault."""
+        write_whole(self._file, msgspec.json.format(msgspec.json.encode(content)), self._what)
+
+
+def write_whole(file: Path, data: bytes, what: str) -> None:
+    """Write a file that only its owner can read, whole or not at all. Raises StorageFault, which names it as `what`."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)  # 0600 from the first byte
+        staged = Path(name)
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, staged = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)
             with os.fdopen(handle, "wb") as out:
-                out.write(msgspec.json.format(msgspec.json.encode(content)))
-            Path(staged).replace(self._file)
-        except OSError as error:
-            raise StorageFault(f"{self._what} could not be saved: {error}") from error
+                out.write(data)
+            staged.replace(file)
+        finally:
+            staged.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageFault(f"{what} could not be saved: {error}") from error
 
 
 class _Content(msgspec.Struct):
