@@ -202,9 +202,10 @@ def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iter
 
 def was_stopped() -> bool:
     """Tell, of a cancellation just caught, whether somebody ended the request; then the task may go on and say so."""
-    listener, task = LISTENER.get(), asyncio.current_task()
+    listener = LISTENER.get()
     if listener is None or not listener.is_stopped:
         return False
+    task = asyncio.current_task()
     if task is not None:
         task.uncancel()
     return True
