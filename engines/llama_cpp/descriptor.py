@@ -53,7 +53,8 @@ DESCRIPTOR = Descriptor(
         "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
         "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "
         "quantised KV cache, damaged and missing files, a taken port, stopping while loading and while answering, and "
-        "dying with its parent."
+        "dying with its parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
+        "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input."
     ),
     unverified=(
         "Not run yet on macOS (Metal), Windows or ARM; images and LoRA adapters have not been tried with a real "

@@ -1,0 +1,88 @@
+"""A `llama-server` program for real: the one named in `ROUNDHOUSE_TEST_LLAMA_SERVER`, else the one on PATH."""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.config.paths import RESOURCES
+from engines.api import BufferAllocated, ContextSet, FailureKind, Installation, LaunchOptions, Place, Progress
+from engines.llama_cpp.binary import PROGRAM
+from engines.llama_cpp.launch import ADAPTER
+from tests.end_to_end.conftest import wait_until
+from tests.end_to_end.worker import Engine, Worker
+
+GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
+OPTIONS = LaunchOptions(context=512, slots=2, kv_type="q8_0", threads=2)
+QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
+NAMED = os.environ.get("ROUNDHOUSE_TEST_LLAMA_SERVER") or shutil.which(PROGRAM)
+
+pytestmark = pytest.mark.skipif(not NAMED, reason="there is no llama-server here")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    place = Place(folder=tmp_path_factory.mktemp("place"), version="", backend="cpu", executable=Path(NAMED or ""))
+    here = ADAPTER.probe(place)
+    assert isinstance(here, Installation)
+    return here
+
+
+@pytest.fixture(scope="module")
+def running(found: Installation) -> Iterator[Worker]:
+    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+        assert worker.is_ready(), worker.lines
+        yield worker
+
+
+def test_it_tells_its_version_and_flags(found: Installation) -> None:
+    assert found.version
+    assert {"--model", "--ctx-size", "--api-key", "--port"} <= found.flags
+    assert "--draft-max" not in found.flags, "its help goes on naming what was removed"
+
+
+def test_it_says_what_the_worker_says(running: Worker) -> None:
+    body = {"messages": QUESTION, "temperature": 0, "max_tokens": 60}
+    with closing(Worker(GUIDE, OPTIONS)) as ours:
+        assert ours.is_ready(), ours.lines
+        theirs = ours.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+    assert running.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"] == theirs
+
+
+def test_its_load_and_its_memory_are_told(running: Worker) -> None:
+    events = running.events()
+    assert Progress(stage="Reading weights", fraction=1.0) in events
+    assert ContextSet(tokens=512, slots=2) in events
+    assert {event.purpose for event in events if isinstance(event, BufferAllocated)} >= {"model", "kv", "compute"}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/metrics", "/slots", "/props"])
+def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
+    assert running.status(path, key="another") == 401
+
+
+def test_a_taken_port_is_named(found: Installation) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with closing(Worker(GUIDE, OPTIONS, port=taken.getsockname()[1], engine=Engine(ADAPTER, found))) as worker:
+            assert worker.ended().kind is FailureKind.PORT_IN_USE
+
+
+def test_a_damaged_file_is_named(found: Installation, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(GUIDE.read_bytes()[:1_000_000])
+    with closing(Worker(cut, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+        assert worker.ended().kind is FailureKind.MODEL_CORRUPT
+
+
+def test_it_ends_with_its_standard_input(found: Installation) -> None:
+    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+        assert worker.is_ready(), worker.lines
+        assert worker.process.stdin is not None
+        worker.process.stdin.close()
+        wait_until(lambda: worker.process.poll() is not None)
