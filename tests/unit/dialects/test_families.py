@@ -110,6 +110,25 @@ def test_anything_a_model_may_write_is_read_the_same_in_pieces(parts: list[str],
         assert answered(output, pieces) == answered(output, [text])
 
 
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_a_call_after_much_space_and_what_looked_like_one_is_read_the_same(size: int) -> None:
+    text = " " * 400 + '{"nam' + "x" * 300 + OUTPUTS[0].written
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    answer = answered(OUTPUTS[0], pieces)
+    assert answer == answered(OUTPUTS[0], [text])
+    assert [call.name for call in answer.calls] == ["get_weather"]
+
+
+def test_a_long_call_is_read_piece_by_piece() -> None:
+    arguments = json.dumps({"city": "x" * 50_000})
+    text = f'<tool_call>{{"name": "get_weather", "arguments": {arguments}}}</tool_call>Done.'
+    answer = answered(OUTPUTS[0], [text[at : at + 3] for at in range(0, len(text), 3)])
+    assert (answer.calls[0].arguments, answer.text) == (
+        json.dumps(json.loads(arguments), separators=(",", ":")),
+        "Done.",
+    )
+
+
 def test_text_goes_on_at_once() -> None:
     reader = AnswerReader(reading(OUTPUTS[0]))
     assert reader.take([TextDelta("Hel")]) == [TextDelta("Hel")]

@@ -25,17 +25,23 @@ class Cutter:
         self._forms = {mark: form for form in forms for mark in form.opens}
         self._at_start = [form for form in forms if form.looks_like is not None]
         self._rest = ""
+        self._later: list[str] = []
+        """What has come of a call since its end was last looked for: a long one is not joined with every piece."""
+        self._edge = ""
         self._form: Form | None = None
         self._mark = ""
         self._gap = ""
         """The white space before the mark."""
-        self._searched = 0
         self._is_start = True
         self._has_called = False
 
     def feed(self, text: str) -> Sequence[Piece]:
         """Return what is surely said."""
-        self._rest += text
+        self._later.append(text)
+        if self._form is not None and not self._may_end(self._form, text):
+            return []
+        self._rest += "".join(self._later)
+        self._later.clear()
         said: list[Piece] = []
         while self._rest and self._step(said):
             pass
@@ -44,7 +50,8 @@ class Cutter:
     def end(self, *, is_cut: bool) -> Sequence[Piece]:
         """Return what was held back. Of an answer cut off by its limit, an unfinished call is no call and no text."""
         said: list[Piece] = []
-        rest, self._rest = self._rest, ""
+        rest, self._rest = self._rest + "".join(self._later), ""
+        self._later.clear()
         if self._form is not None:
             if not is_cut:
                 self._read(rest, said, whole=rest)
@@ -53,6 +60,15 @@ class Cutter:
         elif rest.strip() or not self._has_called:
             said += [rest] if rest else []
         return said
+
+    def _may_end(self, form: Form, text: str) -> bool:
+        """Tell whether a call may be over with this piece; only its last characters and the ones before count."""
+        if form.looks_like is not None:
+            return len(self._rest.lstrip()) < _DECIDED
+        probe = self._edge + text
+        longest = max(map(len, form.closes), default=1)
+        self._edge = probe[len(probe) - longest + 1 :] if len(probe) >= longest else probe
+        return any(mark in probe for mark in form.closes)
 
     def _step(self, said: list[Piece]) -> bool:
         if self._form is not None:
@@ -82,7 +98,7 @@ class Cutter:
         self._gap = before[len(before.rstrip()) :]
         if before.rstrip():
             said.append(before.rstrip())
-        self._form, self._mark, self._searched = self._forms[mark], mark, 0
+        self._form, self._mark = self._forms[mark], mark
         return True
 
     def _say(self, size: int, said: list[Piece]) -> None:
@@ -97,12 +113,11 @@ class Cutter:
             return self._form is None
         if not form.closes:
             return False
-        longest = max(map(len, form.closes))
-        found = earliest(self._rest[self._searched :], form.closes)
+        found = earliest(self._rest, form.closes)
         if found is None:
-            self._searched = max(0, len(self._rest) - longest)
+            self._edge = self._rest[-max(map(len, form.closes)) :]
             return False
-        end = self._searched + found[0]
+        end = found[0]
         region, rest = self._rest[:end], self._rest[end + len(found[1]) :]
         whole, self._rest = region + found[1], rest
         self._read(region, said, whole=whole)

@@ -15,9 +15,12 @@ def held(text: str, marks: Iterable[str]) -> int:
 
 
 def _overlap(text: str, mark: str) -> int:
-    for size in range(min(len(mark) - 1, len(text)), 0, -1):
-        if text.endswith(mark[:size]):
-            return size
+    """Return the longest end of the text that a mark begins with; mostly it holds not even its first letter."""
+    at = text.find(mark[0], max(0, len(text) - len(mark) + 1))
+    while at >= 0:
+        if mark.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(mark[0], at + 1)
     return 0
 
 
@@ -26,10 +29,13 @@ class Endings:
 
     def __init__(self, marks: tuple[str, ...]) -> None:
         self._marks = marks
+        self._letters = {mark[0] for mark in marks}
         self._kept = ""
 
     def feed(self, text: str) -> str:
         """Return what is surely said."""
+        if not self._kept and not any(letter in text for letter in self._letters):
+            return text
         text = self._kept + text
         whole = max((len(mark) for mark in self._marks if text.endswith(mark)), default=0)
         cut = len(text) - max(whole, held(text, self._marks))
