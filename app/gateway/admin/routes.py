@@ -72,7 +72,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         reply=list[EngineInfo],
     ),
     *engines.ENDPOINTS,
-    *lifecycle.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/choice",
@@ -207,6 +206,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=UnloadModel,
         reply=EngineStatus,
     ),
+    *lifecycle.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/logs",

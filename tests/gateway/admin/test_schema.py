@@ -163,11 +163,20 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     engines_answer_as_they_say(call)
     made_and_attached_models_answer_as_they_say(call)
     downloads_answer_as_they_say(call, hub)
+    lifecycle_answers_as_it_says(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+def lifecycle_answers_as_it_says(call: Checked) -> None:
+    assert call("POST", "/model-settings", {"model": "quick", "settings": {"pinned": True}}) == {"pinned": True}
+    assert call("GET", "/model-settings") == {"quick": {"pinned": True}}
+    call("POST", "/model-settings", {"model": "quick"})
+    call("POST", "/load", {"model": "quick"})
+    assert call("GET", "/memory")["pools"][0]["holders"]
 
 
 def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
