@@ -33,8 +33,9 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("unknown",),
     verified=(
-        "Run for real with another Roundhouse as the endpoint: chat, streams, completions, keys, a wrong key, an "
-        "endpoint that dies while it answers, one that is slow, and one that comes back."
+        "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from OpenAI's, "
+        "Anthropic's and Ollama's clients; its key, a wrong one, and one that was taken back. Against a played endpoint: "
+        "one that dies while it answers, is slow, goes away, comes back, or sends elsewhere."
     ),
-    unverified="Not run yet with vLLM, TabbyAPI, LM Studio, or over TLS.",
+    unverified="Not run yet with vLLM, TabbyAPI or LM Studio; over TLS only the look at its models was tried.",
 )
