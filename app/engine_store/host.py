@@ -67,7 +67,8 @@ def _old_driver(variant: Variant, host: Host) -> str:
     for vendor, least in variant.driver.items():
         there, name = host.drivers.get(vendor), _VENDORS.get(vendor, vendor)
         if there is None:
-            return f"It needs a GPU by {name} with driver {least} or newer; none was found."
+            wanted = f" with driver {least} or newer" if least else ""
+            return f"It needs a GPU by {name}{wanted}; none was found."
         if there and as_numbers(there) < as_numbers(least):
             return f"It needs {name}'s driver {least} or newer; this machine has {there}."
     return ""

@@ -37,6 +37,7 @@ class Placed:
         self._adapter = adapter
         self._where = where
         self._stall_s = stall_s
+        self._seen: dict[tuple[object, ...], Installation] = {}
 
     @property
     def descriptor(self) -> Descriptor:
@@ -52,7 +53,17 @@ class Placed:
         gone = _missing(wanted)
         if gone:
             return gone
-        return self._adapter.probe(wanted) if wanted else self._adapter.probe()
+        return self._looked(wanted) if wanted else self._adapter.probe()
+
+    def _looked(self, place: Place) -> Installation | Failure:
+        """Return what the adapter sees in a place; asked once, since a program may have to be run for it."""
+        key = (place, *(path.stat().st_mtime_ns for path in (place.python, place.executable) if path))
+        if key not in self._seen:
+            found = self._adapter.probe(place)
+            if isinstance(found, Failure):
+                return found
+            self._seen[key] = found
+        return self._seen[key]
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         """Return the adapter's plan, with less patience for a version on probation."""

@@ -75,7 +75,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     glibc: str = ""
     """The oldest C library it starts with, on Linux."""
     driver: dict[str, str] = {}
-    """Vendor of a GPU -> oldest driver."""
+    """Vendor of a GPU there must be -> oldest driver; empty: any."""
     download_mb: int = 0
     disk_mb: int = 0
 

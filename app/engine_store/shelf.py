@@ -156,7 +156,7 @@ class Shelf:
             raise NotFound(
                 f"{program} is no longer there.", hint="Use another version of this engine.", code="engine_gone"
             )
-        return Place(folder=program.parent, version=OWN, backend="", executable=program)
+        return Place(folder=program.parent, version="", backend="", executable=program)
 
     def state(self, engine: str) -> State:
         """Return which version is used; read from disk once."""

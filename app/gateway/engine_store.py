@@ -135,7 +135,7 @@ class EngineStore:
         return None
 
     async def _use_own(self, engine: str, program: Path) -> EngineJob:
-        place = Place(folder=program.parent, version=OWN, backend="", executable=program)
+        place = Place(folder=program.parent, version="", backend="", executable=program)
         if not program.is_absolute() or not await asyncio.to_thread(program.is_file):
             raise BadRequest(f"{program} is no program here; give its whole path.", code="no_such_program")
         found = await asyncio.to_thread(self._probed, engine, place)

@@ -41,7 +41,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
-    accelerators=("metal", "cpu"),
+    accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "llamacpp:requests_processing",

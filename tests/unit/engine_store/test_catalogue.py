@@ -106,7 +106,7 @@ def test_a_version_in_use_is_asked_by_its_place_and_anew_when_another_is_used(tm
     assert catalogue.installation("llama.cpp").version == "7"
     shelf.change("llama.cpp", lambda _state: State(current=OWN, own=str(own)))
     assert catalogue.installation("llama.cpp").version == "8"
-    assert adapter.places == [None, Place(folder=tmp_path, version=OWN, backend="", executable=own)]
+    assert adapter.places == [None, Place(folder=tmp_path, version="", backend="", executable=own)]
 
 
 def test_a_version_whose_files_are_gone_is_missing(tmp_path: Path) -> None:

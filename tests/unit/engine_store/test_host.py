@@ -26,6 +26,7 @@ def variant(**fields: object) -> Variant:
         ({"architectures": ("arm64",)}, "It is made for arm64 processors; this one is x86_64."),
         ({"glibc": "2.39"}, "It needs glibc 2.39 or newer; this system has 2.36."),
         ({"driver": {"nvidia": "580"}}, "It needs a GPU by NVIDIA with driver 580 or newer; none was found."),
+        ({"driver": {"amd": ""}}, "It needs a GPU by AMD; none was found."),
         ({}, ""),
         ({"glibc": "2.4"}, ""),
         ({"platforms": ("linux",), "glibc": "2.36"}, ""),

@@ -9,16 +9,13 @@ import pytest
 
 from app.core.errors import EnvironmentFault
 from app.engine_store.fetching import Fetcher
-from app.engine_store.recipe import Channel, Kind, Release, Variant
+from app.engine_store.recipe import Channel, Kind, Release, Variant, recipes
 from app.engine_store.releases import Releases
-from tests.unit.engine_store.release_server import REPOSITORY, ReleaseServer
+from tests.unit.engine_store.release_server import ReleaseServer
 
-PATTERN = r"""
-^(?P<cudart>cudart-)?llama-(?:(?P<tag>b\d+)-)?bin-(?P<os>win|ubuntu|macos|linux|android)-
- (?:(?P<backend>cpu|vulkan|cuda|rocm|hip-radeon|sycl|openvino|opencl-adreno)(?:-(?P<ver>\d+(?:\.\d+)*|fp16|fp32))?-(?P<arch>x64|arm64)
-   |(?P<arch2>x64|arm64|s390x)(?:-(?P<vendor>snapdragon|kleidiai))?)\.(?P<ext>tar\.gz|zip)$
-"""
-RELEASE = Release(repository=REPOSITORY, asset=PATTERN, pointer="nightly-tag.txt")
+LLAMA_CPP = recipes()["llama.cpp"]
+RELEASE = LLAMA_CPP.release or Release(repository="", asset="")
+ARCHIVES = [variant for variant in LLAMA_CPP.variants if variant.kind is Kind.ARCHIVE]
 UBUNTU = ("x64", "vulkan-x64", "cuda-12.8-x64", "cuda-13.4-x64", "rocm-10.0-x64", "sycl-fp16-x64", "sycl-fp32-x64")
 MORE = ("openvino-2026.4-x64", "arm64", "vulkan-arm64", "cuda-13.4-arm64", "s390x")
 WINDOWS = ("cpu-x64", "cpu-arm64", "vulkan-x64", "cuda-12.4-x64", "cuda-13.4-x64", "rocm-10.0-x64", "sycl-x64")
@@ -35,6 +32,7 @@ def names(tag: str) -> list[str]:
         f"cudart-llama-{tag}-bin-ubuntu-cuda-13.4-x64.tar.gz",
         f"cudart-llama-{tag}-bin-ubuntu-cuda-12.8-x64.tar.gz",
         "cudart-llama-bin-win-cuda-13.4-x64.zip",
+        "cudart-llama-bin-win-cuda-12.4-x64.zip",
         f"llama-{tag}-ui.tar.gz",
         f"llama-{tag}-xcframework.zip",
     ]
@@ -118,6 +116,13 @@ async def test_a_version_may_be_named_by_its_tag(releases: Releases) -> None:
 )
 async def test_archives_are_picked_by_what_their_names_say(releases: Releases, pick: dict[str, str], name: str) -> None:
     assert [asset.name for asset in (await releases.choose(variant(pick), Channel.STABLE)).assets] == [name]
+
+
+@pytest.mark.parametrize("offered", ARCHIVES, ids=lambda one: one.name)
+async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: Variant) -> None:
+    chosen = await releases.choose(offered, Channel.LATEST)
+    assert len(chosen.assets) == 1 + len(offered.companions)
+    assert chosen.tag == "b11549"
 
 
 @pytest.mark.parametrize("version", ["12", "13", ""])
