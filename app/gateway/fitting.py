@@ -51,8 +51,7 @@ async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
         return await _by_size(services, request)
     if _is_ample(known):
         return _with_needs(known, None)
-    machine = with_capacity(await services.machine.read_free(), await services.supervisor.capacity(request.source.name))
-    return await asyncio.to_thread(_within, known, machine)
+    return await asyncio.to_thread(_within, known, await _with_all_there_is(services, request.source.name))
 
 
 async def measured(services: Services, request: LoadRequest) -> LoadRequest:
@@ -62,6 +61,15 @@ async def measured(services: Services, request: LoadRequest) -> LoadRequest:
         return await _by_size(services, request)
     machine = None if known.setting.backend == "cpu" else await services.machine.read()
     return await asyncio.to_thread(_with_needs, known, machine)
+
+
+async def _with_all_there_is(services: Services, model: str) -> Machine:
+    """Return the machine with what a model could have of each pool; probed anew only for what nobody else reads."""
+    machine = await services.machine.read()
+    capacity = await services.supervisor.capacity(model)
+    if any(pool.id not in capacity for pool in machine.pools):
+        machine = await services.machine.read_free()
+    return with_capacity(machine, capacity)
 
 
 async def _known(services: Services, request: LoadRequest) -> _Known | None:
