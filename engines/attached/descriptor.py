@@ -33,9 +33,9 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("unknown",),
     verified=(
-        "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from OpenAI's, "
-        "Anthropic's and Ollama's clients; its key, a wrong one, and one that was taken back. Against a played endpoint: "
-        "one that dies while it answers, is slow, goes away, comes back, or sends elsewhere."
+        "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from "
+        "OpenAI's, Anthropic's and Ollama's clients; its key, a wrong one, and one that was taken back. Against a "
+        "played endpoint: one that dies while it answers, is slow, goes away, comes back, or sends elsewhere."
     ),
     unverified="Not run yet with vLLM, TabbyAPI or LM Studio; over TLS only the look at its models was tried.",
 )
