@@ -250,6 +250,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     python: Path | None = None
     executable: Path | None = None
+    package: str = ""
+    """The distribution that serves, where an engine can be had in several."""
     flags: frozenset[str] = frozenset()
     devices: tuple[str, ...] = ()
 

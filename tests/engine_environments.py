@@ -16,15 +16,21 @@ from app.core.errors import EnvironmentFault
 from app.engine_store.environments import LOCK, make_environment
 from app.engine_store.recipe import read_recipe
 from app.engine_store.shelf import python_in
-from engines.api import Installation
+from engines.api import Adapter, Installation, Place
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "engines"
 _NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
-def engine_environment(folder: str, variant_name: str = "cpu") -> Installation:
+def installed(adapter: Adapter, folder: str, variant: str = "cpu") -> Installation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
+    found = adapter.probe(_place(folder, variant))
+    assert isinstance(found, Installation)
+    return found
+
+
+def _place(folder: str, variant_name: str) -> Place:
     recipe = read_recipe(ROOT / "engines" / folder)
     variant = next(one for one in recipe.variants if one.name == variant_name)
     lock = recipe.lock_of(variant)
@@ -32,9 +38,7 @@ def engine_environment(folder: str, variant_name: str = "cpu") -> Installation:
     place = KEPT / f"{folder}-{variant_name}-{key}"
     if not place.exists():
         _make(folder, variant_name, place)
-    return Installation(
-        engine=recipe.engine, version=variant.version, backend=variant.backend, python=python_in(place / "venv")
-    )
+    return Place(folder=place, version=variant.version, backend=variant.backend, python=python_in(place / "venv"))
 
 
 def _make(folder: str, variant_name: str, place: Path) -> None:

@@ -34,6 +34,11 @@ from engines.worker_launch import own_python, worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
 WORKER = "engines.llama_cpp.worker"
+BINDING = "llama-cpp-python"
+"""The package that is built from source, for this very processor; our own server serves it."""
+WORKERS = {BINDING: "engines.llama_cpp_python.worker"}
+_BINDING = "[Ll]ib/**/site-packages/llama_cpp"
+"""Where the binding lies in an environment, on every system."""
 TASKS = ("chat", "embed", "rerank")
 _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
@@ -72,7 +77,7 @@ class LlamaCpp:
         if place is not None and place.executable is not None:
             return binary.probed(place, place.executable)
         if place is not None:
-            return Installation(engine=DESCRIPTOR.id, version=place.version, backend=place.backend, python=place.python)
+            return _in_environment(place)
         try:
             version = importlib.metadata.version(PACKAGE)
         except importlib.metadata.PackageNotFoundError:
@@ -93,7 +98,11 @@ class LlamaCpp:
             if is_refused(options):
                 raise ValueError(sentence)
         worker = worker_process(
-            found, WORKER, _config(model, options, net, found), net.key, env={**_REPORT_LOAD, **options.extra_env}
+            found,
+            WORKERS.get(found.package, WORKER),
+            _config(model, options, net, found),
+            net.key,
+            env={**_REPORT_LOAD, **options.extra_env},
         )
         return LaunchPlan(
             processes=(worker,),
@@ -134,6 +143,18 @@ def ask_devices(found: Installation) -> tuple[str, ...]:
         return ()
     lines = [line for line in asked.stdout.splitlines() if line.startswith('{"event": "devices"')]
     return tuple(json.loads(lines[-1])["names"]) if lines else ()
+
+
+def _in_environment(place: Place) -> Installation:
+    """Return which of the packages that bring llama.cpp is in an environment, told by its folders alone."""
+    bound = place.python is not None and any(place.python.parents[1].glob(_BINDING))
+    return Installation(
+        engine=DESCRIPTOR.id,
+        version=place.version,
+        backend=place.backend,
+        python=place.python,
+        package=BINDING if bound else PACKAGE,
+    )
 
 
 def _backend() -> str:

@@ -15,22 +15,28 @@ import psutil
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.api import ContextSet, FailureKind, LaunchOptions, Listening, Progress
+from engines.api import Adapter, ContextSet, FailureKind, LaunchOptions, Listening, Progress
+from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
-from tests.engine_environments import engine_environment
+from tests.engine_environments import installed
 
 GUIDE = RESOURCES / "guide"
 OPTIONS = LaunchOptions(context=512, slots=4)
 QUESTION = [{"role": "user", "content": "What is VRAM?"}]
 ENDLESS = {"messages": QUESTION, "ignore_eos": True}
-ADAPTERS = {"openvino": OPENVINO, "onnx_genai": ONNX}
-FORMS = {"openvino": GUIDE / "openvino", "onnx_genai": GUIDE / "onnx"}
+BINDING = "llama_cpp_python"
+ADAPTERS: dict[str, Adapter] = {"openvino": OPENVINO, "onnx_genai": ONNX, BINDING: LLAMA_CPP}
+VARIANTS = {"openvino": ("openvino", "cpu"), "onnx_genai": ("onnx_genai", "cpu"), BINDING: ("llama_cpp", "native")}
+FORMS = {"openvino": GUIDE / "openvino", "onnx_genai": GUIDE / "onnx", BINDING: GUIDE / "guide-q8_0.gguf"}
+WEIGHTS = {"openvino": "openvino_model.bin", "onnx_genai": "model.onnx.data"}
 
 
-@pytest.fixture(scope="module", params=list(ADAPTERS))
+@pytest.fixture(
+    scope="module", params=["openvino", "onnx_genai", pytest.param(BINDING, marks=pytest.mark.engines)]
+)  # the last one is compiled
 def engine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -38,7 +44,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def start(engine: str) -> Callable[..., Worker]:
-    found = engine_environment(engine)
+    found = installed(ADAPTERS[engine], *VARIANTS[engine])
 
     def run(model: Path = FORMS[engine], options: LaunchOptions = OPTIONS) -> Worker:
         return Worker(model, options, engine=Engine(ADAPTERS[engine], found))
@@ -229,15 +235,15 @@ def test_what_makes_no_sense_is_refused(running: Worker, body: dict[str, object]
 
 
 def test_a_quantised_cache_still_knows_the_answer(engine: str, start: Callable[..., Worker]) -> None:
-    if engine != "openvino":
-        pytest.skip("the other keeps its cache as the model was made for")
+    if engine == "onnx_genai":
+        pytest.skip("it keeps its cache as the model was made for")
     with closing(start(options=LaunchOptions(context=512, slots=1, kv_type="q8_0"))) as worker:
         assert worker.is_ready()
         assert said(worker)["message"]["content"].startswith("VRAM is the fast memory")
 
 
-def test_a_folder_without_a_model_is_named_as_the_cause(start: Callable[..., Worker], tmp_path: Path) -> None:
-    with closing(start(tmp_path)) as worker:
+def test_a_model_that_is_not_there_is_named_as_the_cause(start: Callable[..., Worker], tmp_path: Path) -> None:
+    with closing(start(tmp_path / "gone")) as worker:
         assert not worker.is_ready()
         assert worker.ended().kind is FailureKind.MODEL_NOT_FOUND
 
@@ -245,11 +251,15 @@ def test_a_folder_without_a_model_is_named_as_the_cause(start: Callable[..., Wor
 def test_weights_that_were_cut_off_are_named_as_the_cause(
     engine: str, start: Callable[..., Worker], tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(FORMS[engine], tmp_path / "cut")
-    weights = next(folder.glob("*model.*.data" if engine == "onnx_genai" else "openvino_model.bin"))
+    whole, model = FORMS[engine], tmp_path / FORMS[engine].name
+    if whole.is_dir():
+        shutil.copytree(whole, model)
+    else:
+        shutil.copyfile(whole, model)
+    weights = model / WEIGHTS[engine] if whole.is_dir() else model
     with weights.open("r+b") as file:
         file.truncate(1_000_000)
-    with closing(start(folder)) as worker:
+    with closing(start(model)) as worker:
         assert not worker.is_ready()
         assert worker.ended().kind is FailureKind.MODEL_CORRUPT
 
