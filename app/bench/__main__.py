@@ -20,6 +20,7 @@ MEASUREMENTS = (
     Measurement("engines", "app.bench.engine_installs:measure"),
     Measurement("download", "app.bench.downloading:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
+    Measurement("workers", "app.bench.worker_cost:measure"),
     Measurement("window", "app.bench.window:measure_start"),
     Measurement("chat", "app.bench.window:measure_chat"),
     Measurement("help", "app.bench.guide:measure_help"),

@@ -51,6 +51,7 @@ class Answer:
         self.clock = Clock()
         self._decoder = decoder
         self._stops = Stops(wanted.stops)
+        self._is_plain = not wanted.stops and wanted.logprobs is None
         self._ready = ready
         self._hides_cache = prompt.hides_cache
         self._text: list[str] = []
@@ -110,6 +111,9 @@ class Answer:
         if not self.written:
             self.clock.first = self.clock.last
         self.written += len(tokens)
+        if self._is_plain:  # every token of every answer comes by here: a fast model writes thousands a second
+            self._text += filter(None, [self._decoder.feed(token.id) for token in tokens])
+            return
         for token in tokens:
             piece = self._decoder.feed(token.id)
             if self.wanted.logprobs is not None:

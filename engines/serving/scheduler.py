@@ -16,8 +16,8 @@ from engines.serving.backend import Backend, Outcome, Sampling, Work
 from engines.serving.metrics import Metrics
 from engines.serving.refusals import Refused, failed
 
-SHARE_S = 0.004
-"""Text appears to come at once below some hundredths of a second; this is well below."""
+SHARE_S = 0.008
+"""Text appears to come at once below some hundredths of a second; this is below."""
 
 
 @dataclass(slots=True)

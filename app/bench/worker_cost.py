@@ -1,0 +1,40 @@
+"""What our own server costs a library: tokens a second against the library's own loop, and the time until it is ready.
+
+With the Guide, of which a token takes a fraction of a millisecond: with any larger model it is a smaller share. Both
+load the same files in the same environment, and run in turns.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+from app.bench.figures import Figure, at_least, at_most, not_measured
+from app.bench.programs import is_checkout
+
+RATIO = 0.95
+EXTRA_MS = 300.0
+ROUNDS = 7
+_MODULE = "tests.perf.worker_against_loop"
+_LONGEST_S = 600.0
+
+
+def measure(rounds: int = ROUNDS) -> Sequence[Figure]:
+    """Return the ratios at one and four streams and the extra start of each library's worker."""
+    name = "worker's tokens/s / library's own loop"
+    if not is_checkout():
+        return [not_measured(name, f">= {RATIO:g}", "needs a source checkout")]
+    argv = (sys.executable, "-m", _MODULE, str(rounds))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
+    if done.returncode:
+        return [not_measured(name, f">= {RATIO:g}", (done.stderr.strip().splitlines() or ["it failed"])[-1])]
+    told: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return [figure for library, figures in told.items() for figure in _figures(library, figures)]
+
+
+def _figures(library: str, told: dict[str, float]) -> Iterator[Figure]:
+    for streams in (1, 4):
+        ratio = told[f"ratio_{streams}"]
+        yield at_least(f"{library}: worker's tokens/s / its own loop, {streams} at once", ratio, RATIO)
+    extra_ms = told["extra_start_s"] * 1e3
+    yield at_most(f"{library}: worker ready, beyond the library's own load", extra_ms, EXTRA_MS, "ms")

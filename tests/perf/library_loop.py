@@ -1,0 +1,100 @@
+"""A library's own generate loop, run in its environment: `library_loop.py openvino|onnx FOLDER`.
+
+Reads a number of streams a line, writes a line of JSON for each: how many tokens a second all streams had together,
+every token turned into text as soon as it is there. The prompt and the length are those of `worker_against_loop.py`.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+TOKENS = 400
+PROMPT = "<|im_start|>user\nwhat is vram?<|im_end|>\n<|im_start|>assistant\n"
+SLOTS = 4
+
+
+def openvino(folder: str) -> Callable[[int], int]:
+    """Return what runs streams with a continuous-batching pipeline, as its samples do."""
+    import numpy as np  # noqa: PLC0415 -- each library is there in its own environment only
+    import openvino_genai as genai  # noqa: PLC0415 -- as above
+    from openvino import Tensor  # noqa: PLC0415 -- as above
+
+    cache = genai.SchedulerConfig()
+    cache.num_kv_blocks, cache.max_num_seqs, cache.enable_prefix_caching = SLOTS * 33, SLOTS, True
+    pipeline = genai.ContinuousBatchingPipeline(folder, cache, "CPU", {})
+    tokenizer = pipeline.get_tokenizer()
+    tokens = [int(one) for one in tokenizer.encode(PROMPT, add_special_tokens=False).input_ids.data[0]]
+    settings = pipeline.get_config()
+    settings.max_new_tokens, settings.ignore_eos, settings.do_sample = TOKENS, True, False
+
+    def run(streams: int) -> int:
+        handles = [
+            pipeline.add_request(number, Tensor(np.array([tokens], dtype=np.int64)), settings)
+            for number in range(streams)
+        ]
+        texts = [genai.TextStreamer(tokenizer, lambda _text: genai.StreamingStatus.RUNNING) for _ in handles]
+        written = 0
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+            for handle, text in zip(handles, texts, strict=True):
+                if handle.can_read():
+                    for output in handle.read().values():
+                        text.write(output.generated_ids)
+                        written += len(output.generated_ids)
+        return written
+
+    return run
+
+
+def onnx(folder: str) -> Callable[[int], int]:
+    """Return what runs streams with a generator each, in turns, as its samples do."""
+    import onnxruntime_genai as genai  # noqa: PLC0415 -- as above
+
+    model = genai.Model(folder)
+    tokenizer = genai.Tokenizer(model)
+    tokens = tokenizer.encode(PROMPT)
+
+    def begun() -> tuple[Any, Any]:
+        parameters = genai.GeneratorParams(model)
+        length = len(tokens) + TOKENS
+        parameters.set_search_options(max_length=length, min_length=length, do_sample=False)
+        generator = genai.Generator(model, parameters)
+        generator.append_tokens(tokens)
+        return generator, tokenizer.create_stream()
+
+    def run(streams: int) -> int:
+        running, written = [begun() for _ in range(streams)], 0
+        while running:
+            for each in list(running):
+                generator, text = each
+                generator.generate_next_token()
+                text.decode(generator.get_next_tokens()[0])
+                written += 1
+                if generator.is_done():
+                    running.remove(each)
+        return written
+
+    return run
+
+
+def tell(**figures: float) -> None:
+    """Write one line."""
+    sys.stdout.write(f"{json.dumps(figures)}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Load, then run as many streams as each line says."""
+    began = time.perf_counter()
+    run = {"openvino": openvino, "onnx": onnx}[sys.argv[1]](sys.argv[2])
+    tell(load_s=time.perf_counter() - began)
+    for line in sys.stdin:
+        began = time.perf_counter()
+        written = run(int(line))
+        tell(tokens_per_s=written / (time.perf_counter() - began))
+
+
+if __name__ == "__main__":
+    main()

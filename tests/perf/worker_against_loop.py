@@ -1,0 +1,130 @@
+"""Our worker against its library's own loop, in turns: `python -m tests.perf.worker_against_loop ROUNDS`, JSON out.
+
+Same model, same environment, same prompt, the same number of tokens. For each library: the ratio of tokens a second at
+one and four streams, and how much longer than the library's own load the worker takes until it is ready.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from app.bench.load import CHAT, Target, stream_all
+from app.config.paths import RESOURCES
+from engines.api import Adapter, Installation, LaunchOptions
+from engines.onnx_genai.launch import ADAPTER as ONNX
+from engines.openvino.launch import ADAPTER as OPENVINO
+from tests.end_to_end.worker import KEY, Engine, Worker
+from tests.engine_environments import installed
+from tests.perf.library_loop import SLOTS, TOKENS
+
+LOOP = Path(__file__).with_name("library_loop.py")
+OPTIONS = LaunchOptions(context=1024, slots=SLOTS)
+
+
+class Case(NamedTuple):
+    """A library: its adapter, its folder under `engines` and the Guide's form, and its name in the loop."""
+
+    adapter: Adapter
+    folder: str
+    form: str
+    name: str
+
+
+CASES = (Case(OPENVINO, "openvino", "openvino", "openvino"), Case(ONNX, "onnx_genai", "onnx", "onnx"))
+
+
+class Loop:
+    """The library's loop in a process of its own."""
+
+    def __init__(self, case: Case, found: Installation, model: Path) -> None:
+        self._process = subprocess.Popen(
+            (str(found.python), str(LOOP), case.name, str(model)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.load_s = self._said()["load_s"]
+
+    def rate(self, streams: int) -> float:
+        """Return tokens a second of all streams together."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        pipe.write(f"{streams}\n")
+        pipe.flush()
+        return self._said()["tokens_per_s"]
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _said(self) -> dict[str, float]:
+        pipe: IO[str] | None = self._process.stdout
+        assert pipe is not None
+        said: dict[str, float] = json.loads(pipe.readline())
+        return said
+
+
+def rate(worker: Worker, streams: int) -> float:
+    """Return tokens a second of all streams together, as clients see them."""
+    body: dict[str, object] = {
+        "messages": [{"role": "user", "content": "what is vram?"}],
+        "max_tokens": TOKENS,
+        "ignore_eos": True,
+        "temperature": 0,
+        "stream_options": {"include_usage": True},
+    }
+    done, seconds = stream_all(Target(worker.plan.base_url, KEY), streams=streams, request=body, route=CHAT)
+    return sum(one.tokens for one in done) / seconds
+
+
+@contextmanager
+def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
+    """Start the worker and the loop."""
+    found, model = installed(case.adapter, case.folder), RESOURCES / "guide" / case.form
+    with ExitStack() as stack:
+        worker = stack.enter_context(closing(Worker(model, OPTIONS, engine=Engine(case.adapter, found))))
+        assert worker.is_ready(), worker.lines
+        yield worker, stack.enter_context(closing(Loop(case, found, model)))
+
+
+def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
+    """Return the middle one of several rounds, the two in turns."""
+    rate(worker, streams), loop.rate(streams)
+    return statistics.median(rate(worker, streams) / loop.rate(streams) for _ in range(rounds))
+
+
+def extra_start_s(case: Case, rounds: int) -> float:
+    """Return how much longer the worker takes to be ready than the library to start and load, at best of each."""
+    found, model = installed(case.adapter, case.folder), RESOURCES / "guide" / case.form
+    ours, theirs = [], []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        with closing(Worker(model, OPTIONS, engine=Engine(case.adapter, found))) as worker:
+            assert worker.is_ready(), worker.lines
+            ours.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        with closing(Loop(case, found, model)):
+            theirs.append(time.perf_counter() - began)
+    return min(ours) - min(theirs)
+
+
+def main() -> None:
+    """Measure every library."""
+    rounds = int(sys.argv[1])
+    told: dict[str, dict[str, float]] = {}
+    for case in CASES:
+        with both(case) as (worker, loop):
+            figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in (1, SLOTS)}
+        told[case.adapter.descriptor.name] = {**figures, "extra_start_s": extra_start_s(case, rounds)}
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
