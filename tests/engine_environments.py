@@ -17,14 +17,21 @@ from app.engine_store.environments import LOCK, make_environment
 from app.engine_store.recipe import read_recipe
 from app.engine_store.shelf import python_in
 from engines.api import Adapter, Installation, Place
+from engines.registry import ADAPTERS
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "engines"
 _NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
-def installed(adapter: Adapter, folder: str, variant: str = "cpu") -> Installation:
+def engine_environment(folder: str, variant: str = "cpu") -> Installation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
+    engine = read_recipe(ROOT / "engines" / folder).engine
+    return installed(ADAPTERS[engine], folder, variant)
+
+
+def installed(adapter: Adapter, folder: str, variant: str = "cpu") -> Installation:
+    """Return an installation as the adapter finds it there. Skips likewise."""
     found = adapter.probe(_place(folder, variant))
     assert isinstance(found, Installation)
     return found
