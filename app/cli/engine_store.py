@@ -40,11 +40,12 @@ class _About(msgspec.Struct):
 
 
 @click.group(invoke_without_command=True)
+@json_option
 @click.pass_context
-def engines(ctx: click.Context) -> None:
-    """List, install, update and remove engines. A version is tested before it is used, and the one before is kept."""
+def engines(ctx: click.Context, *, as_json: bool) -> None:
+    """List, install, update, test and remove engines. A version is tested before it is used; the one before is kept."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_engines, engine="", as_json=False)
+        _list("", as_json=as_json)
 
 
 engines.add_command(plan)
@@ -55,6 +56,10 @@ engines.add_command(plan)
 @json_option
 def list_engines(engine: str, *, as_json: bool) -> None:
     """Show every engine, or one with its versions: what suits this machine, what is installed, what could be."""
+    _list(engine, as_json=as_json)
+
+
+def _list(engine: str, *, as_json: bool) -> None:
     found = _stock(connected(), engine)
     show("engines", found, as_json=as_json, text=_details if engine else _overview)
 

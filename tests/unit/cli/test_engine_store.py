@@ -1,0 +1,219 @@
+"""Engines on the command line: what is shown, what is asked of the gateway, and how a job is followed to its end."""
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from app.cli import engine_store, main
+from app.core.engine_store import (
+    EngineJob,
+    EngineOffer,
+    EngineStock,
+    EngineUpdate,
+    EngineVersion,
+    InstallEngine,
+    Proof,
+    TestEngine,
+    UseEngine,
+)
+from app.core.errors import ErrorBody
+from app.core.events import EngineJobChanged, EnginesChanged, Event, LogLine
+from app.core.settings import SettingInfo
+
+PROOF = Proof(at=1.0, model="the Guide", tokens_per_s=1281.9, device="CPU")
+STOCK = EngineStock(
+    id="llama.cpp",
+    name="llama.cpp",
+    licence="MIT",
+    homepage="https://example.org",
+    formats=["gguf"],
+    rank=1,
+    advice="The best choice.",
+    versions=[
+        EngineVersion(name="2-cpu", version="2", backend="cpu", is_current=True, size_bytes=1 << 20, proof=PROOF),
+        EngineVersion(name="bundled", version="1", backend="cpu", is_previous=True),
+        EngineVersion(name="3-cpu", version="3", backend="cpu", problem="It wrote nonsense."),
+    ],
+    offers=[EngineOffer(variant="vulkan", version="4", backend="vulkan", download_bytes=1 << 20)],
+    size_bytes=1 << 20,
+)
+JOB = EngineJob(id="7", engine="llama.cpp", verb="install", stage="Making an environment")
+DONE = msgspec.structs.replace(JOB, stage="Done", is_done=True, version="2-cpu", proofs=[PROOF])
+
+
+class Gateway:
+    """Answers from a table and notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, object]] = []
+        self.end = DONE
+        self.update = EngineUpdate(engine="llama.cpp", variant="cpu", current="2", to="4", changes=["numpy 1 -> 2"])
+        self.interrupts = False
+
+    def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
+        del reply, timeout_s
+        if path == "/engines/stock":
+            return [STOCK]
+        if path == "/settings":
+            return [SettingInfo(**{**SETTING, "value": ["openvino"]})]
+        if path == "/engines/log":
+            return [LogLine(model="llama.cpp", stream="out", text="install: Done", at=1.0)]
+        return self.update
+
+    def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
+        del timeout_s
+        self.asked.append(("POST", path, body))
+        return JOB if reply is EngineJob else None
+
+    def patch(self, path: str, body: object, reply: Any) -> Any:  # noqa: ANN401 -- any type
+        del reply
+        self.asked.append(("PATCH", path, body))
+
+    def delete(self, path: str) -> None:
+        self.asked.append(("DELETE", path, None))
+
+    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
+        del path, event, timeout_s
+        yield EnginesChanged(engine="llama.cpp")
+        yield EngineJobChanged(job=JOB)
+        yield EngineJobChanged(job=msgspec.structs.replace(JOB, id="other", is_done=True))
+        if self.interrupts:
+            raise KeyboardInterrupt
+        yield EngineJobChanged(job=self.end)
+
+
+SETTING: dict[str, Any] = {
+    "name": "engines.preferred",
+    "section": "engines",
+    "title": "",
+    "help": "",
+    "kind": "list",
+    "default": [],
+    "source": "file",
+}
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    made = Gateway()
+    monkeypatch.setattr(engine_store, "connected", lambda: made)
+    return made
+
+
+def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
+    return CliRunner().invoke(main.roundhouse, ["engines", *arguments])
+
+
+def test_the_list_says_what_suits_and_what_is_used(gateway: Gateway) -> None:
+    said = run().stdout
+    assert said == run("list").stdout
+    assert "llama.cpp" in said
+    assert "2 (cpu)" in said
+    assert "#1: The best choice." in said
+
+
+def test_one_engine_is_shown_with_its_versions_and_offers(gateway: Gateway) -> None:
+    said = run("list", "llama.cpp").stdout
+    assert "1,282 tok/s on CPU with the Guide" in said
+    assert "It wrote nonsense." in said
+    assert "Could be installed: 4 (vulkan), 1.0 MiB to fetch." in said
+    missing = run("list", "nobody")
+    assert missing.exit_code == 2
+    assert "It knows llama.cpp." in missing.stderr
+
+
+def test_json_is_versioned(gateway: Gateway) -> None:
+    assert json.loads(run("list", "--json").stdout)["engines"][0]["id"] == "llama.cpp"
+    assert json.loads(run("install", "llama.cpp", "--json").stdout)["job"]["version"] == "2-cpu"
+
+
+def test_an_install_is_followed_to_its_end(gateway: Gateway) -> None:
+    done = run("install", "llama.cpp", "--variant", "cpu", "--no-use")
+    assert done.stdout == "llama.cpp 2-cpu is installed.\n  1,282 tok/s on CPU with the Guide\n"
+    assert done.stderr == "Making an environment\n"
+    assert gateway.asked == [("POST", "/engines/llama.cpp/install", InstallEngine(variant="cpu", use=False))]
+
+
+def test_a_job_that_failed_is_an_error_with_the_last_words(gateway: Gateway) -> None:
+    error = ErrorBody(code="gibberish", sentence="Its test failed.", hint="Wait.", detail="last words")
+    gateway.end = msgspec.structs.replace(DONE, error=error)
+    done = run("install", "llama.cpp")
+    assert done.exit_code == 1
+    assert "Its test failed.\nWait.\nlast words\n" in done.stderr
+    assert json.loads(run("install", "llama.cpp", "--json").stdout)["error"]["code"] == "gibberish"
+
+
+def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
+    gateway.interrupts = True
+    done = run("install", "llama.cpp")
+    assert done.exit_code == 130
+    assert gateway.asked[-1] == ("DELETE", "/engines/job", None)
+
+
+def test_a_gateway_that_ends_is_said(gateway: Gateway) -> None:
+    gateway.end = msgspec.structs.replace(DONE, is_done=False)
+    done = run("test", "llama.cpp", "2-cpu")
+    assert done.exit_code == 1
+    assert "ended while it worked" in done.stderr
+    assert gateway.asked[-1] == ("POST", "/engines/llama.cpp/test", TestEngine(version="2-cpu"))
+
+
+def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) -> None:
+    checked = run("update", "llama.cpp", "--check")
+    assert checked.stdout == "llama.cpp 2 -> 4 (cpu)\n  numpy 1 -> 2\n"
+    refused = run("update", "llama.cpp")
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    assert gateway.asked == []
+    assert run("update", "llama.cpp", "--yes", "--channel", "latest").exit_code == 0
+    assert gateway.asked == [
+        ("POST", "/engines/llama.cpp/update", InstallEngine(variant="cpu", channel="latest", version="4"))
+    ]
+    gateway.update = msgspec.structs.replace(gateway.update, to="")
+    assert "is the newest on the stable channel" in run("update", "llama.cpp", "--yes").stdout
+
+
+def test_removing_says_what_is_free_again(gateway: Gateway) -> None:
+    assert run("remove", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu was removed; 1.0 MiB are free again.\n"
+    assert gateway.asked == [("DELETE", "/engines/llama.cpp/versions/2-cpu", None)]
+
+
+def test_using_an_engine_prefers_it_and_a_path_is_a_program_of_ones_own(gateway: Gateway, tmp_path: Path) -> None:
+    assert run("use", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu is used.\n"
+    assert gateway.asked == [
+        ("POST", "/engines/llama.cpp/use", UseEngine(version="2-cpu")),
+        ("PATCH", "/settings", {"engines.preferred": ["llama.cpp", "openvino"]}),
+    ]
+    gateway.asked.clear()
+    own = tmp_path / "llama-server"
+    assert run("use", "llama.cpp", str(own)).exit_code == 0
+    assert gateway.asked == [("POST", "/engines/llama.cpp/use", UseEngine(path=str(own)))]
+
+
+def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:
+    assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is used.\n"
+    assert run("cancel").stdout == "Nothing runs any more.\n"
+    assert "install: Done" in run("logs").stdout
+    assert [path for _, path, _ in gateway.asked] == ["/engines/llama.cpp/rollback", "/engines/job"]
+
+
+def test_a_bundle_says_itself_which_engine_it_holds(gateway: Gateway, tmp_path: Path) -> None:
+    path = tmp_path / "x.bundle"
+    with tarfile.open(path, "w") as archive:
+        about = b'{"engine": "openvino"}'
+        info = tarfile.TarInfo("bundle.json")
+        info.size = len(about)
+        archive.addfile(info, io.BytesIO(about))
+    assert run("install", "--from", str(path)).exit_code == 0
+    assert gateway.asked == [("POST", "/engines/openvino/install", InstallEngine(bundle=str(path)))]
+    path.write_bytes(b"something else")
+    refused = run("install", "--from", str(path))
+    assert (refused.exit_code, "is not a bundle" in refused.stderr) == (2, True)
+    assert run("install").exit_code == 2
