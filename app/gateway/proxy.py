@@ -221,7 +221,9 @@ async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, wat
 async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
     refusal = form.refusal(await read_whole(upstream, lease), upstream.status)
     watch.outcome = Outcome.REFUSED
-    return web.Response(status=refusal.status, body=refusal.body, content_type="application/json")
+    # Engines of ours say nothing of when to come back; an endpoint that counts its callers does.
+    wait = {name: upstream.headers[name] for name in (hdrs.RETRY_AFTER,) if name in upstream.headers}
+    return web.Response(status=refusal.status, body=refusal.body, content_type="application/json", headers=wait)
 
 
 async def read_whole(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:

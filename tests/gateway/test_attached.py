@@ -204,6 +204,17 @@ async def test_what_the_endpoint_says_itself_is_passed_on(near: Gateway, far: Fa
     assert len(far.posts) == 1
 
 
+async def test_an_endpoint_that_asks_for_patience_is_heard(near: Gateway, far: Far) -> None:
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "Slowly."}}, status=429, headers={"Retry-After": "7"})
+
+    far.play = refuse
+    body = {"model": "distant", "messages": ASKED}
+    async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
+        assert (reply.status, reply.headers["Retry-After"]) == (429, "7")
+    assert len(far.posts) == 1
+
+
 async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: Gateway, far: Far) -> None:
     goes_on = asyncio.Event()
 
