@@ -15,7 +15,7 @@ from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.openai import fim, ranking, vectors
-from app.gateway.dialects.openai.chat_request import ABSENT, named_choice, with_named_tool
+from app.gateway.dialects.openai.chat_request import ABSENT, chosen, with_chosen
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.staying import Staying
 from app.gateway.faults import is_anthropic
@@ -140,8 +140,8 @@ def _prepared(body: bytes, asked: Asked, route: Route) -> _Prepared:
     if route is Route.RERANK:
         ranked = decode(body, ranking.Asked)
         return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
-    if route is Route.CHAT and (called := named_choice(asked.tool_choice)):
-        return _Prepared(route, with_named_tool(body, called))
+    if route is Route.CHAT and (said := chosen(asked.tool_choice)):
+        return _Prepared(route, with_chosen(body, said))
     return _Prepared(route, body)
 
 

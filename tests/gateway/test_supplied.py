@@ -399,6 +399,29 @@ async def test_a_tool_named_is_the_only_one_offered(gateway: Gateway) -> None:
     assert (status, refusal["error"]["code"]) == (400, "invalid_tools")
 
 
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NOW]}}
+
+
+@pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features), Engine()], ids=["native", "raw"])
+@pytest.mark.parametrize(
+    ("choice", "offered"), [(ALLOWED, [NOW]), ({"type": "auto"}, [TOOL, NOW]), ({"type": "required"}, [TOOL, NOW])]
+)
+async def test_allowed_tools_are_the_only_ones_offered(
+    gateway: Gateway, choice: dict[str, object], offered: list[object]
+) -> None:
+    gateway.upstream.play = writes('<tool_call>{"name": "now", "arguments": {}}</tool_call>')
+    body = {"model": "guide", **CHAT, "tools": [TOOL, NOW], "tool_choice": choice, "stream": True}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
+        assert (reply.status, "[DONE]" in await reply.text()) == (200, True)
+    names = [tool["function"]["name"] for tool in seen(gateway)["tools"]]
+    assert names == [tool["function"]["name"] for tool in cast("Any", offered)]
+    async with gateway.http.post(f"{gateway.url}/api/v0/chat/completions", json=body) as reply:
+        assert reply.status == 200
+    assert [tool["function"]["name"] for tool in seen(gateway)["tools"]] == names
+    status, refusal = await gateway.chat(**CHAT, tools=[TOOL, NOW], tool_choice={"type": "custom"})
+    assert (status, "`tool_choice` must be" in refusal["error"]["message"]) == (400, True)
+
+
 @pytest.mark.parametrize("engine", [Engine(Feature.TOOLS, Feature.REASONING)])
 async def test_of_an_engine_that_lacks_little_only_that_is_supplied(gateway: Gateway) -> None:
     gateway.upstream.play = _own({"untouched": True})

@@ -3,6 +3,8 @@
 Unknown fields are passed over, as OpenAI's clients expect. Known ones that nobody here can do are refused.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from app.core.errors import BadRequest
@@ -187,10 +189,12 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 def generate(sent: ChatRequest) -> Generate:
     """Return what a request asks for. Raises BadRequest."""
     _check(sent)
+    said = chosen(sent.tool_choice)
+    tools = (_tool(tool, at) for at, tool in enumerate(sent.tools or ()))
     return Generate(
         messages=tuple(_message(message, at) for at, message in enumerate(sent.messages)),
-        tools=tuple(_tool(tool, at) for at, tool in enumerate(sent.tools or ())),
-        tool_choice=_choice(sent),
+        tools=_left(tools, said.names if said else None),
+        tool_choice=_choice(sent, said),
         response_format=_format(sent),
         thinking=_thinking(sent),
         sampling=_sampling(sent),
@@ -259,33 +263,69 @@ class _Named(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Chosen(msgspec.Struct, frozen=True):
-    type: str = "function"
+class _Offered(msgspec.Struct, frozen=True):
     function: _Named = _Named()
     name: str = ""
 
 
-def _choice(sent: ChatRequest) -> ToolChoice:
-    one = sent.parallel_tool_calls is False
-    if not _is_set(sent.tool_choice):
-        return ToolChoice(one_at_a_time=one)
-    if not bytes(sent.tool_choice).startswith(b"{"):
-        return ToolChoice(choose=_chosen_word(sent.tool_choice), one_at_a_time=one)
-    name = named_choice(sent.tool_choice)
-    if not name:
-        raise _wrong("`tool_choice` must name a function.")
-    return ToolChoice(choose=Choose.REQUIRED, name=name, one_at_a_time=one)
+class _AllowedTools(msgspec.Struct, frozen=True):
+    mode: Choose = Choose.AUTO
+    tools: list[_Offered] = []
 
 
-def named_choice(raw: msgspec.Raw) -> str:
-    """Return which function a `tool_choice` names; empty for one that is a word, or not there."""
+class _Chosen(msgspec.Struct, frozen=True):
+    type: str = "function"
+    function: _Named = _Named()
+    name: str = ""
+    allowed_tools: _AllowedTools = _AllowedTools()
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What a `tool_choice` that is an object means: which tools are left, None for all, and whether one is called."""
+
+    choose: Choose
+    names: frozenset[str] | None = None
+
+
+def chosen(raw: msgspec.Raw) -> Chosen | None:
+    """Return what a `tool_choice` means; None for one that is a word, or not there. Raises BadRequest."""
     if not bytes(raw).startswith(b"{"):
-        return ""
+        return None
     try:
-        chosen = msgspec.json.decode(raw, type=_Chosen)
+        said = msgspec.json.decode(raw, type=_Chosen)
     except msgspec.MsgspecError:
-        return ""
-    return (chosen.function.name or chosen.name) if chosen.type == "function" else ""
+        said = _Chosen(type="")
+    if said.type in set(Choose):
+        return Chosen(Choose(said.type))
+    name = said.function.name or said.name
+    if said.type == "function" and name:
+        return Chosen(Choose.REQUIRED, frozenset({name}))
+    allowed = frozenset(one.function.name or one.name for one in said.allowed_tools.tools)
+    if said.type == "allowed_tools" and allowed:
+        return Chosen(said.allowed_tools.mode, allowed)
+    raise _wrong("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
+
+
+def _left(tools: Iterable[Tool], names: frozenset[str] | None) -> tuple[Tool, ...]:
+    left = tuple(tool for tool in tools if names is None or tool.name in names)
+    if names is not None and not left:
+        raise _not_among(names)
+    return left
+
+
+def _not_among(names: frozenset[str]) -> BadRequest:
+    named = ", ".join(sorted(names))
+    return BadRequest(f"`tool_choice` names {named}, which is not among the tools.", code="invalid_tools")
+
+
+def _choice(sent: ChatRequest, said: Chosen | None) -> ToolChoice:
+    one = sent.parallel_tool_calls is False
+    if said is not None:
+        name = next(iter(said.names)) if said.names is not None and len(said.names) == 1 else ""
+        is_named = said.choose is Choose.REQUIRED and name
+        return ToolChoice(choose=said.choose, name=name if is_named else "", one_at_a_time=one)
+    word = _chosen_word(sent.tool_choice) if _is_set(sent.tool_choice) else Choose.AUTO
+    return ToolChoice(choose=word, one_at_a_time=one)
 
 
 def _chosen_word(raw: msgspec.Raw) -> Choose:
@@ -346,20 +386,18 @@ def _limits(sent: ChatRequest) -> Limits:
     return Limits(max_tokens=most, stops=tuple(filter(None, stops)), logprobs=told if sent.logprobs else None)
 
 
-class _Offered(msgspec.Struct, frozen=True):
-    function: _Named = _Named()
+def with_chosen(body: bytes, said: Chosen) -> bytes:
+    """Return a body that says by its tools which may be called, for engines that take no names.
 
-
-def with_named_tool(body: bytes, name: str) -> bytes:
-    """Return a body that says by its tools which one must be called, for engines that take no names.
-
-    Raises BadRequest (invalid_tools) if there is no such tool.
+    Raises BadRequest (invalid_tools) if none of them is there.
     """
-    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    named = [tool for tool in _raw_tools(fields.get("tools", ABSENT)) if _name_of(tool) == name]
-    if not named:
-        raise BadRequest(f"`tool_choice` names {name!r}, which is not among the tools.", code="invalid_tools")
-    return msgspec.json.encode({**fields, "tools": named, "tool_choice": Choose.REQUIRED})
+    fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
+    if said.names is not None:
+        offered = _raw_tools(msgspec.Raw(msgspec.json.encode(fields.get("tools"))))
+        fields["tools"] = [tool for tool in offered if _name_of(tool) in said.names]
+        if not fields["tools"]:
+            raise _not_among(said.names)
+    return msgspec.json.encode({**fields, "tool_choice": said.choose})
 
 
 def _raw_tools(raw: msgspec.Raw) -> list[msgspec.Raw]:
