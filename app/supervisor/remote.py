@@ -121,8 +121,11 @@ def _unreachable(where: str, error: Exception) -> Failure:
             )
         case TimeoutError():
             return _failure(f"The endpoint at {where} did not answer within {LOOK_S:g} seconds.")
+        case ConnectionRefusedError():
+            return _failure(f"The endpoint at {where} does not answer: nothing listens there.")
         case _:
-            return _failure(f"The endpoint at {where} does not answer: {error}.")
+            said = getattr(error, "strerror", None) or error  # an OSError's text begins with its number
+            return _failure(f"The endpoint at {where} does not answer: {said}.")
 
 
 def _wrong_key(where: str) -> Failure:
