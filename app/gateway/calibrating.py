@@ -101,6 +101,9 @@ class Calibrator:
             source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
             options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
         )
+        from app.gateway.fitting import measured  # noqa: PLC0415 -- as above
+
+        request = await measured(self._services, request)
         try:
             async with self._services.supervisor.lease(request) as lease:
                 found = [await self._timed(lease, number) for number in range(ROUNDS)]
