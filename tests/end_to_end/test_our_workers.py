@@ -172,7 +172,7 @@ def test_a_prompt_too_long_is_refused_with_both_counts(running: Worker) -> None:
 
 
 def test_a_seed_says_which_words_chance_picks(running: Worker) -> None:
-    wishes = {"temperature": 1.5, "max_tokens": 30}
+    wishes = {"temperature": 2, "top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 30}
     drawn = [said(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) > 1
