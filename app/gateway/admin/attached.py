@@ -3,7 +3,7 @@
 from app.core.attached import AttachEndpoint
 from app.core.models import ModelInfo
 from app.gateway import attaching
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, Endpoint, NoQuery
 
 
 async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
@@ -19,3 +19,29 @@ async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
 async def detach(call: Call[None, NoQuery]) -> None:
     """DELETE /attached/{name}."""
     await attaching.detach(call.services, call.names["name"])
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/attached",
+        handler=list_attached,
+        summary="List the models of attached endpoints",
+        reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="POST",
+        path="/attached",
+        handler=attach,
+        summary="Put the models of an endpoint that runs elsewhere behind this one",
+        body=AttachEndpoint,
+        reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/attached/{name}",
+        handler=detach,
+        summary="Take an attached model off the list and forget its key",
+        status=204,
+    ),
+)

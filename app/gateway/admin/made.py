@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.core.events import ModelsChanged
 from app.core.models import MakeModel, ModelInfo
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, Endpoint, NoQuery
 
 
 async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
@@ -16,3 +16,15 @@ async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
     await call.services.supervisor.expire(made.name)  # one that runs under this name has the settings of before
     call.services.events.publish(ModelsChanged())
     return made
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="POST",
+        path="/made",
+        handler=make,
+        summary="Give a model's weights a further name, with settings of its own",
+        body=MakeModel,
+        reply=ModelInfo,
+    ),
+)

@@ -4,7 +4,6 @@ from aiohttp import web
 
 from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
 from app.core.api import PREFIX, Status
-from app.core.attached import AttachEndpoint
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.downloads import Download, MoveDownload, Pull
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
@@ -12,7 +11,7 @@ from app.core.events import Event, LogLine
 from app.core.hub import HubModel
 from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
-from app.core.models import LoadModel, MakeModel, ModelInfo, RegisterModel, UnloadModel
+from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import Bundle, DoctorReport
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.core.settings import SettingInfo
@@ -101,36 +100,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Forget a registered file and leave it on disk",
         status=204,
     ),
-    Endpoint(
-        method="POST",
-        path="/made",
-        handler=made.make,
-        summary="Give a model's weights a further name, with settings of its own",
-        body=MakeModel,
-        reply=ModelInfo,
-    ),
-    Endpoint(
-        method="GET",
-        path="/attached",
-        handler=attached.list_attached,
-        summary="List the models of attached endpoints",
-        reply=list[ModelInfo],
-    ),
-    Endpoint(
-        method="POST",
-        path="/attached",
-        handler=attached.attach,
-        summary="Put the models of an endpoint that runs elsewhere behind this one",
-        body=AttachEndpoint,
-        reply=list[ModelInfo],
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/attached/{name}",
-        handler=attached.detach,
-        summary="Take an attached model off the list and forget its key",
-        status=204,
-    ),
+    *made.ENDPOINTS,
+    *attached.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/hub/model",
