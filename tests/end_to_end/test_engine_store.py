@@ -1,0 +1,63 @@
+"""Engines of the package index, installed for real by the command line; needs the index or a cache that has them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.paths import Paths
+from tests.end_to_end.conftest import Roundhouse
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
+
+OTHER = "2026.9.11063"
+"""An older xllamacpp whose parameters our worker cannot set: a bad update as they really come."""
+
+
+def said(roundhouse: Roundhouse, *arguments: str) -> Any:  # noqa: ANN401 -- any JSON
+    done = roundhouse("engines", *arguments, "--json")
+    return json.loads(done.stdout)
+
+
+def versions(roundhouse: Roundhouse, engine: str) -> dict[str, Any]:
+    return {one["name"]: one for one in said(roundhouse, "list", engine)["engines"][0]["versions"]}
+
+
+def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Roundhouse, home: Paths) -> None:
+    job = said(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]
+    assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
+    assert job["proofs"][0]["tokens_per_s"] > 0
+    name = job["version"]
+    here = versions(roundhouse, "llama.cpp")
+    assert here[name]["is_current"]
+    assert here["bundled"]["is_previous"]
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert roundhouse("engines", "remove", "llama.cpp", name).returncode == 2, "a model runs on it"
+
+    refused = roundhouse(
+        "engines", "install", "llama.cpp", "--variant", "cpu", "--channel", "latest", "--version", OTHER
+    )
+    assert refused.returncode == 1
+    assert "its test failed" in refused.stderr
+    assert versions(roundhouse, "llama.cpp")[name]["is_current"]
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+
+    assert "bundled is used" in roundhouse("engines", "rollback", "llama.cpp").stdout
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert "are free again" in roundhouse("engines", "remove", "llama.cpp", name).stdout
+    assert not (home.data / "engines" / "llama.cpp" / name).exists()
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onnxruntime-genai", "mlx-lm"])
+def test_an_engine_is_installed_and_writes_what_the_guide_says(roundhouse: Roundhouse, engine: str) -> None:
+    job = said(roundhouse, "install", engine)["job"]
+    assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
+
+
+def test_a_bundle_installs_llama_cpp_again(roundhouse: Roundhouse, tmp_path: Path) -> None:
+    file = tmp_path / "llama.bundle"
+    assert roundhouse("engines", "bundle", "llama.cpp", str(file), "--variant", "cpu").returncode == 0
+    assert file.stat().st_size > 10_000_000
+    job = said(roundhouse, "install", "--from", str(file))["job"]
+    assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
