@@ -1,5 +1,6 @@
 """What an engine that hands on raw text lacks is there all the same, in every dialect; or refused by name."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -13,8 +14,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from app.core.errors import NotFound
+from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
+from app.gateway import streaming, translated
 from app.gateway.answers_apart import apart
 from app.gateway.answers_stream import Piece
 from app.gateway.services import Services
@@ -372,6 +374,23 @@ async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path
     assert "broke off" in text.strip().splitlines()[-1]
     async with gateway.http.post(gateway.url + path, json={**body, "stream": False}) as reply:
         assert reply.status == 502
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/v0/chat/completions"])
+async def test_a_client_that_waits_for_a_load_is_kept_and_told_how_it_ends(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(translated, "HEAD_WITHIN_S", 0.01)
+    monkeypatch.setattr(streaming, "EVERY_S", 0.01)
+    gateway.supervisor.may_load.clear()
+    gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
+    body = {"model": "guide", **CHAT, "max_tokens": 9, "stream": True}
+    async with asyncio.timeout(10), gateway.http.post(gateway.url + path, json=body) as reply:
+        while await reply.content.readuntil(b"\n\n") != b": waiting\n\n":
+            pass
+        gateway.supervisor.may_load.set()
+        text = (await reply.read()).decode()
+    assert "too little memory" in text.strip().splitlines()[-1]
 
 
 def _own(document: object) -> Callable[[web.Request], Any]:

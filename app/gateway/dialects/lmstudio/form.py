@@ -34,6 +34,15 @@ class V0:
         """Return OpenAI's error document."""
         return OPENAI.refusal(body, status)
 
+    @property
+    def ping(self) -> bytes:
+        """Return a comment."""
+        return OPENAI.ping
+
+    def event(self, refusal: bytes) -> bytes:
+        """Return an event with the document in it."""
+        return OPENAI.event(refusal)
+
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an event with an error in it."""
         return OPENAI.in_band(error)
