@@ -10,8 +10,10 @@ from app.gui.demo import data
 from app.gui.demo.api import DemoApi
 from app.gui.screens.models import sharing
 from app.gui.screens.models.memory_panel import MemoryPanel
-from app.gui.screens.models.model import ModelsModel
+from app.gui.screens.models.model import ModelRow, ModelsModel
+from app.gui.screens.models.row import ModelRowView
 from app.gui.theme.theme import Theme
+from app.gui.widgets.text import ElidedLabel, Label
 from tests.gui.conftest import QuietShell
 
 GIB = 1024**3
@@ -103,6 +105,21 @@ def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell:
         "/model-settings",
         SetModel(model=name, settings=ModelSettings(context=512)),
     )
+
+
+def test_a_row_says_how_many_wait_and_that_it_is_pinned(
+    qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell
+) -> None:
+    model = ModelsModel(api, shell)
+    status = msgspec.structs.replace(data.READY, queued=3)
+    view = ModelRowView(theme, model, shell, ModelRow(data.MODELS[1], status))
+    qtbot.addWidget(view)
+    view.show_row(ModelRow(data.MODELS[1], status, is_pinned=True))
+    assert "Ready, 3 waiting" in [label.text() for label in view.findChildren(ElidedLabel)]
+    (pinned,) = [label for label in view.findChildren(Label) if label.text() == "Pinned"]
+    assert pinned.isVisibleTo(view)
+    view.show_row(ModelRow(data.MODELS[1], status))
+    assert not pinned.isVisibleTo(view)
 
 
 def test_pins_are_read_again_when_somebody_else_set_one(api: DemoApi, shell: QuietShell) -> None:

@@ -1,7 +1,13 @@
 """The memory models share and what is set for single ones, over the API and by the command, with real processes."""
 
+import http.client
+import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -79,3 +85,35 @@ def test_mistakes_are_sentences(gateway: RealGateway) -> None:
     body = {"model": "quick", "settings": {"context": -1}}
     with pytest.raises(BadRequest):
         gateway.client.post("/model-settings", body, ModelSettings)
+
+
+@contextmanager
+def asked(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator[http.client.HTTPResponse]:
+    """Ask a model that writes for minutes."""
+    where = urlsplit(gateway.port_file.url)
+    body = {"model": "slow", "max_tokens": 100_000, "stream": streams, "messages": [{"role": "user", "content": "Hi"}]}
+    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)) as connection:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        with connection.getresponse() as reply:
+            yield reply
+
+
+def status_of(gateway: RealGateway, path: str) -> int:
+    with asked(gateway, path) as reply:
+        return reply.status
+
+
+def test_a_full_queue_turns_away_in_each_dialect_and_says_when_to_come_back(gateway: RealGateway) -> None:
+    changes = {"models.slots": 1, "gateway.queue_limit": 1}
+    gateway.client.patch("/settings", changes, list[SettingInfo])
+    with asked(gateway, "/v1/chat/completions", streams=True) as first, ThreadPoolExecutor() as others:
+        assert first.read(10)
+        waiting = others.submit(status_of, gateway, "/v1/chat/completions")
+        while [one.queued for one in gateway.client.get("/running", list[EngineStatus])] != [1]:
+            time.sleep(0.05)
+        assert "1 + 1 waiting" in said("ps")
+        for path, status in (("/v1/chat/completions", 429), ("/v1/completions", 429), ("/api/chat", 503)):
+            with asked(gateway, path) as refused:
+                assert (refused.status, int(refused.headers.get("Retry-After", 0)) > 0) == (status, True)
+        gateway.client.post("/unload", UnloadModel(model="slow", force=True), EngineStatus)
+        assert waiting.result() == 503, "it had not begun, so it has a status of its own"

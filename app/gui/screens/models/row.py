@@ -78,6 +78,8 @@ class ModelRowView(Row):
         if row.status is None:
             return
         color, said = phrases.state(row.status)
+        if row.status.queued and not row.is_busy:
+            said = f"{said}, {row.status.queued} waiting"
         self._dot.say(color, said)
         self._state.setText(said)
         self._progress.set_fraction(row.status.progress)
