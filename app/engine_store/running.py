@@ -12,12 +12,18 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from app.config.environment import engine_environment
 from app.config.programs import child_environment
 from app.core.errors import EnvironmentFault
 from app.engine_store.shelf import STAGE_VARIABLE
 
 _TAIL = 40
-_FOREIGN = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "UV_PYTHON")
+_NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC")
+_COMPILERS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "SDKROOT", "INCLUDE", "LIB", "LIBPATH")
+_FAMILIES = ("UV_", "PIP_", "SSL_CERT_", "CMAKE_", "MACOSX_", "VCTOOLS", "VSCMD_")
+"""What uv, pip and compilers may need of a shell beside what engines do: a package that is built runs code of its own,
+and has no business with tokens."""
+_FOREIGN = ("UV_PROJECT_ENVIRONMENT", "UV_PYTHON")
 """What a shell may have set for other work and would change what is built here."""
 
 
@@ -57,8 +63,12 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
 
 
 def _environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
-    inherited = {name: value for name, value in child_environment().items() if name not in _FOREIGN}
-    return {**inherited, STAGE_VARIABLE: stage.name, **env}
+    needed = {name: value for name, value in child_environment().items() if _is_needed(name.upper())}
+    return {**engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
+
+
+def _is_needed(name: str) -> bool:
+    return name in {*_NETWORK, *_COMPILERS} or (name.startswith(_FAMILIES) and name not in _FOREIGN)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -25,7 +25,7 @@ from app.core.models import ModelInfo
 from app.engine_store.bundles import read_about
 from app.engine_store.bundling import make_bundle
 from app.engine_store.catalogue import unknown_engine
-from app.engine_store.choosing import proved, switched
+from app.engine_store.choosing import proved, rolled_back, switched
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import Fetcher
 from app.engine_store.host import Host, best_variant, unfit
@@ -187,7 +187,7 @@ class EngineStore:
         async def work(progress: Progress) -> Outcome:
             proofs = await self._trials.prove(engine, place, with_own_models=True, progress=progress)
             if proofs:
-                await asyncio.to_thread(self._shelf.change, engine, lambda state: _with_proofs(state, wanted, proofs))
+                await asyncio.to_thread(self._shelf.change, engine, lambda state: _tested(state, wanted, proofs))
             return Outcome(version=wanted, proofs=proofs)
 
         return self.jobs.start(engine, "test", work, version=wanted)
@@ -299,6 +299,15 @@ def _channel(name: str) -> Channel:
 def _with_own(state: State, program: Path, proofs: Sequence[Proof]) -> State:
     own = msgspec.structs.replace(state, own=str(program))
     return switched(_with_proofs(own, OWN, proofs), OWN)
+
+
+def _tested(state: State, name: str, proofs: Sequence[Proof]) -> State:
+    """Return the state with a test; the version in use gives way if it failed and the one before has not."""
+    after = _with_proofs(state, name, proofs)
+    is_bad = name == state.current and name in after.bad
+    if is_bad and state.previous and state.previous not in state.bad:
+        return rolled_back(after, after.bad[name])
+    return after
 
 
 def _with_proofs(state: State, name: str, proofs: Sequence[Proof]) -> State:

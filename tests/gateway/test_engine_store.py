@@ -322,5 +322,6 @@ async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pyte
     job = await store.done("/engines/fake/test", {"version": "1.0-cpu"})
     assert [proof.code for proof in job.proofs] == ["gibberish"]
     assert "nonsense" in (await store.versions())["1.0-cpu"].problem
+    assert store.current() == "bundled"
     lines = await store.call("GET", "/engines/log")
     assert any("Testing with the Guide" in line["text"] for line in lines)

@@ -12,6 +12,7 @@ from app.gui.screens.engines.card import EngineCard
 from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.theme.theme import Theme
+from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import Button
 from tests.gui.conftest import QuietShell
 
@@ -60,7 +61,10 @@ def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
 
 
 def test_what_can_be_installed_is_the_first_that_suits_and_is_not_here() -> None:
-    assert offer_of(engines.LLAMA_CPP) is None
+    other = offer_of(engines.LLAMA_CPP)
+    assert other is not None
+    assert other.variant == "vulkan"
+    assert offer_of(engines.VLLM) is None
     offer = offer_of(engines.OPENVINO)
     assert offer is not None
     assert install_words(offer) == "Install, 67.7 MiB"
@@ -163,6 +167,20 @@ def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> 
     assert not found["Install, 67.7 MiB"].isEnabled()
     found["Cancel"].click()
     assert ("DELETE", "/engines/job", None) in api.calls
+
+
+def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen, api: DemoApi) -> None:
+    card = screen._cards["llama.cpp"]
+    assert card._builds.isVisibleTo(screen)
+    assert not screen._cards["openvino"]._builds.isVisibleTo(screen), "its only build has a button"
+    card._offer_builds()
+    (menu,) = [one for one in card.findChildren(Menu) if one.accessibleName() == "Other builds"]
+    words = [action.text() for action in menu.actions()]
+    assert words == ["Install 2026.10.11549 · cpu", "Install 0.8.0 · vulkan, 30.5 MiB"]
+    assert [action.isEnabled() for action in menu.actions()] == [False, True]
+    menu.actions()[1].trigger()
+    assert api.asked("POST", "/engines/llama.cpp/install") == [InstallEngine(variant="vulkan")]
+    menu.close()
 
 
 def test_versions_unfold_and_the_one_before_can_be_rolled_back_to(screen: EnginesScreen, api: DemoApi) -> None:

@@ -52,6 +52,7 @@ LLAMA_CPP = EngineStock(
     ],
     offers=[
         EngineOffer(variant="cpu", version="2026.10.11549", backend="cpu", is_installed=True),
+        EngineOffer(variant="vulkan", version="0.8.0", backend="vulkan", download_bytes=32 * _MB),
         EngineOffer(variant="metal", version="2026.10.11549", backend="metal", unfit="It is made for macOS."),
     ],
     size_bytes=207 * _MB,

@@ -70,7 +70,8 @@ class EngineCard(Surface):
             action=partial(self._model.check, stock.id),
         )
         self._test = Button(theme, "Test", look=Look.QUIET, name=f"Test {stock.name}", action=self._do_test)
-        for button in (self._check, self._test, self._install):
+        self._builds = IconButton(theme, "ellipsis", f"Other builds of {stock.name}", action=self._offer_builds)
+        for button in (self._check, self._test, self._install, self._builds):
             tail.addWidget(button)
         top.addLayout(tail)
         return top
@@ -97,7 +98,8 @@ class EngineCard(Surface):
         self._install.set_text(offer_words or "Install")
         self._test.setVisible(is_here)
         self._check.setVisible(is_here and bool(self._stock.offers))
-        for button in (self._install, self._test):
+        self._builds.setVisible(len([one for one in self._stock.offers if not one.unfit]) > 1)
+        for button in (self._install, self._test, self._builds):
             button.setEnabled(not self._model.is_busy)
 
     def _show_versions(self, stock: EngineStock) -> None:
@@ -115,6 +117,17 @@ class EngineCard(Surface):
         offer = offer_of(self._stock)
         if offer is not None:
             self._model.install(self._stock.id, offer.variant)
+
+    def _offer_builds(self) -> None:
+        menu = Menu(self.theme, self, "Other builds")
+        for offer in self._stock.offers:
+            if not offer.unfit:
+                words_of = f"{offer.version} · {offer.variant}"
+                size = f", {words.size(offer.download_bytes)}" if offer.download_bytes else ""
+                begin = partial(self._model.install, self._stock.id, offer.variant)
+                menu.offer(f"Install {words_of}{size}", begin, is_enabled=not offer.is_installed)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._builds.mapToGlobal(QPoint(0, self._builds.height())))
 
     def _do_test(self) -> None:
         current = current_of(self._stock)
