@@ -104,12 +104,7 @@ class WorkerAdapter:
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
-        name = self.descriptor.name
-        if model.format not in self.descriptor.formats:
-            raise ValueError(f"{name} does not read {model.format.value} weights.")
-        for is_refused, sentence in (*_REFUSED, *self._library.refused):
-            if is_refused(options):
-                raise ValueError(sentence.format(engine=name))
+        self.check(model, options)
         config = {**_common(model, options, net), **self._library.configure(options, found)}
         worker = worker_process(found, self._library.worker, config, net.key, env=options.extra_env)
         return LaunchPlan(
@@ -122,6 +117,15 @@ class WorkerAdapter:
             context=options.context,
             slots=options.slots,
         )
+
+    def check(self, model: ModelSource, options: LaunchOptions) -> None:
+        """Raise ValueError, with a sentence, for a model or options it cannot honour."""
+        name = self.descriptor.name
+        if model.format not in self.descriptor.formats:
+            raise ValueError(f"{name} does not read {model.format.value} weights.")
+        for is_refused, sentence in (*_REFUSED, *self._library.refused):
+            if is_refused(options):
+                raise ValueError(sentence.format(engine=name))
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line of the worker or of the library means."""

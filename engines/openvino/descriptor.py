@@ -41,6 +41,7 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Not run yet on an Intel GPU or on Windows: their options are checked by what they turn into. NPUs are not "
-        "offered. Log probabilities of other tokens, images, draft models and LoRA adapters are not offered."
+        "offered. Log probabilities of other tokens, images, draft models and LoRA adapters are not offered. OpenVINO "
+        "Model Server has only been run as a stand-in that plays its routes."
     ),
 )

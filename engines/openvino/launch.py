@@ -1,40 +1,40 @@
-"""OpenVINO GenAI's adapter: which device computes, and how its KV cache is stored."""
+"""OpenVINO GenAI's adapter: which device computes, how its KV cache is stored, and who serves."""
 
-import re
 from collections.abc import Mapping
 
-from engines.api import Installation, LaunchOptions
+from engines.api import Failure, Installation, LaunchOptions, LaunchPlan, ModelSource, Net, Place
+from engines.openvino import model_server
 from engines.openvino.descriptor import DESCRIPTOR
+from engines.openvino.devices import device_of, precision_of
 from engines.openvino.failures import READER
 from engines.worker_adapter import Library, WorkerAdapter
-
-KV_PRECISIONS = {"f16": "f16", "bf16": "bf16", "q8_0": "u8"}
-"""Our names of KV cache types -> OpenVINO's. It keeps f32 only where it decides to compute in f32 too."""
-_DEVICE = re.compile(r"CPU|GPU(\.\d{1,2})?")
 
 
 def configure(options: LaunchOptions, found: Installation) -> Mapping[str, object]:
     """Return what the worker is told. Raises ValueError for a device or cache it has not."""
-    if options.kv_type not in {None, *KV_PRECISIONS}:
-        raise ValueError(f"OpenVINO GenAI keeps its KV cache as one of {', '.join(KV_PRECISIONS)}.")
-    return {
-        "device": _device(options, found),
-        "kv_precision": KV_PRECISIONS[options.kv_type] if options.kv_type else None,
-    }
+    return {"device": device_of(options, found), "kv_precision": precision_of(options)}
 
 
-def _device(options: LaunchOptions, found: Installation) -> str:
-    """Return the device in OpenVINO's words. One that is not there ends the load: nothing else is taken instead."""
-    named = options.device_ids[0].upper() if options.device_ids else found.backend.upper()
-    device = f"GPU.{named}" if named.isdigit() else named
-    if device == "NPU":
-        raise ValueError("NPUs are not possible with OpenVINO GenAI yet: they take one request at a time.")
-    if not _DEVICE.fullmatch(device):
-        raise ValueError(f"OpenVINO GenAI knows no device {named}; it has CPU, GPU and GPU.1 and so on.")
-    return device
+class OpenVino(WorkerAdapter):
+    """The library behind our own server, or Intel's model server where a program of it is given."""
+
+    def probe(self, place: Place | None = None) -> Installation | Failure:
+        """Find the library, or the program in `place`."""
+        if place is not None and place.executable is not None:
+            return Installation(
+                engine=DESCRIPTOR.id, version=place.version, backend=place.backend, executable=place.executable
+            )
+        return super().probe(place)
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        """Return one process that listens where `net` says. Raises ValueError for options it cannot honour."""
+        self.check(model, options)
+        if found.executable is not None:
+            return model_server.plan(model, options, net, found)
+        return super().plan(model, options, net, found)
 
 
-ADAPTER = WorkerAdapter(
+ADAPTER = OpenVino(
     Library(
         about=DESCRIPTOR,
         reader=READER,

@@ -1,0 +1,71 @@
+"""OpenVINO Model Server (`ovms`): the same library behind Intel's own server, where a program of it is given.
+
+From the documentation of 2026.4. It listens on every address unless told otherwise, and takes a port of 0 for "none".
+"""
+
+from engines.api import (
+    FileToWrite,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LeftOut,
+    ModelSource,
+    Net,
+    ProcessSpec,
+    Readiness,
+    Stop,
+)
+from engines.openvino.devices import device_of, precision_of
+
+KEY_FILE = "api_key"
+"""In the launch's private folder, where it is started: the server reads its key from a file only."""
+_LEFT_OUT = {
+    "context": "OpenVINO Model Server gives every request the context the model was made for.",
+    "threads": "OpenVINO Model Server chooses its number of threads itself.",
+}
+
+
+def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    """Return one server process. Raises ValueError for a device or cache it has not."""
+    if found.executable is None:
+        raise ValueError("This installation has no model server.")
+    if options.chat_template is not None:
+        raise ValueError("OpenVINO Model Server takes the chat template that lies with the model, and no other.")
+    root = found.executable.parent.parent
+    process = ProcessSpec(
+        role="server",
+        argv=(str(found.executable), *_arguments(model, options, net, found)),
+        env={
+            # What its `setupvars` sets: its own libraries, and Python for chat templates.
+            "LD_LIBRARY_PATH": str(root / "lib"),
+            "PYTHONPATH": str(root / "lib" / "python"),
+            **options.extra_env,
+        },
+    )
+    return LaunchPlan(
+        processes=(process,),
+        base_url=f"http://{net.host}:{net.port}",
+        served_name=model.name,
+        readiness=Readiness(path=f"/v2/models/{model.name}/ready", interval_s=0.25, stall_s=300.0),
+        stop=Stop(grace_s=10.0),
+        files=(FileToWrite(name=KEY_FILE, content=net.key.encode()),),
+        slots=options.slots,
+        left_out=tuple(LeftOut(option=name, sentence=_LEFT_OUT[name]) for name in _LEFT_OUT if _is_set(options, name)),
+    )
+
+
+def _is_set(options: LaunchOptions, name: str) -> bool:
+    return getattr(options, name) is not None
+
+
+def _arguments(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> list[str]:
+    precision = precision_of(options)
+    return [
+        *("--rest_bind_address", net.host, "--rest_port", str(net.port), "--api_key_file", KEY_FILE),
+        *("--model_name", model.name, "--model_path", str(model.path), "--task", "text_generation"),
+        *("--target_device", device_of(options, found), "--max_num_seqs", str(options.slots)),
+        *("--enable_prefix_caching", "true" if options.prefix_cache else "false"),
+        *(("--kv_cache_precision", precision) if precision else ()),
+        *(("--max_num_batched_tokens", str(options.max_batch_tokens)) if options.max_batch_tokens else ()),
+        *("--cache_size", "0", "--metrics_enable", "--log_level", "INFO"),
+    ]
