@@ -77,15 +77,15 @@ def hub_endpoint(environ: Mapping[str, str] | None = None) -> str:
     return source.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
 
 
-def hub_token(environ: Mapping[str, str] | None = None) -> str:
-    """Return the token for the hub as its own programs find it: HF_TOKEN, else the file `hf auth login` wrote.
-
-    Empty without one. Reads a file.
-    """
+def exported_hub_token(environ: Mapping[str, str] | None = None) -> str:
+    """Return the token for the hub that was exported under one of the names its own programs know; empty without."""
     source = os.environ if environ is None else environ
-    given = source.get("HF_TOKEN") or source.get("HUGGING_FACE_HUB_TOKEN")
-    if given:
-        return given.strip()
+    return (source.get("HF_TOKEN") or source.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
+
+
+def hugging_face_token(environ: Mapping[str, str] | None = None) -> str:
+    """Return the token that `hf auth login` wrote; empty without one. Reads a file."""
+    source = os.environ if environ is None else environ
     named = source.get("HF_TOKEN_PATH")
     try:
         return (Path(named) if named else _hub_home(source) / "token").read_text(encoding="utf-8").strip()

@@ -33,6 +33,16 @@ class Paths:
         return self.shared_hub or self.data / "hub"
 
     @property
+    def hub_answers(self) -> Path:
+        """What a hub said of models, for when it cannot be asked."""
+        return self.data / "hub-answers"
+
+    @property
+    def hub_token_file(self) -> Path:
+        """Where the hub's token is kept, or the token itself, mode 0600."""
+        return self.config / "hub-token.json"
+
+    @property
     def downloads_file(self) -> Path:
         """The downloads that wait, run or have ended."""
         return self.data / "downloads.json"

@@ -4,6 +4,7 @@ A default is what a person who never opens the settings should have. Names are `
 a renamed setting keeps its old name in `formerly`.
 """
 
+import base64
 import ipaddress
 import os
 import re
@@ -67,6 +68,7 @@ _MENDS = (
 """Remedies for a load that fails (`engines.api.RemedyKind`) which a person can have applied."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+ED25519_KEY_BYTES = 32
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -85,6 +87,20 @@ def _origins_only(value: SettingValue) -> str:
     origins = value if isinstance(value, list) else []
     odd = [origin for origin in origins if "*" in origin or "://" not in origin]
     return f"A web page is named as https://example.org; {odd[0]!r} is not allowed." if odd else ""
+
+
+def _https_or_nothing(value: SettingValue) -> str:
+    if not value or str(value).startswith("https://") or urlsplit(str(value)).hostname in LOOPBACK:
+        return ""
+    return "A catalogue is fetched over https only."
+
+
+def _key_or_nothing(value: SettingValue) -> str:
+    try:
+        is_key = len(base64.b64decode(str(value), validate=True)) == ED25519_KEY_BYTES
+    except ValueError:
+        is_key = False
+    return "" if is_key or not value else "The key is 32 bytes in base64."
 
 
 def _names_only(value: SettingValue) -> str:
@@ -327,6 +343,22 @@ SETTINGS: tuple[Setting, ...] = (
         help="Fetch nothing from other computers: no models, no descriptions of models. What is here works as ever.",
         kind=Kind.BOOL,
         default=False,
+    ),
+    Setting(
+        name="catalogue.url",
+        title="Catalogue of models",
+        help="Where a newer list of recommended models is fetched from, with its signature beside it as .sig.",
+        kind=Kind.TEXT,
+        default="",
+        check=_https_or_nothing,
+    ),
+    Setting(
+        name="catalogue.key",
+        title="Key of the catalogue",
+        help="Public Ed25519 key in base64. A catalogue that it did not sign is refused.",
+        kind=Kind.TEXT,
+        default="",
+        check=_key_or_nothing,
     ),
     Setting(
         name="downloads.at_once",

@@ -28,6 +28,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /attached         AttachEndpoint    list[ModelInfo]
     DELETE /attached/{name}                    204, forgets its key too
     GET    /hub/model?name=                    HubModel, before a byte is fetched
+    GET    /hub/search?text=&task=&format=&... HubResults, one page of cards (core.hub.HubQuery)
+    GET    /hub/best?use=                      list[HubPick] of the catalogue, the best for this machine first
+    POST   /hub/catalogue                      CatalogueInfo, fetched anew
+    GET    /hub/token                          HubTokenState; the token itself is never told
+    POST   /hub/token            SetHubToken   HubTokenState
+    DELETE /hub/token                          204
     GET    /downloads                          list[Download], in the order of the queue
     POST   /downloads            Pull          Download; /events say how far it is
     POST   /downloads/{id}/pause               Download

@@ -3,6 +3,9 @@
 Bytes are bytes, contexts tokens, rates tokens per second; an unknown figure is None.
 """
 
+from enum import StrEnum
+from typing import Annotated
+
 import msgspec
 
 from app.core.advice import Rate
@@ -13,6 +16,8 @@ class HubVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     quantization: str
     format: str
+    revision: str = ""
+    """The branch it lies on, where the repository keeps one for each."""
     size_bytes: int
     """Exact, as the hub says, without the projector."""
     files: int
@@ -55,8 +60,54 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     downloads: int = 0
     likes: int = 0
     modified: str = ""
+    as_of: float = 0.0
+    """When the hub said so, in Unix seconds."""
+    gate: str = ""
+    """What has to be done before it can be fetched, and where; empty where nothing has."""
     note: str = ""
     """What could not be found out, and why."""
+
+
+class HubSort(StrEnum):
+    """What comes first."""
+
+    DOWNLOADS = "downloads"
+    LIKES = "likes"
+    RECENT = "recent"
+    TRENDING = "trending"
+
+
+class HubTask(StrEnum):
+    """What a model is for."""
+
+    CHAT = "chat"
+    VISION = "vision"
+    EMBEDDING = "embedding"
+    RERANK = "rerank"
+
+
+_Word = Annotated[str, msgspec.Meta(max_length=96)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class HubQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for on the hub. What is empty or None does not matter."""
+
+    text: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    task: HubTask | None = None
+    format: _Word = ""
+    """An `engines.api.ModelFormat` value."""
+    publisher: _Word = ""
+    licence: _Word = ""
+    """As the hub writes it: "apache-2.0"."""
+    sort: HubSort = HubSort.DOWNLOADS
+    min_parameters: _Count | None = None
+    max_parameters: _Count | None = None
+    days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] | None = None
+    """Changed within so many days."""
+    gated: bool | None = None
+    page: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    """`HubResults.next` of the page before."""
 
 
 class HubFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +122,12 @@ class HubFound(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     licence: str = ""
     gated: bool = False
+    needs_remote_code: bool = False
     downloads: int = 0
     likes: int = 0
     modified: str = ""
+    problem: str = ""
+    """Why nothing of it can be run."""
     is_here: bool = False
 
 
@@ -88,7 +142,78 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool | None = None
     """In the usual quantisation, on this machine."""
     memory_bytes: int | None = None
+    largest_context: int | None = None
     decode: Rate | None = None
     quantization: str = ""
-    """The quantisation these three are for."""
+    """The quantisation these figures are for."""
+    format: str = ""
+    engine_name: str = ""
+    basis: str = ""
+    """What the figures rest on, in a sentence: all of them are estimates until one repository is looked at."""
     downloads: int = 0
+
+
+class HubResults(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a search."""
+
+    cards: list[HubCard]
+    as_of: float
+    """When the hub said so, in Unix seconds."""
+    next: str = ""
+    """Ask with this as `page` for what comes after; empty at the end."""
+    note: str = ""
+    """Why this is older than it might be."""
+
+
+class HubUse(StrEnum):
+    """What a person wants a model for."""
+
+    CHAT = "chat"
+    CODING = "coding"
+    VISION = "vision"
+    EMBEDDING = "embedding"
+    RERANK = "rerank"
+
+
+class HubPick(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of the catalogue, judged for this machine."""
+
+    name: str
+    """What `roundhouse pull` takes: "qwen3:8b"."""
+    repository: str
+    use: HubUse
+    card: HubCard
+    is_best: bool = False
+    reason: str = ""
+
+
+class CatalogueInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The catalogue in force: its date and how many models it names."""
+
+    issued: str
+    models: int
+
+
+class TokenPlace(StrEnum):
+    """Where the hub's token is from; the first that has one counts."""
+
+    ENVIRONMENT = "environment"
+    KEYRING = "keyring"
+    FILE = "file"
+    """Of our own, where the system has no keyring."""
+    HUGGING_FACE = "hugging_face"
+    """What `hf auth login` wrote."""
+
+
+class HubTokenState(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether there is a token. The token itself is never told."""
+
+    place: TokenPlace | None
+    said: str
+    """The same in a sentence."""
+
+
+class SetHubToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a token to be kept."""
+
+    token: str

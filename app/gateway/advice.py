@@ -37,7 +37,7 @@ USUAL_CONTEXT = 8192
 _LOADS_LOOKED_AT = 5
 MOST_CONTEXT = 1 << 24
 
-_READERS = {
+READERS = {
     "gguf": "llama.cpp",
     "mlx": "mlx-lm",
     "exl2": "exllamav2",
@@ -164,7 +164,7 @@ def setting_for(
     facts: ModelFacts, machine: Machine, request: EstimateRequest, engines: Sequence[EngineInfo]
 ) -> Setting:
     """Return the setting a request stands for. An engine that is installed runs on the backend it was built for."""
-    engine = request.engine or _READERS.get(facts.format, "vllm")
+    engine = request.engine or READERS.get(facts.format, "vllm")
     wanted = request.context or USUAL_CONTEXT
     return Setting(
         engine=engine,

@@ -10,6 +10,7 @@ from app.gateway.guard import Guard, is_wide
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.listen import own_names
 from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
+from app.gateway.searching import add_catalogue
 from app.gateway.services import SERVICES, Services
 
 _MIB = 1024 * 1024
@@ -23,6 +24,7 @@ def build_app(services: Services) -> web.Application:
     app[GUARD], app[ACCESS] = _guard(services), _access(services)
     app[INSPECTOR] = Inspector(services)
     add_downloads(app)
+    add_catalogue(app)
     app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)

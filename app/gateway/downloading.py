@@ -1,8 +1,10 @@
 """The downloads as a part of the application: made with it, gone on with once it answers, ended with it."""
 
+import asyncio
+
 from aiohttp import web
 
-from app.config.environment import hub_endpoint, hub_token
+from app.config.environment import hub_endpoint
 from app.gateway.downloads import DOWNLOADS, Downloads, Where
 from app.gateway.services import SERVICES, Services
 
@@ -18,18 +20,19 @@ def add_downloads(app: web.Application) -> None:
 
 
 def where(services: Services) -> Where:
-    """Return from where to where models are fetched, as settings and environment have it now. Reads a small file."""
+    """Return from where to where models are fetched, as settings and environment have it now."""
     settings = services.settings
     return Where(
         endpoint=hub_endpoint(),
         cache=services.paths.hub_cache,
-        token=hub_token(),
+        token=services.hub.token.read(),
         bytes_per_s=settings.integer("downloads.limit_mb_s") * _MB,
         at_once=0 if settings.flag("network.offline") else settings.integer("downloads.at_once"),
     )
 
 
 async def _start(app: web.Application) -> None:
+    await asyncio.to_thread(app[SERVICES].hub.token.read)  # a keyring may take its time; from now on it is remembered
     await app[DOWNLOADS].start()
 
 

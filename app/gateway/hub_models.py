@@ -13,15 +13,17 @@ import msgspec
 from app.config.environment import hub_endpoint
 from app.core.advice import Estimate, EstimateRequest, Plan
 from app.core.engines import EngineInfo
-from app.core.errors import BadRequest, RoundhouseError
+from app.core.errors import BadRequest, Forbidden, RoundhouseError, Unauthorized
 from app.core.hub import HubModel, HubVariant
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway import advice, pulling
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
+from app.hub.gates import page, what_to_do
+from app.hub.offers import Offer, label
 from app.hub.repository import Repository
-from app.hub.variants import Variant, variants_of
+from app.hub.variants import Variant
 
 _QUALITY = (
     (7.5, "As good as the original."),
@@ -34,7 +36,7 @@ _QUALITY = (
 """Least nominal bits per weight, and what to expect from there on."""
 
 
-class _Ground(NamedTuple):
+class Ground(NamedTuple):
     """What every variant is judged on."""
 
     machine: Machine
@@ -42,48 +44,60 @@ class _Ground(NamedTuple):
     known: advice.Seen
 
 
-async def describe(services: Services, typed: str) -> HubModel:
-    """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
-    repository = await pulling.repository_of(services, typed)
-    offered = variants_of(repository)
-    facts: dict[str, ModelFacts] = {}
-    note, plans = "", list[Plan]()
-    try:
-        facts = await asyncio.to_thread(pulling.facts_of, repository, offered)
-        plans = await pulling.plans_for(services, facts)
-    except RoundhouseError as error:
-        note = f"What it would take here could not be computed: {error}"
-    ground = _Ground(
+async def ground_of(services: Services) -> Ground:
+    """Return what there is here to run models with."""
+    return Ground(
         await services.machine.read_free(),
         await asyncio.to_thread(services.catalogue.list),
         advice.Seen(calibrations=await services.measuring.calibrations()),
     )
+
+
+async def describe(services: Services, typed: str) -> HubModel:
+    """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
+    told, older = await pulling.offer_of(services, typed)
+    offer = told.value
+    offered = offer.variants()
+    facts: dict[str, ModelFacts] = {}
+    notes, plans = [older], list[Plan]()
+    token = await asyncio.to_thread(services.hub.token.read)
+    gate = what_to_do(hub_endpoint(), offer.repository.name, has_token=bool(token)) if offer.repository.gated else ""
+    try:
+        facts = await asyncio.to_thread(pulling.with_facts, services, typed, told)
+        plans = await pulling.plans_for(services, facts)
+    except (Unauthorized, Forbidden) as error:
+        notes.append("What it would take here is known once its terms are accepted." if gate else str(error))
+    except RoundhouseError as error:
+        notes.append(f"What it would take here could not be computed: {error}")
+    ground = await ground_of(services)
     best = pulling.recommended(plans, offered, facts)
-    cache = RepositoryCache(services.paths.hub_cache, repository.name)
-    shown = await asyncio.to_thread(lambda: [_shown(one, facts.get(pulling.label(one)), ground) for one in offered])
-    marked = [_marked(variant, one, best, cache, repository) for variant, one in zip(shown, offered, strict=True)]
-    return _described(repository, marked, facts, note)
+    cache = RepositoryCache(services.paths.hub_cache, offer.repository.name)
+    shown = await asyncio.to_thread(lambda: [_shown(one, facts.get(label(one)), ground) for one in offered])
+    marked = [_marked(variant, one, best, cache, offer) for variant, one in zip(shown, offered, strict=True)]
+    described = _described(offer.repository, marked, facts, " ".join(filter(None, notes)))
+    return msgspec.structs.replace(described, as_of=told.at, gate=gate)
 
 
-def _shown(variant: Variant, facts: ModelFacts | None, ground: _Ground) -> HubVariant:
+def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVariant:
     shown = HubVariant(
         quantization=variant.quantization or (facts.quantization if facts else ""),
         format=facts.format if facts else variant.format,
         size_bytes=variant.size_bytes,
+        revision=variant.revision,
         files=len(variant.files),
         projector_bytes=variant.projector.size if variant.projector else 0,
     )
     return shown if facts is None else _sized(shown, facts, ground)
 
 
-def _sized(shown: HubVariant, facts: ModelFacts, ground: _Ground) -> HubVariant:
+def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
     from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.advisor.quantisations import nominal_bits  # noqa: PLC0415 -- as above
 
     bits = nominal_bits(facts)
     quality = next(said for least, said in _QUALITY if bits >= least)
     try:
-        found = _estimate(facts, ground)
+        found = estimate_on(facts, ground)
     except BadRequest as error:  # an architecture nobody can compute
         return msgspec.structs.replace(shown, quality=quality, reason=str(error))
     return msgspec.structs.replace(
@@ -100,7 +114,8 @@ def _sized(shown: HubVariant, facts: ModelFacts, ground: _Ground) -> HubVariant:
     )
 
 
-def _estimate(facts: ModelFacts, ground: _Ground) -> Estimate:
+def estimate_on(facts: ModelFacts, ground: Ground) -> Estimate:
+    """Return what a model would take here, at the usual context. Raises BadRequest where nobody can tell."""
     from app.advisor import memory, targets  # noqa: PLC0415 -- as above
     from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- as above
 
@@ -113,9 +128,9 @@ def _estimate(facts: ModelFacts, ground: _Ground) -> Estimate:
 
 
 def _marked(
-    shown: HubVariant, variant: Variant, best: pulling.Best | None, cache: RepositoryCache, repository: Repository
+    shown: HubVariant, variant: Variant, best: pulling.Best | None, cache: RepositoryCache, offer: Offer
 ) -> HubVariant:
-    is_here = all(cache.has(repository.commit, file) for file in variant.files)
+    is_here = all(cache.has(offer.home(variant).commit, file) for file in variant.files)
     if best is None or best.variant is not variant:
         return msgspec.structs.replace(shown, is_here=is_here)
     return msgspec.structs.replace(shown, is_here=is_here, is_recommended=True, reason=best.reason)
@@ -129,7 +144,7 @@ def _described(
         repository=repository.name,
         revision=repository.revision,
         commit=repository.commit,
-        page=f"{hub_endpoint()}/{repository.name}",
+        page=page(hub_endpoint(), repository.name),
         variants=variants,
         architecture=known.architecture if known else "",
         parameters=known.parameters if known else None,

@@ -6,23 +6,26 @@ so. Everything blocking runs in a thread.
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from app.config.environment import hub_endpoint, hub_token
+from app.config.environment import hub_endpoint
+from app.core import words
 from app.core.advice import Intent, Plan
 from app.core.downloads import Download, Pull
-from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unauthorized
+from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
 from app.gateway.downloads import Downloads
 from app.gateway.services import Services
+from app.hub.answers import Answer
 from app.hub.asked import Asked, parse
-from app.hub.repository import Repository, read_repository
-from app.hub.variants import Variant, named, variants_of
+from app.hub.gates import check_gate
+from app.hub.offers import USUAL, Offer, facts_of, label, read_offer
+from app.hub.repository import Repository
+from app.hub.variants import Variant, named
 
-USUAL = "Q4_K_M"
-"""Where the advisor has nothing to go by."""
+T = TypeVar("T")
 
 
 class Choice(NamedTuple):
@@ -49,6 +52,9 @@ class Best(NamedTuple):
 async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Download:
     """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
     choice = await choose(services, wanted.model, quantization=wanted.quantization)
+    path = choice.variant.files[0].path
+    token = await asyncio.to_thread(services.hub.token.read)
+    await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)
     return downloads.add(
         choice.repository,
         choice.variant.wanted,
@@ -60,44 +66,86 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
 
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
     """Return what a name means for this machine."""
-    asked = _asked(services, typed)
-    repository = await asyncio.to_thread(_read, asked)
-    offered = variants_of(repository)
-    wanted = quantization or asked.file or asked.quantization
-    if wanted:
-        return Choice(repository, named(offered, wanted))
-    if len(offered) == 1:
-        return Choice(repository, offered[0])
-    return await _advised(services, repository, offered)
-
-
-async def repository_of(services: Services, typed: str) -> Repository:
-    """Return the repository a name means. Raises what naming and the hub raise."""
-    return await asyncio.to_thread(_read, _asked(services, typed))
-
-
-def _asked(services: Services, typed: str) -> Asked:
+    asked = await _asked(services, typed)
     if services.settings.flag("network.offline"):
         raise Offline
+    offer = (await asyncio.to_thread(_read, services, asked)).value
+    offered = offer.variants()
+    wanted = quantization or asked.file or asked.quantization
+    if wanted:
+        variant = named(offered, wanted)
+        return Choice(offer.home(variant), variant)
+    if len(offered) == 1:
+        return Choice(offer.home(offered[0]), offered[0])
+    return await _advised(services, offer)
+
+
+async def offer_of(services: Services, typed: str) -> tuple[Answer[Offer], str]:
+    """Return what a name offers and, where it is older than it might be, why. Raises what naming and the hub raise."""
+    asked = await _asked(services, typed)
+    return await asyncio.to_thread(_told, services, asked)
+
+
+def _told(services: Services, asked: Asked) -> tuple[Answer[Offer], str]:
+    kept = services.hub.offers.find(_question(asked))
+    if kept is not None and kept.is_fresh:
+        return kept, ""
+    if services.settings.flag("network.offline"):
+        return older(kept, Offline())
+    try:
+        return _read(services, asked), ""
+    except Unavailable as error:
+        return older(kept, error)
+
+
+def older(kept: Answer[T] | None, error: RoundhouseError) -> tuple[Answer[T], str]:
+    """Return what was told before, and why it is not what is so now. Raises the error where nothing was."""
+    if kept is None:
+        raise error
+    return kept, f"{error} This is what the hub said {words.seconds(kept.age_s)} ago."
+
+
+async def _asked(services: Services, typed: str) -> Asked:
     asked = parse(typed, endpoint=hub_endpoint())
-    if not asked.repository:
+    if asked.repository:
+        return asked
+    key = services.settings.text("catalogue.key")
+    entry = await asyncio.to_thread(services.hub.catalogue.find, asked.catalogue, asked.quantization, key=key)
+    if entry is None:
         raise BadRequest(
             f"{asked.text!r} is a short name, and no catalogue has it.",
-            hint="Write it as owner/name, as on its page at huggingface.co.",
+            hint="Write it as owner/name, as on its page at huggingface.co, or look for it: `roundhouse search`.",
             code="model_not_found",
         )
-    return asked
+    return Asked(repository=entry.repository, revision=asked.revision, quantization=entry.quantization)
 
 
-def _read(asked: Asked) -> Repository:
+def _question(asked: Asked) -> str:
+    return f"{hub_endpoint()} {asked.repository} {asked.revision}"
+
+
+def _read(services: Services, asked: Asked) -> Answer[Offer]:
     try:
-        return read_repository(hub_endpoint(), asked.repository, revision=asked.revision, token=hub_token())
+        found = read_offer(hub_endpoint(), asked.repository, revision=asked.revision, token=services.hub.token.read())
     except Unauthorized as error:  # the hub does not tell strangers which of the two it is
         said = f"{asked.repository} does not exist, or it is private."
         raise NotFound(said, hint=error.hint, code=error.code) from None
     except NotFound as error:
         said = f"{asked.repository} has no revision {asked.revision!r}." if asked.revision else str(error)
         raise NotFound(said, hint=error.hint, code=error.code) from None
+    return services.hub.offers.keep(_question(asked), found)
+
+
+def with_facts(services: Services, typed: str, told: Answer[Offer]) -> dict[str, ModelFacts]:
+    """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
+    offer = told.value
+    if offer.facts is None and services.settings.flag("network.offline"):
+        raise Offline
+    read, facts = facts_of(offer, hub_endpoint(), services.hub.token.read())
+    if read is not offer:
+        asked = msgspec.structs.replace(parse(typed, endpoint=hub_endpoint()), repository=offer.repository.name)
+        services.hub.offers.keep(_question(asked), read, at=told.at)
+    return facts
 
 
 class Offline(Conflict):
@@ -109,17 +157,19 @@ class Offline(Conflict):
         super().__init__("Roundhouse is set to stay offline.", hint="Switch `network.offline` off to download models.")
 
 
-async def _advised(services: Services, repository: Repository, offered: list[Variant]) -> Choice:
+async def _advised(services: Services, offer: Offer) -> Choice:
     """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
+    offered = offer.variants()
     try:
-        facts = await asyncio.to_thread(facts_of, repository, offered)
+        token = await asyncio.to_thread(services.hub.token.read)
+        _, facts = await asyncio.to_thread(facts_of, offer, hub_endpoint(), token)
         best = recommended(await plans_for(services, facts), offered, facts)
     except RoundhouseError:
         best = None
     if best is not None:
-        return Choice(repository, best.variant, best.reason)
+        return Choice(offer.home(best.variant), best.variant, best.reason)
     usual = next((one for one in offered if one.quantization == USUAL), None) or offered[len(offered) // 2]
-    return Choice(repository, usual, "It is the usual balance of size and quality.")
+    return Choice(offer.home(usual), usual, "It is the usual balance of size and quality.")
 
 
 def recommended(plans: Iterable[Plan], offered: Iterable[Variant], facts: Mapping[str, ModelFacts]) -> Best | None:
@@ -148,36 +198,3 @@ async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list
     found = await asyncio.to_thread(advise, inputs)
     usable = [plan for plan in found.plans if not plan.refused]
     return sorted(usable, key=lambda plan: not plan.is_installed)
-
-
-def facts_of(repository: Repository, offered: list[Variant]) -> dict[str, ModelFacts]:
-    """Return the facts of every variant: of one as its header says, of the others as far as they follow from it."""
-    from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- the gateway starts without it
-    from app.hub.shapes import requantized  # noqa: PLC0415 -- as above
-
-    ggufs = [one for one in offered if one.format == "gguf"]
-    read = next((one for one in ggufs if one.quantization == USUAL), ggufs[-1] if ggufs else offered[0])
-    known = read_remote_facts(
-        repository.name,
-        filename=read.first if read.format == "gguf" else "",
-        revision=repository.commit,
-        endpoint=hub_endpoint(),
-        token=hub_token(),
-    )
-    found = {label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
-    for other in ggufs:
-        if other is read or not other.quantization:
-            continue
-        try:
-            changed = requantized(known, other.quantization.removeprefix("UD-"))
-        except RoundhouseError:  # a mixture nobody wrote down: it can still be named
-            continue
-        found[label(other)] = msgspec.structs.replace(
-            changed, quantization=other.quantization, file_bytes=other.size_bytes
-        )
-    return found
-
-
-def label(variant: Variant) -> str:
-    """Return what tells a variant from the others of its repository."""
-    return f"{variant.format}:{variant.quantization}:{variant.first}"

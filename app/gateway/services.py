@@ -13,6 +13,7 @@ from aiohttp import web
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
 from app.gateway.recent import Recent
+from app.hub.memory import HubMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,6 +89,11 @@ class Services:
     """What was set for single models."""
     home: Home = field(default_factory=this_home)
     """Where other programs of this person keep their settings."""
+    hub: HubMemory = field(init=False)
+    """What is remembered of the hub."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hub", HubMemory(self.paths.hub_answers, self.paths.hub_token_file))  # frozen
 
 
 SERVICES = web.AppKey("services", Services)

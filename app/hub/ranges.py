@@ -247,7 +247,9 @@ def _unreachable(url: str) -> Unavailable:
 def _refusal(status: int, url: str, wait: str) -> RoundhouseError:
     """Say in words what a status means for somebody who wants a model."""
     name = _name(url)
-    if status == 401:  # noqa: PLR2004 -- HTTP statuses, here and below
+    if status == 400:  # noqa: PLR2004 -- HTTP statuses, here and below
+        return BadRequest("The server does not understand what it was asked for.", code="hub_refused")
+    if status == 401:  # noqa: PLR2004
         hint = "Check the name; if it is right, sign in with a token that may read it."
         return Unauthorized(f"{name} does not exist or is private.", hint=hint, code="hub_unauthorized")
     if status == 403:  # noqa: PLR2004

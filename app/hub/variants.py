@@ -19,7 +19,7 @@ from app.hub.repository import RepoFile, Repository
 _QUANTIZATION = re.compile(
     r"(?:^|[-._])((?:UD-)?(?:I?Q\d[A-Z0-9_]*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32|FP16))$", re.IGNORECASE
 )
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _BESIDE = (".json", ".jinja", ".model", ".txt", ".tiktoken")
 """Small files that belong to a model: configuration, tokenizer, template, merges."""
 _MAX_BESIDE_BYTES = 64 << 20
@@ -38,6 +38,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     files: list[RepoFile]
     projector: RepoFile | None = None
     """What makes it see images."""
+    revision: str = ""
+    """The branch it lies on, where the repository keeps one for each."""
 
     @property
     def size_bytes(self) -> int:
@@ -59,7 +61,7 @@ def variants_of(repository: Repository) -> list[Variant]:
     found += _safetensors(repository.files)
     if found:
         return found
-    if any(file.path.endswith(_PICKLES) for file in repository.files):
+    if any(file.path.endswith(PICKLES) for file in repository.files):
         raise BadRequest(
             f"{repository.name} has its weights as pickle files only, which can run programs when they are opened.",
             hint="Look for the same model as GGUF or safetensors.",
@@ -79,7 +81,8 @@ def named(variants: Iterable[Variant], wanted: str) -> Variant:
     there = list(variants)
     folded = wanted.casefold()
     for one in there:
-        names = {one.quantization, one.first, PurePosixPath(one.first).name, split_stem(PurePosixPath(one.first).name)}
+        name = PurePosixPath(one.first).name
+        names = {one.quantization, one.revision, one.first, name, split_stem(name)}
         if folded in {name.casefold() for name in names if name}:
             return one
     listed = ", ".join(one.quantization or one.first or one.format for one in there)
@@ -170,4 +173,4 @@ def _beside(files: Iterable[RepoFile]) -> list[RepoFile]:
 
 
 def _is_pickle(path: str) -> bool:
-    return path.endswith(_PICKLES)
+    return path.endswith(PICKLES)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from tests.fake_hub.hub import FakeHub, StoredFile, StoredRepository
 
@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(address.path)
         hub.asked.append((self.command, path, self.headers.get("Range", "")))
         if path == "/api/models":
-            self.reply_json(_found(hub, parse_qs(address.query)))
+            self.list_models(parse_qs(address.query))
         elif described := _API.match(path):
             self.describe(described)
         elif stored := _STORAGE.match(path):
@@ -67,6 +67,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(404, "EntryNotFound", "Not found")
 
     do_HEAD = do_GET  # noqa: N815 -- the base class calls it so
+
+    def list_models(self, query: dict[str, list[str]]) -> None:
+        cursor = query.get("cursor", ["0"])[0]
+        if not cursor.isdecimal():
+            self.refuse(400, "BadCursor", "Invalid cursor")
+            return
+        found, following = _page(self.served, query)
+        link = {"Link": following} if following else {}
+        self.reply(200, json.dumps(found).encode(), {"Content-Type": "application/json", **link})
 
     def describe(self, asked: re.Match[str]) -> None:
         repository = self.served.repositories.get(asked["name"])
@@ -190,11 +199,33 @@ def _found(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[str, object]]
     words = " ".join(query.get("search", [""])).casefold().split()
     tags = query.get("filter", [])
     author = query.get("author", [""])[0]
+    task, gated = query.get("pipeline_tag", [""])[0], query.get("gated", [""])[0]
     found = [
         _description(one, "main")
         for one in hub.repositories.values()
         if all(word in one.name.casefold() for word in words)
         and all(tag in one.about.get("tags", []) for tag in tags)
         and one.name.startswith(f"{author}/" if author else "")
+        and task in {"", one.about.get("pipeline_tag")}
+        and gated in {"", str(bool(one.gated)).lower()}
     ]
-    return found[: int(query.get("limit", ["1000"])[0])]
+    key = query.get("sort", [""])[0]
+    if key:
+        found.sort(key=lambda one: str(one.get(key, "")) if key == "lastModified" else int(str(one.get(key, 0))))
+        found.reverse()
+    expand = query.get("expand", []) + query.get("expand[]", [])
+    return (
+        [{name: value for name, value in one.items() if name in {"id", "modelId", *expand}} for one in found]
+        if (expand)
+        else found
+    )
+
+
+def _page(hub: FakeHub, query: dict[str, list[str]]) -> tuple[list[dict[str, object]], str]:
+    """Return a page of what is found and the address of the next, as the hub's `Link` header gives it."""
+    found = _found(hub, query)
+    start = int(query.get("cursor", ["0"])[0])
+    end = start + int(query.get("limit", ["1000"])[0])
+    rest = {name: values for name, values in query.items() if name != "cursor"}
+    following = f"{hub.url}/api/models?{urlencode({**rest, 'cursor': [str(end)]}, doseq=True)}"
+    return found[start:end], f'<{following}>; rel="next"' if end < len(found) else ""

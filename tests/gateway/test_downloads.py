@@ -95,7 +95,7 @@ REFUSED: list[tuple[dict[str, object], int, str]] = [
     ({"model": ""}, 400, "bad_model_name"),
     ({"model": "../../etc"}, 400, "bad_model_name"),
     ({"model": "https://example.org/x/y"}, 400, "bad_model_name"),
-    ({"model": "qwen3:8b"}, 400, "model_not_found"),
+    ({"model": "nobody:8b"}, 400, "model_not_found"),
     ({"model": f"{NAME}:Q9_Z"}, 404, "variant_not_found"),
     ({"model": f"{NAME}@nowhere"}, 404, "model_not_found"),
     ({"model": "org/nothing"}, 404, "hub_unauthorized"),

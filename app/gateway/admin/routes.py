@@ -8,7 +8,7 @@ from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, N
 from app.core.downloads import Download, MoveDownload, Pull
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
-from app.core.hub import HubModel
+from app.core.hub import CatalogueInfo, HubModel, HubPick, HubQuery, HubResults, HubTokenState, SetHubToken
 from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
@@ -109,6 +109,51 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Say what a repository of the hub offers to this machine",
         reply=HubModel,
         query=hub.ModelQuery,
+    ),
+    Endpoint(
+        method="GET",
+        path="/hub/search",
+        handler=hub.search,
+        summary="Look for models on the hub, one card per model",
+        reply=HubResults,
+        query=HubQuery,
+    ),
+    Endpoint(
+        method="GET",
+        path="/hub/best",
+        handler=hub.best,
+        summary="Say which models of the catalogue suit this machine, the best first",
+        reply=list[HubPick],
+        query=hub.BestQuery,
+    ),
+    Endpoint(
+        method="POST",
+        path="/hub/catalogue",
+        handler=hub.refresh_catalogue,
+        summary="Fetch the catalogue anew, if its signature holds",
+        reply=CatalogueInfo,
+    ),
+    Endpoint(
+        method="GET",
+        path="/hub/token",
+        handler=hub.token,
+        summary="Say whether there is a token for the hub",
+        reply=HubTokenState,
+    ),
+    Endpoint(
+        method="POST",
+        path="/hub/token",
+        handler=hub.set_token,
+        summary="Keep a token for the hub in the system's keyring",
+        body=SetHubToken,
+        reply=HubTokenState,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/hub/token",
+        handler=hub.forget_token,
+        summary="Forget the token for the hub that was kept",
+        status=204,
     ),
     Endpoint(
         method="GET",

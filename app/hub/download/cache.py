@@ -31,6 +31,11 @@ class RepositoryCache:
         """All that is kept of it."""
         return self.root / ("models--" + self.name.replace("/", "--"))
 
+    @property
+    def is_there(self) -> bool:
+        """Whether anything of it was fetched."""
+        return (self.folder / "snapshots").is_dir()
+
     def blob(self, file: RepoFile) -> Path:
         """Where a file's content is once it is whole and right."""
         return self.folder / "blobs" / file.etag

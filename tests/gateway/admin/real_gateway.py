@@ -70,6 +70,8 @@ def running(home: Path, port: int, *, hub: str = "http://127.0.0.1:1") -> Iterat
                 "ROUNDHOUSE_HOME": str(home),
                 "ROUNDHOUSE_GATEWAY_PORT": str(port),
                 "HF_ENDPOINT": hub,
+                "HF_TOKEN": "",
+                "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
                 # The settings of tools are looked for here, and written here, not in those of whoever runs the tests.
                 **dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"), str(home / "person")),
                 **dict.fromkeys(("CODEX_HOME", "CLAUDE_CONFIG_DIR", "LLM_USER_PATH"), ""),

@@ -167,6 +167,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
+    elsewhere.add(("POST", "/hub/catalogue"))
+    """What needs a signed list: `test_hub`."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -182,6 +184,11 @@ def lifecycle_answers_as_it_says(call: Checked) -> None:
 def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
     hub.add("org/small", {"small-F32.gguf": TinyLlama().content()})
     assert call("GET", "/hub/model", name="org/small")["variants"]
+    assert call("GET", "/hub/search", text="small")["cards"]
+    assert call("GET", "/hub/best", use="chat")
+    assert call("POST", "/hub/token", {"token": "hf_of_nobody"})["place"] == "file"
+    assert "hf_of_nobody" not in str(call("GET", "/hub/token"))
+    call("DELETE", "/hub/token")
     begun = call("POST", "/downloads", {"model": "org/small"})
     assert call("GET", "/downloads") != []
     assert call("POST", "/downloads/{id}/move", {"position": 0}, id=begun["id"])

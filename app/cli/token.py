@@ -1,0 +1,46 @@
+"""`roundhouse token`: the hub's token, for models whose terms must be accepted first. It is never shown."""
+
+import sys
+
+import click
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, talk
+from app.core.hub import HubTokenState, SetHubToken
+
+_MOST = 4096
+"""Characters read from a pipe: no token is as long."""
+
+
+@click.group("token", invoke_without_command=True)
+@json_option
+@click.pass_context
+def token(ctx: click.Context, *, as_json: bool) -> None:
+    """Say whether there is a token for the hub, and where it is kept; set or forget it."""
+    if ctx.invoked_subcommand is None:
+        _show(as_json=as_json)
+
+
+@token.command("set")
+@json_option
+def set_token(*, as_json: bool) -> None:
+    """Keep a token for the hub, asked for here or read from a pipe; make one at huggingface.co/settings/tokens."""
+    is_typed = sys.stdin.isatty()
+    given: str = click.prompt("Token", hide_input=True, err=True) if is_typed else sys.stdin.read(_MOST)
+    state = connected().post("/hub/token", SetHubToken(token=given), HubTokenState)
+    show("token", state, as_json=as_json, text=lambda kept: [kept.said])
+
+
+@token.command("forget")
+@json_option
+def forget(*, as_json: bool) -> None:
+    """Forget the token that was kept; one of the environment or of Hugging Face's own programs stays theirs."""
+    connected().delete("/hub/token")
+    _show(as_json=as_json)
+
+
+def _show(*, as_json: bool) -> None:
+    state = connected().get("/hub/token", HubTokenState)
+    show("token", state, as_json=as_json, text=lambda kept: [kept.said])
+    if state.place is None:
+        talk("Make one at https://huggingface.co/settings/tokens, then: roundhouse token set")

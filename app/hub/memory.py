@@ -1,0 +1,19 @@
+"""What is remembered of the hub: searches, what repositories offer, the catalogue, and the token it wants."""
+
+from pathlib import Path
+
+from app.config.hub_token import HubToken
+from app.hub.answers import Answers
+from app.hub.catalogue import Catalogue
+from app.hub.offers import Offer
+from app.hub.search import Listing
+
+
+class HubMemory:
+    """One per gateway; its parts block."""
+
+    def __init__(self, folder: Path, token_file: Path) -> None:
+        self.searches = Answers(folder / "searches", Listing)
+        self.offers = Answers(folder / "offers", Offer)
+        self.catalogue = Catalogue(folder / "catalogue.json")
+        self.token = HubToken(token_file)

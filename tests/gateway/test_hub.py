@@ -1,0 +1,259 @@
+"""Finding models through the gateway: cards with what they take here, the catalogue, and what is left offline."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keyring
+import pytest
+from keyring.backends import fail
+
+from app.hub import answers
+from app.hub.catalogue import Catalogue
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.gateway.played import Gateway
+from tests.gateway.test_downloads import asked
+from tests.gguf_files import TinyLlama
+
+GGUF = {"model-Q4_K_M.gguf": b"g", "model-Q8_0.gguf": b"g"}
+PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield served
+
+
+def add(hub: FakeHub, name: str, files: dict[str, bytes], **about: Any) -> None:  # noqa: ANN401 -- JSON
+    hub.add(name, files, about=about)
+
+
+async def cards(gateway: Gateway, query: str = "") -> list[dict[str, Any]]:
+    status, found = await asked(gateway, "GET", f"/hub/search?{query}")
+    assert status == 200, found
+    result: list[dict[str, Any]] = found["cards"]
+    return result
+
+
+async def test_a_card_is_one_model_with_what_it_takes_here(gateway: Gateway, hub: FakeHub) -> None:
+    quantised = ["base_model:quantized:Qwen/Qwen3-0.6B"]
+    add(hub, "unsloth/Qwen3-0.6B-GGUF", GGUF, tags=quantised, downloads=9)
+    add(hub, "mlx-community/Qwen3-0.6B-4bit", PLAIN, tags=quantised, library_name="mlx", downloads=5)
+    add(hub, "Qwen/Qwen3-0.6B", PLAIN, downloads=3)
+    (card,) = await cards(gateway, "text=qwen3")
+    assert (card["base"], card["title"], len(card["repositories"])) == ("Qwen/Qwen3-0.6B", "Qwen3-0.6B", 3)
+    assert (card["format"], card["quantization"], card["engine_name"]) == ("gguf", "Q4_K_M", "llama.cpp")
+    assert card["fits"] is True
+    assert 300e6 < card["memory_bytes"] < 4e9
+    assert "published shape" in card["basis"]
+
+
+async def test_a_model_nobody_knows_is_estimated_from_its_parameters(gateway: Gateway, hub: FakeHub) -> None:
+    for name in ("Zebra-1b", "Zebra-2b", "Zebra-9000b", "Nameless"):
+        add(hub, f"org/{name}-GGUF", GGUF)
+    found = {card["title"]: card for card in await cards(gateway)}
+    small, large, vast = (found[f"Zebra-{size}"] for size in ("1b", "2b", "9000b"))
+    assert "parameters alone" in small["basis"]
+    assert 1.5 < large["memory_bytes"] / small["memory_bytes"] < 3.5
+    assert vast["fits"] is False
+    assert vast["memory_bytes"] > 3e12
+    assert (found["Nameless"]["fits"], found["Nameless"]["basis"]) == (None, "")
+
+
+async def test_what_was_found_stands_for_a_while_and_is_all_there_is_offline(
+    gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(hub, "org/One-1b-GGUF", GGUF)
+    await cards(gateway, "text=one")
+    count = len(hub.asked)
+    await cards(gateway, "text=one")
+    assert len(hub.asked) == count
+    then = time.time() + answers.FRESH_S + 60
+    monkeypatch.setattr(time, "time", lambda: then)
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    _, kept = await asked(gateway, "GET", "/hub/search?text=one")
+    assert [card["title"] for card in kept["cards"]] == ["One-1b"]
+    assert "11 min" in kept["note"]
+    status, refusal = await asked(gateway, "GET", "/hub/search?text=other")
+    assert (status, refusal["code"]) == (409, "offline")
+    assert len(hub.asked) == count
+
+
+async def test_a_hub_that_cannot_be_reached_leaves_what_it_said_before(
+    gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(hub, "org/One-1b-GGUF", GGUF, tags=[])
+    await cards(gateway)
+    then = time.time() + answers.FRESH_S + 60
+    monkeypatch.setattr(time, "time", lambda: then)
+    hub.repositories["org/One-1b-GGUF"].about["tags"] = "nonsense"
+    _, kept = await asked(gateway, "GET", "/hub/search?")
+    assert [card["title"] for card in kept["cards"]] == ["One-1b"]
+    assert kept["note"].startswith("The hub's answer makes no sense.")
+
+
+@pytest.mark.parametrize("query", ["sort=best", "days=0", "task=x", "min_parameters=-1", f"text={'x' * 300}"])
+async def test_a_query_that_makes_no_sense_is_refused(gateway: Gateway, query: str) -> None:
+    status, refusal = await asked(gateway, "GET", f"/hub/search?{query}")
+    assert (status, refusal["code"]) == (400, "invalid_value")
+
+
+async def test_a_description_is_kept_for_offline(gateway: Gateway, hub: FakeHub) -> None:
+    hub.add("org/small", {"small-Q4_K_M.gguf": TinyLlama().content(), "small-Q8_0.gguf": TinyLlama(layers=3).content()})
+    _, first = await asked(gateway, "GET", "/hub/model?name=org/small")
+    count = len(hub.asked)
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    status, again = await asked(gateway, "GET", "/hub/model?name=org/small")
+    assert status == 200
+    assert len(hub.asked) == count
+    assert [one["memory_bytes"] for one in again["variants"]] == [one["memory_bytes"] for one in first["variants"]]
+    assert again["as_of"] == first["as_of"] > 0
+
+
+async def test_bit_rates_on_branches_are_variants_and_can_be_pulled(gateway: Gateway, hub: FakeHub) -> None:
+    config = json.dumps({"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "exl3"}})
+    stored = hub.add("org/Model-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
+    for rate, size in (("3.0bpw", 3000), ("4.0bpw_H6", 4000)):
+        stored.branches[rate] = {"model.safetensors": b"w" * size, "config.json": config.encode()}
+    stored.branches["notes"] = {"README.md": b"#"}
+    status, found = await asked(gateway, "GET", "/hub/model?name=org/Model-exl3")
+    assert status == 200
+    shown = {one["quantization"]: (one["revision"], one["format"]) for one in found["variants"]}
+    assert shown == {"3.0bpw": ("3.0bpw", "exl3"), "4.0bpw": ("4.0bpw_H6", "exl3")}
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "org/Model-exl3:4.0bpw"})
+    assert (status, begun["revision"], begun["quantization"]) == (200, "4.0bpw_H6", "4.0bpw")
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
+async def test_a_gated_repository_says_what_to_accept_and_where(gateway: Gateway, hub: FakeHub) -> None:
+    hub.add("org/gated", {"x-Q4_0.gguf": TinyLlama().content()}, gated="manual")
+    _, found = await asked(gateway, "GET", "/hub/model?name=org/gated")
+    assert f"{hub.url}/org/gated" in found["gate"]
+    assert "roundhouse token set" in found["gate"]
+    status, refusal = await asked(gateway, "POST", "/downloads", {"model": "org/gated"})
+    assert (status, refusal["code"]) == (403, "hub_gated")
+    assert f"{hub.url}/org/gated" in refusal["hint"]
+    assert (await asked(gateway, "GET", "/downloads"))[1] == []
+
+
+async def test_who_was_let_in_may_pull(gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.add("org/gated", {"x-Q4_0.gguf": TinyLlama().content()}, gated="manual", readers={"hf_good"})
+    monkeypatch.setenv("HF_TOKEN", "hf_bad")
+    assert (await asked(gateway, "POST", "/downloads", {"model": "org/gated"}))[0] == 403
+    monkeypatch.setenv("HF_TOKEN", "hf_good")
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "org/gated"})
+    assert status == 200
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
+async def test_a_short_name_is_what_the_catalogue_says(gateway: Gateway, hub: FakeHub) -> None:
+    hub.add(
+        "Qwen/Qwen3-8B-GGUF", {"a-Q4_K_M.gguf": TinyLlama().content(), "a-Q8_0.gguf": TinyLlama(layers=3).content()}
+    )
+    for name, quantization in (("qwen3:8b-q8_0", "Q8_0"), ("qwen3", None)):
+        status, begun = await asked(gateway, "POST", "/downloads", {"model": name})
+        assert (status, begun["repository"]) == (200, "Qwen/Qwen3-8B-GGUF")
+        assert quantization in {None, begun["quantization"]}
+        await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
+@pytest.mark.parametrize("use", ["chat", "coding", "vision", "embedding", "rerank"])
+async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: FakeHub, use: str) -> None:
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    status, picks = await asked(gateway, "GET", f"/hub/best?use={use}")
+    assert status == 200
+    assert picks[0]["card"]["basis"]
+    assert [one["is_best"] for one in picks[1:]] == [False] * (len(picks) - 1)
+    if picks[0]["is_best"]:
+        assert picks[0]["card"]["fits"]
+        assert "GiB" in picks[0]["reason"] or "MiB" in picks[0]["reason"]
+    assert hub.asked == []
+
+
+class Signer:
+    """Somebody with a key."""
+
+    def __init__(self) -> None:
+        curve = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519", reason="only on Linux")
+        self._private = curve.Ed25519PrivateKey.generate()
+        self.key = base64.b64encode(self._private.public_key().public_bytes_raw()).decode()
+
+    def signed(self, content: bytes) -> bytes:
+        return base64.b64encode(self._private.sign(content))
+
+
+def catalogue(issued: str) -> bytes:
+    entry = {"name": "newest", "tag": "1b", "repository": "org/Newest-1B-GGUF", "is_default": True, "uses": ["chat"]}
+    return json.dumps({"version": 1, "issued": issued, "models": [entry]}).encode()
+
+
+async def publish(gateway: Gateway, hub: FakeHub, content: bytes, signature: bytes, key: str) -> tuple[int, Any]:
+    """Put a catalogue on the hub's server and have it fetched."""
+    hub.add("org/lists", {"catalogue.json": content, "catalogue.json.sig": signature})
+    url = f"{hub.url}/org/lists/resolve/main/catalogue.json"
+    await asked(gateway, "PATCH", "/settings", {"catalogue.url": url, "catalogue.key": key})
+    return await asked(gateway, "POST", "/hub/catalogue")
+
+
+async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gateway, hub: FakeHub) -> None:
+    signer, content = Signer(), catalogue("2030-01-01")
+    status, said = await publish(gateway, hub, content, signer.signed(content), signer.key)
+    assert (status, said) == (200, {"issued": "2030-01-01", "models": 1})
+    hub.add("org/Newest-1B-GGUF", {"a-Q4_0.gguf": TinyLlama().content()})
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "newest"})
+    assert (status, begun["repository"]) == (200, "org/Newest-1B-GGUF")
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+    file = gateway.services.paths.hub_answers / "catalogue.json"
+    assert Catalogue(file).content(signer.key).issued == "2030-01-01"
+    assert Catalogue(file).content(Signer().key).issued != "2030-01-01"
+
+
+async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gateway, hub: FakeHub) -> None:
+    signer, content = Signer(), catalogue("2030-01-01")
+    signature = signer.signed(content)
+    old, odd = catalogue("2001-01-01"), b'{"version": 1}'
+    for changed, sent in (
+        (content.replace(b"Newest-1B", b"Hostile-1B"), signature),
+        (content, b""),
+        (content, Signer().signed(content)),
+        (old, signer.signed(old)),
+        (odd, signer.signed(odd)),
+    ):
+        status, refusal = await publish(gateway, hub, changed, sent, signer.key)
+        assert (status, refusal["code"]) == (409, "catalogue_refused")
+    assert (await asked(gateway, "POST", "/downloads", {"model": "newest"}))[1]["code"] == "model_not_found"
+
+
+async def test_without_an_address_there_is_nothing_to_refresh(gateway: Gateway) -> None:
+    status, refusal = await asked(gateway, "POST", "/hub/catalogue")
+    assert (status, refusal["code"]) == (400, "no_catalogue")
+
+
+async def test_a_token_is_kept_and_used_and_never_told(
+    gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = keyring.get_keyring()
+    keyring.set_keyring(fail.Keyring())  # type: ignore[no-untyped-call] # keyring has no types there
+    monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
+    hub.add("org/gated", {"x-Q4_0.gguf": TinyLlama().content()}, gated="manual", readers={"hf_goodgood"})
+    try:
+        assert (await asked(gateway, "GET", "/hub/token"))[1]["place"] is None
+        status, kept = await asked(gateway, "POST", "/hub/token", {"token": "hf_goodgood"})
+        assert (status, kept["place"]) == (200, "file")
+        status, begun = await asked(gateway, "POST", "/downloads", {"model": "org/gated"})
+        assert status == 200
+        assert "hf_goodgood" not in json.dumps([kept, begun, (await asked(gateway, "GET", "/hub/token"))[1]])
+        await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+        await asked(gateway, "DELETE", "/hub/token")
+        assert (await asked(gateway, "POST", "/downloads", {"model": "org/gated"}))[1]["code"] == "hub_gated"
+        assert (await asked(gateway, "POST", "/hub/token", {"token": "no"}))[0] == 400
+    finally:
+        keyring.set_keyring(before)

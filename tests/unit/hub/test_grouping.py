@@ -1,0 +1,83 @@
+"""Which repositories are one model."""
+
+from typing import Any
+
+from app.core.hub import HubFound
+from app.hub.grouping import cards, folded
+from app.hub.search import Listed
+
+
+def listed(
+    name: str,
+    base: str = "",
+    relation: str = "",
+    *,
+    formats: tuple[str, ...] = ("gguf",),
+    **more: Any,  # noqa: ANN401 -- any field
+) -> Listed:
+    return Listed(found=HubFound(repository=name, formats=list(formats), **more), base=base, relation=relation)
+
+
+def together(*found: Listed) -> list[set[str]]:
+    return [{one.repository for one in card.repositories} for card in cards(found)]
+
+
+def test_what_was_quantised_from_the_same_model_is_one_card() -> None:
+    (card,) = cards(
+        [
+            listed("unsloth/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "quantized", downloads=5),
+            listed("mlx-community/Qwen3-8B-4bit", "Qwen/Qwen3-8B", "quantized", formats=("mlx",), downloads=9),
+            listed("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "finetune", formats=("safetensors",), parameters=8),
+        ]
+    )
+    assert (card.base, card.title, card.parameters, card.downloads) == ("Qwen/Qwen3-8B", "Qwen3-8B", 8, 14)
+    assert [one.repository for one in card.repositories] == [
+        "mlx-community/Qwen3-8B-4bit",
+        "unsloth/Qwen3-8B-GGUF",
+        "Qwen/Qwen3-8B",
+    ]
+
+
+def test_a_finetune_is_a_model_of_its_own_and_so_are_its_quantised_forms() -> None:
+    assert together(
+        listed("org/Base", formats=("safetensors",)),
+        listed("org/Tuned", "org/Base", "finetune", formats=("safetensors",)),
+        listed("other/Tuned-GGUF", "org/Tuned", "quantized"),
+    ) == [{"org/Base"}, {"org/Tuned", "other/Tuned-GGUF"}]
+
+
+def test_a_quantised_model_that_says_nothing_is_told_by_its_name() -> None:
+    assert together(
+        listed("bartowski/Model-7B-Instruct-GGUF"),
+        listed("org/Model-7B-Instruct", formats=("safetensors",)),
+        listed("turbo/Model-7B-Instruct-exl3", formats=("exl3",)),
+        listed("someone/Model-7B-Instruct-AWQ", formats=("awq",)),
+    ) == [
+        {
+            "bartowski/Model-7B-Instruct-GGUF",
+            "org/Model-7B-Instruct",
+            "turbo/Model-7B-Instruct-exl3",
+            "someone/Model-7B-Instruct-AWQ",
+        }
+    ]
+
+
+def test_two_originals_of_one_name_stay_apart() -> None:
+    assert len(together(listed("a/Model", formats=("safetensors",)), listed("b/Model", formats=("safetensors",)))) == 2
+
+
+def test_quantised_again_leads_back_to_the_first() -> None:
+    assert together(
+        listed("a/Model-bf16", "org/Model", "quantized", formats=("mlx",)),
+        listed("b/Model-GGUF", "a/Model-bf16", "quantized"),
+    ) == [{"a/Model-bf16", "b/Model-GGUF"}]
+
+
+def test_models_that_name_each_other_end_somewhere() -> None:
+    assert sum(map(len, together(listed("a/X", "b/X", "quantized"), listed("b/X", "a/X", "quantized")))) == 2
+
+
+def test_only_the_packing_is_folded_away() -> None:
+    assert folded("org/Qwen3-8B-Q4_K_M-GGUF") == folded("org/qwen3-8b-4bit") == folded("org/Qwen3-8B-4.0bpw-h6-exl2")
+    assert folded("org/Qwen3-8B-GGUF") != folded("org/Qwen3-4B-GGUF")
+    assert folded("org/GGUF") == "gguf"
