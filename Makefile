@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines check fix bench screenshots package clean
+.PHONY: help run test test-engines check fix bench screenshots package wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,7 +45,11 @@ bench: .venv/ready  ## measure the figures this project promises
 screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %, into screenshots/
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m app.gui.screenshots screenshots
 
-package: .venv/ready  ## build the wheel and the source distribution into dist/
+package: .venv/ready  ## freeze the application and pack it for this system, into dist/
+	@UV_PROJECT_ENVIRONMENT=build/package-env $(UV) sync --frozen --quiet --no-default-groups --group package
+	@QT_QPA_PLATFORM=offscreen build/package-env/bin/python packaging/build.py
+
+wheel: .venv/ready  ## build the wheel and the source distribution, into dist/
 	@$(UV) build
 
 clean:  ## remove everything that is made here
