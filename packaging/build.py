@@ -69,7 +69,8 @@ def archive() -> Path:
     name = f"roundhouse-{__version__}-{sys.platform}-{platform.machine()}"
     target = DIST / f"{name}.tar.xz"
     # The program packs on every core; the library would take three times as long.
-    with target.open("wb") as out, subprocess.Popen(["xz", "-6", "-T0"], stdin=subprocess.PIPE, stdout=out) as xz:
+    argv = [shutil.which("xz") or "xz", "-6", "-T0"]
+    with target.open("wb") as out, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out) as xz:
         assert xz.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
         with tarfile.open(fileobj=xz.stdin, mode="w|") as packed:
             packed.add(FROZEN, arcname=name, filter=_without_owner)
