@@ -28,7 +28,7 @@ from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, counts_c
 from app.gateway.dialects.openai.chat_reply import whole as openai_whole
 
 ABOUT = About(id="chatcmpl-1", model="guide", created=1)
-TEXTS = st.text(min_size=1, max_size=5).filter(str.isprintable)
+TEXTS = st.text(alphabet='aé\U0001f682<{"\\ \n', min_size=1, max_size=5)
 USAGES = st.builds(Usage, prompt=st.integers(4, 9), cached=st.integers(0, 4) | st.none(), completion=st.integers(0, 9))
 ENDS = st.builds(Finished, reason=st.sampled_from(Finish), usage=USAGES)
 
