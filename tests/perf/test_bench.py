@@ -87,7 +87,8 @@ def test_every_dialect_is_measured_beside_the_bare_proxy() -> None:
         assert {name for name in spoken for figure in figures if name in figure.name and figure.ok is not None} == {
             *spoken
         }
-    assert len(costs) == len(delays) == len(dialect_cost.ROUTES)
+    assert len(costs) == len(dialect_cost.ROUTES)
+    assert delays[-1].measured.startswith("bare proxy") or "too busy" in delays[-1].measured
 
 
 def test_a_crowd_is_served() -> None:
