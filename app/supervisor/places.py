@@ -11,7 +11,18 @@ import msgspec
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.supervisor.measured import is_back
 from app.supervisor.policy import Policy
-from app.supervisor.scheduling import Effect, Grant, Limits, Refuse, Seat, Waiting, in_the_way, next_overdue, schedule
+from app.supervisor.scheduling import (
+    SYSTEM,
+    Effect,
+    Grant,
+    Limits,
+    Refuse,
+    Seat,
+    Waiting,
+    in_the_way,
+    next_overdue,
+    schedule,
+)
 
 BACK_S = 2.0
 """A driver gives an ended process's memory back within this time, if it does."""
@@ -81,17 +92,23 @@ class Places:
 
     def due(self, now: float) -> float | None:
         """Return when to decide again although nothing happened."""
-        if self._queue and not self.limits.is_settled:
+        if self._queue and not self.limits.is_settled and now - self.left_at < BACK_S:
             return now + LOOK_S
         overdue = next_overdue(self.waiting, self._policy())
         return overdue if overdue is not None and overdue > now else None
 
     def _judged(self, limits: Limits, now: float) -> Limits:
         """Return the limits, saying whether all memory there should be is back."""
-        if now - self.left_at >= BACK_S or is_back(self._before, limits.pools):
+        is_all_back = now - self.left_at >= BACK_S or is_back(self._before, limits.pools)
+        if is_all_back and not self._fills_graphics():
             self._before = limits.pools
             return limits
         return msgspec.structs.replace(limits, is_settled=False)
+
+    def _fills_graphics(self) -> bool:
+        """Tell whether a load is taking graphics memory, nobody knows how much of its share yet: it counts twice."""
+        loading = (seat for seat in self.seats if not (seat.is_idle or seat.is_busy or seat.is_leaving))
+        return any(pool != SYSTEM and size for seat in loading for pool, size in (seat.holds or {}).items())
 
     def _noted(self, effect: Effect) -> int:
         if not isinstance(effect, Grant | Refuse):
