@@ -1,7 +1,10 @@
 """Files and folders that are there whole after a crash or a power cut, or not at all."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+_AT_A_TIME = 32
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -29,9 +32,19 @@ def sync_folder(folder: Path) -> None:
 def sync_tree(folder: Path) -> int:
     """Have the disk keep every file below a folder; return how many bytes they are. Links are counted as nothing.
 
-    All at once: an environment is ten thousand files, and syncing each by itself took 20 s where this takes one.
+    Many at a time: a file system writes what is asked for together as one. An environment is ten thousand files, and
+    one after the other took 20 s. `os.sync` would wait for whatever else is being written on this computer.
     """
-    if hasattr(os, "sync"):
-        os.sync()
-    paths = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
-    return sum(path.stat().st_size for path in paths if not path.is_symlink())
+    folders = [Path(where) for where, _, _ in os.walk(folder)]
+    files = [path for one in folders for path in one.iterdir() if path.is_file() and not path.is_symlink()]
+    with ThreadPoolExecutor(_AT_A_TIME) as threads:
+        total = sum(threads.map(_synced, files))
+        list(threads.map(sync_folder, folders))
+    return total
+
+
+def _synced(path: Path) -> int:
+    with path.open("rb") as file:
+        if os.name != "nt":  # Windows syncs only what is open for writing
+            os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
