@@ -17,7 +17,7 @@ _CLUES = clues(
         _K.DRIVER,
         (
             r"Cuda interface not available",
-            r"execution provider is not supported in this build",
+            r"execution provider is not (supported in this build|used)",
             r"has not been built with \w+ support",
             r"Unknown provider name",
             r"CUDA failure \d+: no CUDA-capable device",

@@ -16,6 +16,8 @@ from engines.serving.refusals import Refused, invalid
 from engines.serving.server import serve
 from engines.serving.templates import found_in
 
+_GPUS = frozenset({"cuda", "dml"})
+
 
 class Generators:
     """`engines.serving.backend.Backend` with one generator a request."""
@@ -37,6 +39,7 @@ class Generators:
         self._genai = onnxruntime_genai
         folder = Path(str(config["model"]))
         self._model = onnxruntime_genai.Model(self._config(folder, config))
+        self._check_device(config["provider"])
         self._tokenizer = onnxruntime_genai.Tokenizer(self._model)
         context, asked = _trained_context(folder), config["context"]
         template, specials = found_in(folder)
@@ -91,6 +94,11 @@ class Generators:
     def cache_use(self) -> float | None:
         """Return None: each generator has a cache of its own, as long as its answer may get."""
         return None
+
+    def _check_device(self, provider: object) -> None:
+        """Raise RuntimeError where the library took the processor instead of a GPU, which it does without a word."""
+        if provider in _GPUS and str(self._model.device_type).upper() == "CPU":
+            raise RuntimeError(f"{provider} execution provider is not used: the model runs on the processor")
 
     def _config(self, folder: Path, config: Mapping[str, object]) -> Any:  # noqa: ANN401 -- the wheel's own type
         made = self._genai.Config(str(folder))
