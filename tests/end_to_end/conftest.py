@@ -23,6 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
     """Folders of an installation nobody else uses; its gateway, if any, is gone afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROUNDHOUSE_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # no test asks the real hub
         patch.setenv("ROUNDHOUSE_MODELS_OTHER_PROGRAMS", "false")  # what is on this computer is nobody's business
         paths = default_paths()
         yield paths

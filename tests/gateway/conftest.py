@@ -16,6 +16,12 @@ from app.gateway.services import Limits, Services
 from tests.gateway.played import Gateway, Upstream, played_services
 
 
+@pytest.fixture(autouse=True)
+def unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test asks the real hub for anything, whatever it pulls."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+
+
 @pytest.fixture
 async def upstream() -> AsyncIterator[Upstream]:
     played = Upstream()
