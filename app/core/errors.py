@@ -141,8 +141,10 @@ class Overloaded(Unavailable):
 
     default_code = "queue_full"
 
-    def __init__(self, sentence: str, *, hint: str = "", retry_s: float = 0.0) -> None:
-        super().__init__(sentence, hint=hint)
+    def __init__(
+        self, sentence: str, *, hint: str = "", code: str = "", detail: str = "", retry_s: float = 0.0
+    ) -> None:
+        super().__init__(sentence, hint=hint, code=code, detail=detail)
         self.retry_s = retry_s
 
 
