@@ -11,6 +11,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /engines/job                        EngineJob or null: what runs, or ran last
     DELETE /engines/job                        204, calls it off
     GET    /engines/log                        list[LogLine], what jobs said
+    POST   /engines/{id}/plan    AskPlan       EnginePlan: the commands it would be started with
     POST   /engines/{id}/install InstallEngine EngineJob; /events say how far it is
     GET    /engines/{id}/update?channel=       EngineUpdate, nothing is changed
     POST   /engines/{id}/update  InstallEngine EngineJob
