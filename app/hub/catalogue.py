@@ -15,10 +15,10 @@ import msgspec
 from app.config.paths import RESOURCES
 from app.core.errors import BadRequest, Conflict, StorageFault
 from app.core.hub import HubUse
-from app.hub.ed25519 import is_signed
 from app.hub.ranges import Budget, Remote
 from app.hub.registry_file import KeptFile
 from app.hub.repository import REPOSITORY
+from app.hub.signatures import is_signed
 from app.hub.variants import quantization_of
 
 VERSION = 1

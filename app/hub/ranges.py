@@ -244,23 +244,31 @@ def _unreachable(url: str) -> Unavailable:
     return Unavailable(f"{host} cannot be reached.", hint="Check the network connection.", code="hub_unreachable")
 
 
+_SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
+    400: lambda _name, _host: BadRequest("The server does not understand what it was asked for.", code="hub_refused"),
+    401: lambda name, _host: Unauthorized(
+        f"{name} does not exist or is private.",
+        hint="Check the name; if it is right, sign in with a token that may read it.",
+        code="hub_unauthorized",
+    ),
+    403: lambda name, _host: Forbidden(
+        f"{name} may not be read with this account.",
+        hint="Accept the model's licence on its page, with the account the token belongs to.",
+        code="hub_forbidden",
+    ),
+    404: lambda name, host: NotFound(f"There is no {name} at {host}.", code="model_not_found"),
+    410: lambda name, host: NotFound(f"There is no {name} at {host}.", code="model_not_found"),
+    416: lambda _name, _host: corrupt("it is shorter than the server said"),
+}
+"""What a status means for somebody who wants a model, by the file's name and the host."""
+
+
 def _refusal(status: int, url: str, wait: str) -> RoundhouseError:
-    """Say in words what a status means for somebody who wants a model."""
-    name = _name(url)
-    if status == 400:  # noqa: PLR2004 -- HTTP statuses, here and below
-        return BadRequest("The server does not understand what it was asked for.", code="hub_refused")
-    if status == 401:  # noqa: PLR2004
-        hint = "Check the name; if it is right, sign in with a token that may read it."
-        return Unauthorized(f"{name} does not exist or is private.", hint=hint, code="hub_unauthorized")
-    if status == 403:  # noqa: PLR2004
-        hint = "Accept the model's licence on its page, with the account the token belongs to."
-        return Forbidden(f"{name} may not be read with this account.", hint=hint, code="hub_forbidden")
-    if status in (404, 410):
-        return NotFound(f"There is no {name} at {urlsplit(url).hostname}.", code="model_not_found")
-    if status == 416:  # noqa: PLR2004
-        return corrupt("it is shorter than the server said")
-    if status == 429:  # noqa: PLR2004
+    """Say a status in words."""
+    if status == 429:  # noqa: PLR2004 -- too many requests
         return Busy(float(wait[:9]) if wait.isdecimal() else 0.0)
+    if status in _SAID:
+        return _SAID[status](_name(url), urlsplit(url).hostname or "")
     return Unavailable(
         f"The server answered with an error ({status}).", hint="Try again later.", code="hub_unreachable"
     )

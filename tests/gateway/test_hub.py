@@ -9,6 +9,7 @@ from typing import Any
 
 import keyring
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from keyring.backends import fail
 
 from app.hub import answers
@@ -182,8 +183,7 @@ class Signer:
     """Somebody with a key."""
 
     def __init__(self) -> None:
-        curve = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519", reason="only on Linux")
-        self._private = curve.Ed25519PrivateKey.generate()
+        self._private = Ed25519PrivateKey.generate()
         self.key = base64.b64encode(self._private.public_key().public_bytes_raw()).decode()
 
     def signed(self, content: bytes) -> bytes:
