@@ -35,6 +35,10 @@ class _Wrapping(QLayout):
         """Tell that the height depends on the width."""
         return True
 
+    def shown(self) -> list[QLayoutItem]:
+        """Return the items that take up room: a hidden widget takes none."""
+        return [item for item in self._items if not item.isEmpty()]
+
 
 class Flow(_Wrapping):
     """Items at their own size, `gap` unscaled pixels apart, wrapped at the width there is; lines `line_gap` apart."""
@@ -59,21 +63,21 @@ class Flow(_Wrapping):
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of one line."""
-        sizes = [item.sizeHint() for item in self._items]
+        sizes = [item.sizeHint() for item in self.shown()]
         gaps = self._theme.px(self._gap) * max(0, len(sizes) - 1)
         return QSize(sum(size.width() for size in sizes) + gaps, max((size.height() for size in sizes), default=0))
 
     def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of the widest item."""
         smallest = QSize()
-        for item in self._items:
+        for item in self.shown():
             smallest = smallest.expandedTo(item.minimumSize())
         return smallest
 
     def _place(self, area: QRect, *, is_trial: bool) -> int:
         gap = self._theme.px(self._gap)
         left = top = line = 0
-        for item in self._items:
+        for item in self.shown():
             size = item.sizeHint().boundedTo(QSize(max(area.width(), 1), UNBOUNDED))
             if left and left + size.width() > area.width():
                 left, top, line = 0, top + line + self._theme.px(self._line_gap), 0
@@ -109,28 +113,25 @@ class Beside(_Wrapping):
         super().setGeometry(area)
         places = self._places(area.width())
         shares_line = len(places) > 1 and places[1].left() > 0
-        for item, place in zip(self._shown(), places, strict=True):
+        for item, place in zip(self.shown(), places, strict=True):
             if shares_line or len(places) == 1:
                 place.moveTop(max(0, (area.height() - place.height()) // 2))
             item.setGeometry(_mirrored(self, place.translated(area.topLeft()), area))
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of both on one line."""
-        sizes = [item.sizeHint() for item in self._shown()]
+        sizes = [item.sizeHint() for item in self.shown()]
         gap = self._theme.px(self._gap) * max(0, len(sizes) - 1)
         return QSize(sum(size.width() for size in sizes) + gap, max((size.height() for size in sizes), default=0))
 
     def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the width of the wider of the two."""
-        sizes = [item.minimumSize() for item in self._shown()]
+        sizes = [item.minimumSize() for item in self.shown()]
         width = max((size.width() for size in sizes), default=0)
         return QSize(width, max((size.height() for size in sizes), default=0))
 
-    def _shown(self) -> list[QLayoutItem]:
-        return [item for item in self._items if not item.isEmpty()]
-
     def _places(self, width: int) -> list[QRect]:
-        shown = self._shown()
+        shown = self.shown()
         if len(shown) < 2:  # noqa: PLR2004 -- a pair
             return [QRect(0, 0, width, _height(item, width)) for item in shown]
         first, second = shown

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
-from app.gui.widgets.flow import Beside
+from app.gui.widgets.flow import Beside, Flow
 from app.gui.widgets.layout import Centred, Column, Line, Scroller, Surface
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Picture
@@ -73,10 +73,10 @@ class ErrorPanel(Surface):
         for widget in (self._sentence, self._hint, self._fold):
             box.addWidget(widget)
         pair.addLayout(box)
-        self.buttons = Line(theme, gap=8)
+        self.buttons = Flow(theme, gap=8)
         pair.addLayout(self.buttons)
         self._button = Button(theme, "Try again", look=Look.PLAIN)
-        self.buttons.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
+        self.buttons.addWidget(self._button)
         self.hide()
 
     def say(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:

@@ -3,7 +3,6 @@
 from functools import partial
 from itertools import zip_longest
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
@@ -52,15 +51,11 @@ class EngineRow(QWidget):
         for widget in (self._progress, self._state, self._unload, self._dismiss):
             self._row.tail.addWidget(widget)
         self._failure = ErrorPanel(theme)
-        show_log = partial(model.log_asked.emit, status.model)
-        self._failure.buttons.addWidget(
-            Button(theme, "Show the log", look=Look.QUIET, name=f"Show the log of {status.model}", action=show_log),
-            0,
-            Qt.AlignmentFlag.AlignTop,
-        )
         self._offers = [Button(theme, "", look=Look.PLAIN) for _ in range(_OFFERS)]
-        for offer in self._offers:
-            self._failure.buttons.addWidget(offer, 0, Qt.AlignmentFlag.AlignTop)
+        show_log = partial(model.log_asked.emit, status.model)
+        log = Button(theme, "Show the log", look=Look.QUIET, name=f"Show the log of {status.model}", action=show_log)
+        for button in (*self._offers, log):
+            self._failure.buttons.addWidget(button)
         place = QWidget()
         Column(theme, place, margins=(16, 0, 16, 12)).addWidget(self._failure)
         self._failure_place = place
