@@ -18,7 +18,7 @@ T = TypeVar("T")
 MAX_ANSWER_BYTES = 16 << 20
 """Of a repository's description: 10,000 files take about 4 MiB."""
 MAX_FILE_BYTES = 1 << 44
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH = re.compile(r"[^\x00-\x1f\\:*?\"<>|]{1,512}")
@@ -148,7 +148,7 @@ def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:
 
 
 def _checked(name: str) -> str:
-    if not _REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
+    if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
         raise BadRequest(f"{name!r} is no model's name.", hint="Write it as owner/name.", code="bad_address")
     return name
 
