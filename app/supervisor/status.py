@@ -24,15 +24,16 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
     is_there = machine.state not in _WITHOUT_PROCESS
     wall = time.time()
     due = machine.timers.get(Timer.RETRY)
+    engine = machine.request.engine if machine.request else ""
     return EngineStatus(
         model=model,
-        engine=machine.request.engine if machine.request else "",
+        engine=engine,
         version=facts.version,
         backend=facts.backend,
         state=machine.state,
         progress=facts.progress if machine.state in COMING_UP else None,
         stage=_stage(machine, facts, is_queued=is_queued),
-        failure=report_of(model, machine.failure, facts) if machine.failure else None,
+        failure=report_of(model, machine.failure, facts, engine) if machine.failure else None,
         notes=[*machine.notes, *facts.left_out] if is_there else [],
         pid=facts.pid if is_there else None,
         context=facts.context,
@@ -59,25 +60,25 @@ def _unload_at(machine: Machine, now: float, wall: float) -> float | None:
     return wall + unused_since + machine.idle_s - now
 
 
-def report_of(model: str, failure: Failure, facts: Facts) -> FailureReport:
+def report_of(model: str, failure: Failure, facts: Facts, engine: str) -> FailureReport:
     """Return a failure with the engine's last words, and what may help."""
     return FailureReport(
         code=failure.kind.value,
         sentence=failure.sentence,
         hint=failure.hint,
         evidence=failure.evidence,
-        remedies=[offer_of(model, remedy) for remedy in failure.remedies],
+        remedies=[offer_of(model, remedy, engine) for remedy in failure.remedies],
         log_tail=list(facts.tail)[-_LOG_TAIL:],
         exit_code=facts.exit_code,
     )
 
 
-def offer_of(model: str, remedy: Remedy) -> RemedyOffer:
+def offer_of(model: str, remedy: Remedy, engine: str) -> RemedyOffer:
     """Return a remedy with the command that does it. Options that a load cannot choose are left to `mending`."""
     options = dict(remedy.options) if remedy.options.keys() <= set(LoadOptions.__struct_fields__) else {}
     is_load = bool(options) or remedy.kind is RemedyKind.LOAD_AGAIN
     words = ["roundhouse", "load", model, *(word for name, value in options.items() for word in _flag(name, value))]
-    command = shlex.join(words) if is_load else _COMMANDS.get(remedy.kind, "")
+    command = shlex.join(words) if is_load else _COMMANDS.get(remedy.kind, "").format(engine=engine)
     return RemedyOffer(kind=remedy.kind.value, label=remedy.label, command=command, options=options)
 
 
@@ -87,8 +88,8 @@ def _flag(name: str, value: float | str) -> tuple[str, str]:
 
 _COMMANDS = {
     RemedyKind.FREE_MEMORY: "roundhouse ps",
-    RemedyKind.UPDATE_ENGINE: "roundhouse engines update",
-    RemedyKind.INSTALL_AGAIN: "roundhouse engines",
+    RemedyKind.UPDATE_ENGINE: "roundhouse engines update {engine}",
+    RemedyKind.INSTALL_AGAIN: "roundhouse engines install {engine}",
     RemedyKind.OTHER_RUNTIME: "roundhouse engines",
     RemedyKind.UPDATE_DRIVER: "roundhouse doctor",
     RemedyKind.OTHER_MODEL: "roundhouse list",

@@ -98,16 +98,21 @@ def test_an_engine_that_was_ready_is_not_changed_behind_anybodys_back() -> None:
 
 
 def test_a_remedy_comes_with_its_command() -> None:
-    offer = offer_of("my model", HALVE)
+    offer = offer_of("my model", HALVE, "vllm")
     assert (offer.command, offer.options) == ("roundhouse load 'my model' --context 4096", {"context": 4096})
-    assert offer_of("m", Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again")).command == "roundhouse load m"
+    assert offer_of("m", Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again"), "vllm").command == "roundhouse load m"
     share = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"gpu_memory_fraction": 0.5})
-    assert (offer_of("m", share).command, offer_of("m", share).options) == ("", {})
+    assert (offer_of("m", share, "vllm").command, offer_of("m", share, "vllm").options) == ("", {})
+
+
+def test_a_command_about_an_engine_names_it() -> None:
+    offer = offer_of("m", Remedy(kind=RemedyKind.UPDATE_ENGINE, label="Update the engine"), "vllm")
+    assert offer.command == "roundhouse engines update vllm"
 
 
 def test_every_command_that_is_offered_exists() -> None:
     for kind in RemedyKind:
-        command = offer_of("m", Remedy(kind=kind, label="x")).command.split()
+        command = offer_of("m", Remedy(kind=kind, label="x"), "vllm").command.split()
         assert not command or command[1] in COMMANDS, command
 
 
