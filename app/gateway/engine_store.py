@@ -30,7 +30,7 @@ from app.engine_store.environments import Progress
 from app.engine_store.fetching import Fetcher
 from app.engine_store.host import Host, best_variant, unfit
 from app.engine_store.installer import Installer, Means, Wish, Work
-from app.engine_store.recipe import Channel, Recipe, Variant
+from app.engine_store.recipe import Channel, Recipe, Smoke, Variant
 from app.engine_store.shelf import State
 from app.engine_store.updates import update_for
 from app.gateway.engine_jobs import Jobs, Outcome
@@ -52,7 +52,7 @@ class EngineStore:
         scratch = services.paths.state / "trials"
         self._trials = Trials(
             adapters=self._catalogue.adapters,
-            smoke=lambda engine: self._recipe(engine).smoke,
+            smoke=self._smoke,
             folders=Folders(records=services.paths.engine_records, logs=services.paths.logs, scratch=scratch),
             http=services.http,
             own_models=self._own_models,
@@ -236,6 +236,10 @@ class EngineStore:
 
     def _probed(self, engine: str, place: Place | None) -> object:
         return self._catalogue.placed[engine].probe(place) if place else self._catalogue.adapters[engine].probe()
+
+    def _smoke(self, engine: str) -> Smoke:
+        recipe = self._catalogue.recipes.get(engine)
+        return recipe.smoke if recipe else Smoke()
 
     def _known(self, engine: str) -> None:
         if engine not in self._catalogue.adapters:

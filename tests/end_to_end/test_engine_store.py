@@ -49,6 +49,30 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
     assert not (home.data / "engines" / "llama.cpp" / name).exists()
 
 
+FAULTS = {
+    "crashed": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "illegal_instruction": "import os, signal; os.kill(os.getpid(), signal.SIGILL)",
+    "missing_library": "import sys; sys.modules['xllamacpp'] = None",
+    "stalled": "import time; time.sleep(600)",
+}
+"""What the environment's Python does before anything else, by what that is to be called."""
+
+
+def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundhouse, home: Paths) -> None:
+    name = said(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]["version"]
+    (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
+    for code, fault in FAULTS.items():
+        (packages / "sitecustomize.py").write_text(fault, encoding="utf-8")
+        job = said(roundhouse, "test", "llama.cpp", name)["job"]
+        assert (job["proofs"][-1]["code"], bool(job["proofs"][-1]["problem"])) == (code, True)
+        assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
+        (packages / "sitecustomize.py").unlink()
+        assert said(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][0]["code"] == ""
+        assert roundhouse("engines", "use", "llama.cpp", name).returncode == 0
+    roundhouse("engines", "rollback", "llama.cpp")
+    roundhouse("engines", "remove", "llama.cpp", name)
+
+
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime-genai", "mlx-lm"])
 def test_an_engine_is_installed_and_writes_what_the_guide_says(roundhouse: Roundhouse, engine: str) -> None:
     job = said(roundhouse, "install", engine)["job"]

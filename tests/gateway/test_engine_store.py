@@ -69,8 +69,9 @@ class Versioned(FakeAdapter):
         self.later: dict[str, Behaviour] = {}
 
     def probe(self, place: Place | None = None) -> Installation | Failure:
-        version, python = (place.version, place.python) if place else (BUNDLED_VERSION, Path(sys.executable))
-        return Installation(engine="fake", version=version, backend="cpu", python=python)
+        if place is None or place.executable is not None:
+            return Installation(engine="fake", version=BUNDLED_VERSION, backend="cpu", python=Path(sys.executable))
+        return Installation(engine="fake", version=place.version, backend="cpu", python=place.python)
 
     def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
         self.behaviours[model.name] = VERSIONS[found.version]
@@ -267,6 +268,29 @@ async def test_switching_back_and_forth_and_removing(store: Store) -> None:
     await store.call("DELETE", "/engines/fake/versions/1.0-cpu")
     assert list(await store.versions()) == ["bundled"]
     assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "no_previous"
+
+
+async def test_a_program_of_ones_own_is_used_once_it_has_passed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "llama-server"
+    own.write_bytes(b"")
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, Behaviour(token="word", tokens=30))
+    refused = await store.done("/engines/fake/use", {"path": str(own)})
+    assert refused.error is not None
+    assert refused.error.code == "gibberish"
+    assert store.current() == "bundled"
+    monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, WELL)
+    used = await store.done("/engines/fake/use", {"path": str(own)})
+    assert (used.error, store.current()) == (None, "own")
+    assert (await store.versions())["own"].path == str(own)
+    await store.answer()
+    assert (await store.call("DELETE", "/engines/fake/versions/own", fails=True))["code"] == "not_ours"
+    await store.call("POST", "/unload", {"model": "model"})
+    own.unlink()
+    assert (await store.answer()).strip() == engine_trials.EXPECTED, "the one before answers"
+    assert store.current() == "bundled"
 
 
 @pytest.mark.parametrize(
