@@ -1,10 +1,9 @@
 """MLX-LM and MLX-VLM for real, with the Guide's 16-bit weights: on the processor under Linux, on the GPU of a Mac.
 
-MLX-VLM takes 0.8 GB of packages: it is run where `ROUNDHOUSE_TEST_ENGINES` is set, as `make test-engines` sets it.
+MLX-VLM takes 0.8 GB of packages: `make test-engines` runs it.
 """
 
 import json
-import os
 import platform
 import shutil
 import socket
@@ -32,7 +31,6 @@ OPTIONS = LaunchOptions(context=512, slots=2)
 QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
 IS_APPLE = sys.platform == "darwin" and platform.machine() == "arm64"
 ADAPTERS = {"mlx_lm": MLX_LM, "mlx_vlm": MLX_VLM}
-NEEDS_ALL = "mlx_vlm"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="MLX has no build for Windows")
 
@@ -48,11 +46,9 @@ class Safetensors(NamedTuple):
 Start = Callable[..., Worker]
 
 
-@pytest.fixture(scope="module", params=list(ADAPTERS))
+@pytest.fixture(scope="module", params=["mlx_lm", pytest.param("mlx_vlm", marks=pytest.mark.engines)])
 def start(request: pytest.FixtureRequest) -> Start:
     name: str = request.param
-    if name == NEEDS_ALL and not os.environ.get("ROUNDHOUSE_TEST_ENGINES"):
-        pytest.skip("run by `make test-engines`")
     found = engine_environment(name, "metal" if IS_APPLE else "cpu")
 
     def run(model: Path = HF, options: LaunchOptions = OPTIONS, port: int | None = None) -> Worker:
