@@ -1,4 +1,4 @@
-"""A library's own generate loop, run in its environment: `library_loop.py openvino|onnx FOLDER`.
+"""A library's own generate loop, run in its environment: `library_loop.py openvino|onnx FOLDER THREADS`.
 
 Reads a number of streams a line, writes a line of JSON for each: how many tokens a second all streams had together,
 every token turned into text as soon as it is there. The prompt and the length are those of `worker_against_loop.py`.
@@ -15,7 +15,7 @@ PROMPT = "<|im_start|>user\nwhat is vram?<|im_end|>\n<|im_start|>assistant\n"
 SLOTS = 4
 
 
-def openvino(folder: str) -> Callable[[int], int]:
+def openvino(folder: str, threads: int) -> Callable[[int], int]:
     """Return what runs streams with a continuous-batching pipeline, as its samples do."""
     import numpy as np  # noqa: PLC0415 -- each library is there in its own environment only
     import openvino_genai as genai  # noqa: PLC0415 -- as above
@@ -23,7 +23,7 @@ def openvino(folder: str) -> Callable[[int], int]:
 
     cache = genai.SchedulerConfig()
     cache.num_kv_blocks, cache.max_num_seqs, cache.enable_prefix_caching = SLOTS * 33, SLOTS, True
-    pipeline = genai.ContinuousBatchingPipeline(folder, cache, "CPU", {})
+    pipeline = genai.ContinuousBatchingPipeline(folder, cache, "CPU", {"INFERENCE_NUM_THREADS": threads})
     tokenizer = pipeline.get_tokenizer()
     tokens = [int(one) for one in tokenizer.encode(PROMPT, add_special_tokens=False).input_ids.data[0]]
     settings = pipeline.get_config()
@@ -48,11 +48,13 @@ def openvino(folder: str) -> Callable[[int], int]:
     return run
 
 
-def onnx(folder: str) -> Callable[[int], int]:
+def onnx(folder: str, threads: int) -> Callable[[int], int]:
     """Return what runs streams with a generator each, in turns, as its samples do."""
     import onnxruntime_genai as genai  # noqa: PLC0415 -- as above
 
-    model = genai.Model(folder)
+    config = genai.Config(folder)
+    config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": threads}}}}))
+    model = genai.Model(config)
     tokenizer = genai.Tokenizer(model)
     tokens = tokenizer.encode(PROMPT)
 
@@ -88,7 +90,7 @@ def tell(**figures: float) -> None:
 def main() -> None:
     """Load, then run as many streams as each line says."""
     began = time.perf_counter()
-    run = {"openvino": openvino, "onnx": onnx}[sys.argv[1]](sys.argv[2])
+    run = {"openvino": openvino, "onnx": onnx}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
     tell(load_s=time.perf_counter() - began)
     for line in sys.stdin:
         began = time.perf_counter()
