@@ -47,6 +47,11 @@ def _glibc() -> str:
     return said.removeprefix("glibc ")
 
 
+def is_for(variant: Variant, host: Host) -> bool:
+    """Tell whether a variant was built for this kind of system and processor at all."""
+    return host.platform in variant.platforms and host.architecture in variant.architectures
+
+
 def unfit(variant: Variant, host: Host) -> str:
     """Return why this machine cannot run a variant, in a sentence; empty when it can."""
     if host.platform not in variant.platforms:

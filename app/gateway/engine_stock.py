@@ -9,7 +9,7 @@ from app.core.engine_store import BUNDLED, OWN, EngineOffer, EngineStock, Engine
 from app.core.errors import NotFound
 from app.core.machine import Machine
 from app.engine_store.catalogue import Catalogue
-from app.engine_store.host import Host, this_host, unfit
+from app.engine_store.host import Host, is_for, this_host, unfit
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import Manifest, State
 from engines.api import Adapter, Failure, FailureKind, Family, Installation
@@ -131,8 +131,9 @@ def _own(catalogue: Catalogue, engine: str, state: State, adapter: Adapter) -> E
 
 
 def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest]) -> list[EngineOffer]:
-    """Return what could be installed, what this machine can run first."""
+    """Return what could be installed on this kind of system, what this very machine can run first."""
     here = {(manifest.variant, manifest.version) for manifest in manifests}
+    mine = [variant for variant in recipe.variants if is_for(variant, host)] or recipe.variants
     found = [
         EngineOffer(
             variant=variant.name,
@@ -143,6 +144,6 @@ def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest]) -> list
             is_installed=(variant.name, variant.version) in here,
             unfit=unfit(variant, host),
         )
-        for variant in recipe.variants
+        for variant in mine
     ]
     return sorted(found, key=lambda offer: bool(offer.unfit))

@@ -1,0 +1,49 @@
+"""What of a recipe is offered to which machine."""
+
+from app.engine_store.host import Host
+from app.engine_store.recipe import recipes
+from app.gateway.engine_stock import offers_of
+
+LLAMA_CPP = recipes()["llama.cpp"]
+
+
+def names(host: Host) -> tuple[list[str], list[str]]:
+    """The variants that could be installed, and those that lack something here."""
+    offers = offers_of(LLAMA_CPP, host, [])
+    return [one.variant for one in offers if not one.unfit], [one.variant for one in offers if one.unfit]
+
+
+def test_a_linux_box_without_a_gpu_is_offered_what_its_processor_runs() -> None:
+    fit, lacking = names(Host(platform="linux", architecture="x86_64", glibc="2.39"))
+    assert fit[0] == "cpu"
+    assert {"server", "vulkan"} <= set(fit)
+    assert {"cuda-13", "cuda-12", "rocm", "sycl"} <= set(lacking)
+    assert not [name for name in (*fit, *lacking) if name.endswith(("-win", "-mac", "arm64"))]
+
+
+def test_the_newest_cuda_its_driver_runs_comes_first() -> None:
+    new = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
+    old = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "550.90"})
+    assert names(new)[0][0] == "cuda-13"
+    assert names(old)[0][0] == "cuda-12"
+    assert "cuda-13" in names(old)[1]
+
+
+def test_an_old_system_is_told_which_builds_it_is_too_old_for() -> None:
+    fit, lacking = names(Host(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"}))
+    assert fit[0] == "cpu"
+    assert {"cuda-13", "server", "vulkan"} <= set(lacking)
+
+
+def test_windows_and_macs_are_offered_their_own() -> None:
+    windows = Host(platform="win32", architecture="x86_64", drivers={"amd": ""})
+    assert names(windows)[0][0] == "rocm-win"
+    mac = Host(platform="darwin", architecture="arm64")
+    assert names(mac)[0][:1] == ["metal"]
+    assert names(mac)[1] == []
+
+
+def test_without_anything_for_a_system_everything_is_listed_with_the_reason() -> None:
+    fit, lacking = names(Host(platform="freebsd", architecture="riscv64"))
+    assert fit == []
+    assert len(lacking) == len(LLAMA_CPP.variants)
