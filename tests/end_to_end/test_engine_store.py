@@ -24,6 +24,16 @@ def versions(roundhouse: Roundhouse, engine: str) -> dict[str, Any]:
     return {one["name"]: one for one in said(roundhouse, "list", engine)["engines"][0]["versions"]}
 
 
+@pytest.fixture(autouse=True)
+def nothing_installed(roundhouse: Roundhouse) -> None:
+    """Begin with what came with Roundhouse, whatever the tests before left."""
+    roundhouse("unload", "guide")
+    roundhouse("engines", "use", "llama.cpp", "bundled")
+    for engine in ("llama.cpp", "openvino", "onnxruntime-genai", "mlx-lm"):
+        for name in set(versions(roundhouse, engine)) - {"bundled"}:
+            assert roundhouse("engines", "remove", engine, name).returncode == 0
+
+
 def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Roundhouse, home: Paths) -> None:
     job = said(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
