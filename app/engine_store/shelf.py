@@ -147,7 +147,7 @@ class Shelf:
             return self._own_place(engine)
         manifest = self.manifest(engine, name)
         if manifest is None:
-            raise _no_version(engine, name)
+            raise no_version(engine, name)
         return place_of(self.folder(engine, name), manifest)
 
     def _own_place(self, engine: str) -> Place:
@@ -183,7 +183,7 @@ class Shelf:
         """Remove a version; one that was used gives way to the previous. Raises NotFound."""
         with self._lock:
             if self.manifest(engine, name) is None:
-                raise _no_version(engine, name)
+                raise no_version(engine, name)
             self.change(engine, lambda before: _without(before, name))
             self._discard(self.folder(engine, name))
         self.changed(engine)
@@ -249,7 +249,8 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name not in {".", ".."} and not any(mark in name for mark in ("/", "\\", os.sep))
 
 
-def _no_version(engine: str, name: str) -> NotFound:
+def no_version(engine: str, name: str) -> NotFound:
+    """Return the error for a version nobody installed."""
     return NotFound(
         f"There is no version {name} of {engine} here.",
         hint=f"`roundhouse engines list {engine}` shows those there are.",

@@ -31,7 +31,7 @@ from app.engine_store.fetching import Fetcher
 from app.engine_store.host import Host, best_variant, unfit
 from app.engine_store.installer import Installer, Means, Wish, Work
 from app.engine_store.recipe import Channel, Recipe, Smoke, Variant
-from app.engine_store.shelf import State
+from app.engine_store.shelf import State, no_version
 from app.engine_store.updates import update_for
 from app.gateway.engine_jobs import Jobs, Outcome
 from app.gateway.engine_stock import host_of, stock, versions_of
@@ -125,11 +125,7 @@ class EngineStore:
         found = await asyncio.to_thread(versions_of, self._catalogue, engine)
         version = next((one for one in found if name in {one.name, one.version}), None)
         if version is None:
-            raise NotFound(
-                f"There is no version {name} of {engine} here.",
-                hint=f"`roundhouse engines list {engine}` shows those there are.",
-                code="engine_version_not_found",
-            )
+            raise no_version(engine, name)
         await asyncio.to_thread(self._shelf.change, engine, lambda state: switched(state, version.name))
         await self._restart(engine)
         return None
