@@ -54,6 +54,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange:
     """`app.gateway.watch.Listener` for one request. Belongs to the event loop's thread; `moved` tells of any news."""
 
+    __slots__ = (
+        *("origin", "at", "model", "route", "engine", "is_stopped", "asked_body", "answered_body"),
+        *("_task", "_moved", "_watch", "_upstream", "_loading_since", "_final"),
+    )
+
     def __init__(self, origin: Origin, task: _Task | None, moved: "Callable[[Exchange], None]") -> None:
         self.origin = origin
         self.at = time.time()

@@ -8,8 +8,6 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Protocol
@@ -169,35 +167,40 @@ class Watch:
         return (self.last - self.first) / (tokens - 1)
 
 
-@contextmanager
-def watched(metrics: Metrics, *, route: str, model: str, started: float) -> Iterator[Watch]:
-    """Count an exchange with `model` while it goes on and when it is over, however it ends."""
-    listener = LISTENER.get()
-    watch = Watch(started, listener)
-    if listener is not None:
-        listener.opened(watch, route=route, model=model)
-    metrics.in_flight.add(route, model)
-    try:
-        yield watch
-    except asyncio.CancelledError:
-        if not was_stopped():
-            raise
-        raise Stopped from None
-    except RoundhouseError as error:
-        watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
-        raise
-    except ConnectionError:  # writing to a client that has gone
-        raise
-    except Exception:
-        watch.outcome = Outcome.BUG
-        raise
-    finally:
+class watched:  # noqa: N801 -- used as a function; a generator would cost every request as much as the rest of it
+    """Count an exchange with `model` while it goes on and when it is over, however it ends. Enters as its `Watch`."""
+
+    def __init__(self, metrics: Metrics, *, route: str, model: str, started: float) -> None:
+        self._metrics, self._route, self._model = metrics, route, model
+        self._listener = LISTENER.get()
+        self._watch = Watch(started, self._listener)
+
+    def __enter__(self) -> Watch:
+        if self._listener is not None:
+            self._listener.opened(self._watch, route=self._route, model=self._model)
+        self._metrics.in_flight.add(self._route, self._model)
+        return self._watch
+
+    def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
+        watch = self._watch
+        was_ended = isinstance(error, asyncio.CancelledError) and was_stopped()
+        watch.outcome = _outcome(watch.outcome, error)
         watch.ended = time.perf_counter()
-        if listener is not None and listener.is_stopped and watch.outcome is not Outcome.OK:
+        if self._listener is not None and self._listener.is_stopped and watch.outcome is not Outcome.OK:
             watch.outcome = Outcome.STOPPED
-        metrics.in_flight.add(route, model, amount=-1)
-        metrics.requests.add(route, model, watch.outcome)
-        _record(metrics, watch, route, model)
+        self._metrics.in_flight.add(self._route, self._model, amount=-1)
+        self._metrics.requests.add(self._route, self._model, watch.outcome)
+        _record(self._metrics, watch, self._route, self._model)
+        if was_ended:
+            raise Stopped from None
+
+
+def _outcome(so_far: Outcome, error: BaseException | None) -> Outcome:
+    """Return how an exchange ended that was left by this error, or by none."""
+    if isinstance(error, RoundhouseError):
+        return Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
+    is_ours = isinstance(error, Exception) and not isinstance(error, ConnectionError)  # that is a client that has gone
+    return Outcome.BUG if is_ours else so_far
 
 
 def was_stopped() -> bool:
