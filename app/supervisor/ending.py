@@ -76,6 +76,8 @@ class Ending(ABC):
         self._verdict: Failure | None = None
         self._port_tries = 0
         self.notes: list[str] = []
+        """What was changed so that it fits."""
+        self._mended: LoadRequest | None = None
         self._called_off = m.Reason.UNLOADED
         self._effects: list[m.Effect] = []
 
@@ -105,6 +107,14 @@ class Ending(ABC):
     def has_free_slot(self) -> bool:
         """Whether a request would be served at once."""
         return self.state is _S.READY and (self.slots is None or self.in_slots < self.slots)
+
+    @property
+    def runs(self) -> LoadRequest | None:
+        """What it is or was started with: `request`, or what was made of it so that it fits.
+
+        `request` stays what was asked for: whoever asks the same gets what runs, not another start that fails.
+        """
+        return self._mended or self.request
 
     @property
     def awaits_room(self) -> bool:
@@ -155,13 +165,14 @@ class Ending(ABC):
         self._effects.append(m.EnterRoom(run=self.run))
 
     def _launch(self, now: float) -> None:
-        if self.request is None:
+        request = self.runs
+        if request is None:
             raise Bug("An engine was to start without a model.")
         self._is_launched = True
         self._launched_at = now
         self._grace_s = _USUAL_STOP.grace_s
         self.timers = {Timer.HARD: now + (self._policy().hard_s or _USUAL.hard_s)}
-        self._effects.append(m.Launch(run=self.run, request=self.request))
+        self._effects.append(m.Launch(run=self.run, request=request))
 
     def _arm_idle(self) -> None:
         self.timers.pop(Timer.IDLE, None)
@@ -254,10 +265,10 @@ class Ending(ABC):
         """Change the load so that it needs less, where a person wants that done, and say whether it was."""
         if self.request is None or self._verdict or self.state not in COMING_UP or len(self.notes) >= TRIES:
             return False
-        better = mended(self.request, failure, self._policy().mends)
+        better = mended(self._mended or self.request, failure, self._policy().mends)
         if better is None:
             return False
-        self.request = better.request
+        self._mended = better.request
         self.notes.append(better.note)
         return True
 

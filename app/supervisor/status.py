@@ -38,7 +38,7 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         pid=facts.pid if is_there else None,
         context=facts.context,
         slots=facts.slots,
-        kv_type=machine.request.options.kv_type or "" if machine.request else "",
+        kv_type=machine.runs.options.kv_type or "" if machine.runs else "",
         in_flight=machine.in_flight,
         queued=machine.queued,
         is_pinned=machine.is_pinned,

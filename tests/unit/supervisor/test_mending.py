@@ -93,8 +93,19 @@ def test_an_engine_that_was_ready_is_not_changed_behind_anybodys_back() -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
     machine.step(m.Ready(run=machine.run), 1.0)
     fail(machine)
-    assert machine.request is not None
-    assert machine.request.options.context == 8192
+    assert machine.runs is not None
+    assert machine.runs.options.context == 8192
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_who_asks_for_the_same_again_gets_what_fits(*, explicit: bool) -> None:
+    machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
+    fail(machine)
+    started(machine)
+    machine.step(m.Ready(run=machine.run), 2.0)
+    effects = machine.step(m.Ask(ticket=2, request=REQUEST, holds=True, fingerprint=(0,), explicit=explicit), 3.0)
+    assert [type(effect) for effect in effects] == [m.Answer]
+    assert machine.state is EngineState.READY
 
 
 def test_a_remedy_comes_with_its_command() -> None:

@@ -1,0 +1,86 @@
+"""A load that does not fit, with processes: changed until it does where that is wanted, else told with remedies."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from app.core.engines import EngineState
+from app.core.errors import EngineFailed
+from app.supervisor.pool import Folders, Policy, Supervisor
+from engines.api import (
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    LeftOut,
+    LogEvent,
+    ModelSource,
+    Net,
+    RemedyKind,
+)
+from engines.failures import Reader
+from engines.remedies import Means
+from tests.fake_engine.adapter import FakeAdapter
+from tests.fake_engine.behaviour import Behaviour
+from tests.unit.supervisor.conftest import Ask, Recorder
+
+FITS = 2048
+READER = Reader(name="Fake engine", means=Means())
+
+
+class Tight(FakeAdapter):
+    """An engine with room for a context of 2,048 tokens and one slot, whose sizes are told as real ones tell them."""
+
+    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+        is_too_large = (options.context or 0) > FITS
+        says = ("failed to allocate buffer for kv cache: cannot allocate memory",) if is_too_large else ()
+        self.behaviours[model.name] = Behaviour(says=says, exit_code=1 if is_too_large else None)
+        launched = super().plan(model, options, net, found)
+        left_out = (LeftOut(option="threads", sentence="Fake engine 1.0 has no --threads."),)
+        return LaunchPlan(
+            **{name: getattr(launched, name) for name in launched.__struct_fields__} | {"left_out": left_out}
+        )
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        suspicion = READER.suspect(line)
+        return (suspicion,) if suspicion else ()
+
+    def classify_exit(self, end: Exit) -> Failure:
+        return READER.explain(end)
+
+
+@pytest.fixture
+def mends() -> frozenset[RemedyKind]:
+    return frozenset()
+
+
+@pytest.fixture
+async def tight(folders: Folders, recorder: Recorder, mends: frozenset[RemedyKind]) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"fake": Tight()}, folders, Policy(mends=mends), recorder.publish)
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("mends", [frozenset({RemedyKind.LESS_CONTEXT})], ids=["wanted"])
+async def test_it_is_loaded_with_what_fits_and_says_so(tight: Supervisor, ask: Ask) -> None:
+    status = await tight.ensure_ready(ask(context=8192))
+    assert (status.state, status.context) == (EngineState.READY, FITS)
+    assert [note.partition(" So this was done: ")[2] for note in status.notes] == [
+        "load with a context of 4,096 tokens.",
+        "load with a context of 2,048 tokens.",
+        "",
+    ]
+    assert status.notes[-1] == "Fake engine 1.0 has no --threads."
+
+
+async def test_unasked_it_fails_with_the_remedy_the_line_and_the_command(tight: Supervisor, ask: Ask) -> None:
+    with pytest.raises(EngineFailed) as failed:
+        await tight.ensure_ready(ask(context=8192))
+    assert failed.value.code == FailureKind.OUT_OF_MEMORY
+    (status,) = tight.statuses()
+    assert status.failure is not None
+    assert status.failure.evidence.startswith("failed to allocate buffer for kv cache")
+    first = status.failure.remedies[0]
+    assert (first.kind, first.command) == ("less_context", "roundhouse load m --context 4096")
