@@ -14,7 +14,6 @@ from aiohttp import web
 from app.config.environment import hub_endpoint
 from app.core.errors import RoundhouseError, Unavailable
 from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
-from app.core.words import rate, size
 from app.gateway.background import Background
 from app.gateway.hub_models import Ground, ground_of
 from app.gateway.pulling import Offline, older
@@ -127,12 +126,9 @@ def _speed(card: HubCard) -> float:
 
 
 def _reason(card: HubCard, use: HubUse) -> str:
-    takes = f"takes {size(card.memory_bytes)} of memory"
-    writes = card.decode is not None and use not in {HubUse.EMBEDDING, HubUse.RERANK}
-    speed = f" and should write about {rate(_speed(card))}" if writes else ""
     if not _runs_well(card):
-        return f"It is the fastest for {use.value} that fits here: it {takes}{speed}."
-    return f"It is the best for {use.value} in the catalogue that runs well here: it {takes}{speed}."
+        return f"The fastest for {use.value} that fits here."
+    return f"The best for {use.value} in the catalogue that runs well here."
 
 
 def add_catalogue(app: web.Application) -> None:

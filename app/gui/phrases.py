@@ -1,9 +1,11 @@
 """How engines and models are spoken of in the window: the words and the token colour of each state."""
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from app.core import words
 from app.core.api import GUIDE
+from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 
@@ -82,3 +84,20 @@ def model_facts(model: ModelInfo) -> str:
     if model.architecture:
         facts.append(model.architecture)
     return " · ".join(facts)
+
+
+def coming(downloads: Sequence[Download]) -> str:
+    """Return all downloads that come or wait in a few words: "2 downloads, 43%"; empty without any."""
+    found = [item for item in downloads if item.state in {DownloadState.QUEUED, DownloadState.RUNNING}]
+    if not found:
+        return ""
+    total = sum(item.total_bytes for item in found)
+    share = sum(item.present_bytes for item in found) / total if total else 0.0
+    return f"{len(found)} downloads, {share:.0%}" if len(found) > 1 else f"{found[0].title}, {share:.0%}"
+
+
+def download_ended(download: Download) -> tuple[str, str]:
+    """Return title and text of what is said when a download is over."""
+    if download.error is not None:
+        return f"{download.title} was not downloaded", download.error.text
+    return f"{download.title} is here", f"{words.size(download.total_bytes)}, complete and checked."

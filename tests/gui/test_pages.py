@@ -271,6 +271,7 @@ def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> Non
         "Models",
         "Engines",
         "Network",
+        "Catalogue",
         "Downloads",
         "Inspector",
         "Responses",

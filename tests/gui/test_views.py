@@ -54,7 +54,7 @@ def test_no_models_is_said_with_one_button(models_page: ModelsScreen, api: DemoA
     api.replies["GET /models"] = []
     api.flush()
     assert models_page._empty.isVisible()
-    assert visible_buttons(models_page._empty) == ["Add a file"]
+    assert visible_buttons(models_page._empty) == ["Discover models"]
 
 
 def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shell: Shell) -> None:

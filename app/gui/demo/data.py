@@ -14,7 +14,7 @@ from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelInfo, ModelSettings
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, engines, machines, requests, tools
+from app.gui.demo import advice, engines, hub, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -284,4 +284,5 @@ def replies(
         "POST /unload": READY,
         "PATCH /settings": lambda _body: settings(),
         **requests.replies(),
+        **hub.replies(),
     }

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.core.chats import Chat, ChatSummary
 from app.core.engine_store import EngineJob
 from app.core.events import CalibrationChanged, EngineJobChanged
-from app.gui.demo import advice, data, engines, machines
+from app.gui.demo import advice, data, engines, hub, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
@@ -25,6 +25,7 @@ from app.gui.screens.machine.sums import Sums
 from app.gui.screens.machine.truths import Truths
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.machine.wishes import Wishes
+from app.gui.screens.models.card import CardView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
@@ -98,6 +99,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-keys", Page.SERVER, data.replies(), make_key, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", Page.SERVER, {**data.replies(), "GET /keys": []}, show_keys)
     yield Scene("server-open", Page.SERVER, data.opened(), show_keys)
+    yield from discover_scenes()
     yield from connect_scenes()
     yield from machine_scenes(much)
     yield from engine_scenes()
@@ -132,6 +134,40 @@ def show_versions(window: Window, api: DemoApi) -> None:
         next(fold for fold in screen.findChildren(Fold) if fold.accessibleName() == "Versions of llama.cpp").toggle()
         screen.model.check("llama.cpp")
         api.flush()
+
+
+def discover_scenes() -> Iterator[Scene]:
+    """Yield what the models page shows of the hub, and of downloads."""
+    usual, page = data.replies(), Page.MODELS
+    coming = {**usual, "GET /downloads": hub.DOWNLOADS}
+    gated = {**coming, "GET /hub/model": hub.GATED}
+    offline = {**usual, "GET /hub/search": hub.OFFLINE_RESULTS}
+    yield Scene("models-downloads", page, coming, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("discover", page, coming, discover(), looks=USUAL_LOOKS)
+    yield Scene(
+        "discover-found", page, usual, discover("qwen3"), looks=(*BOTH, *EVERY_LOOK[:3], Look(is_mirrored=True))
+    )
+    yield Scene("discover-sheet", page, usual, discover("qwen3", is_open=True), looks=USUAL_LOOKS)
+    yield Scene("discover-gated", page, gated, discover("gemma", is_open=True))
+    yield Scene("discover-offline", page, offline, discover("qwen3"), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("discover-failed", page, {**usual, "GET /hub/search": data.NO_SUCH_MODEL}, discover("qwen3"))
+
+
+def discover(text: str = "", *, is_open: bool = False) -> Act:
+    """Return what turns to Discover, looks for words and opens the first model."""
+
+    def act(window: Window, api: DemoApi) -> None:
+        screen = window.pages.currentWidget()
+        if not isinstance(screen, ModelsScreen):
+            return
+        screen.show_discover()
+        screen.discover.field.setText(text)
+        screen.finding.look()
+        api.flush()
+        if is_open:
+            screen.findChildren(CardView)[0].button.click()
+
+    return act
 
 
 def connect_scenes() -> Iterator[Scene]:

@@ -8,15 +8,17 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
-from app.core.events import EngineChanged, Event, ModelsChanged, SettingChanged
+from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.net.api import Failed, GatewayApi
 from app.gui.shell.contract import Shell
 
 T = TypeVar("T")
+COMING_STATES = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
 IDLE_STATES = frozenset({EngineState.STOPPED})
 _UNCHOSEN = LoadOptions()
 BUSY_STATES = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.DRAINING, EngineState.STOPPING})
@@ -106,6 +108,34 @@ class Library(Mirror[ModelInfo]):
         """Read again when the list is not what it was."""
         if isinstance(event, ModelsChanged):
             self.read()
+
+
+class Downloads(Mirror[Download]):
+    """Downloads, in the order of the queue. `ended` carries one that was under way and is over."""
+
+    ended = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/downloads", list[Download])
+
+    def take(self, event: Event) -> None:
+        """Replace the one download the event is about."""
+        if isinstance(event, DownloadRemoved):
+            self.replace([item for item in self.items if item.id != event.id])
+        elif isinstance(event, DownloadChanged):
+            self._put(event.download)
+
+    def under_way(self) -> list[Download]:
+        """Return those that come or wait."""
+        return [item for item in self.items if item.state in COMING_STATES]
+
+    def _put(self, download: Download) -> None:
+        before = next((item for item in self.items if item.id == download.id), None)
+        kept = [download if item.id == download.id else item for item in self.items]
+        self.replace(kept if before is not None else [*kept, download])
+        was_coming = before is not None and before.state in COMING_STATES
+        if was_coming and download.state in {DownloadState.DONE, DownloadState.FAILED}:
+            self.ended.emit(download)
 
 
 class Preferences(Mirror[SettingInfo]):

@@ -36,6 +36,7 @@ class Task(StrEnum):
 
     ADD_FILE = "add_file"
     ADD_FOLDER = "add_folder"
+    DISCOVER = "discover"
     LOOK_AGAIN = "look_again"
     CALIBRATE = "calibrate"
     REPORT = "report"

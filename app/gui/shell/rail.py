@@ -44,7 +44,7 @@ class RailButton(Pressable):
     def __init__(self, theme: Theme, page: Page, shortcut: str) -> None:
         title, self._icon = TITLES[page]
         super().__init__(theme, title, tip=f"{title}  {shortcut}")
-        self._title = title
+        self._title, self._tip = title, f"{title}  {shortcut}"
         self._dot = ""
         self.setCheckable(True)
         self.setProperty("focusRadius", _PILL)
@@ -53,6 +53,7 @@ class RailButton(Pressable):
         """Put a dot of a colour on the icon; the words go to the button's description."""
         self._dot = color
         self.setAccessibleDescription(words)
+        self.setToolTip(f"{self._tip}\n{words}" if words else self._tip)
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name

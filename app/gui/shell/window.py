@@ -18,14 +18,16 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from app.core.api import Status
 from app.core.errors import ErrorBody
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.net.mirror import Downloads, Library, Preferences, Running
 from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
 from app.gui.shell.commands import Commands, Deed, Known, Own
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.shell.looks import Looks
 from app.gui.shell.memory import recall, remember
+from app.gui.shell.notices import Notices
 from app.gui.shell.pages import Pages
 from app.gui.shell.palette import Palette
 from app.gui.shell.rail import Rail, engines_sign
@@ -81,6 +83,8 @@ class Window(QMainWindow):
         self.running = Running(api, self.shell)
         self.library = Library(api, self.shell)
         self.preferences = Preferences(api, self.shell)
+        self.downloads = Downloads(api, self.shell)
+        self._notices = Notices(self.downloads, self.shell.toast, self._come_forward)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
         known = Known(running=self.running, library=self.library, preferences=self.preferences)
@@ -100,6 +104,7 @@ class Window(QMainWindow):
         self._focus_ring = FocusRing(theme, self)
         theme.changed.connect(self._restyle)
         self.running.changed.connect(self._show_engines)
+        self.downloads.changed.connect(self._show_downloads)
         self._restyle()
         self._show_engines()
         self._restore()
@@ -255,6 +260,15 @@ class Window(QMainWindow):
 
     def _show_engines(self) -> None:
         self.rail.buttons[Page.SERVER].set_dot(*engines_sign(self.running.items))
+
+    def _show_downloads(self) -> None:
+        said = phrases.coming(self.downloads.items)
+        self.rail.buttons[Page.MODELS].set_dot("accent" if said else "", said)
+
+    def _come_forward(self) -> None:
+        self.show_page(Page.MODELS)
+        self.raise_()
+        self.activateWindow()
 
     def _restore(self) -> None:
         if not self._memory.geometry or not self.restoreGeometry(

@@ -1,21 +1,28 @@
 """The models page: rows of what is here, a way to add more, and what to do when there is nothing."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QDir
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
 
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
+from app.gui.screens.models.discover import Discover
+from app.gui.screens.models.downloads_panel import DownloadsPanel
+from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.finding import Finding
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
+from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.panels import Empty, ErrorPanel, Page
-from app.gui.widgets.press import Button, Look
+from app.gui.widgets.press import Button, Chip, Look
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label
@@ -28,17 +35,11 @@ class ModelsScreen(Page):
         super().__init__(theme, "Models")
         self._shell = shell
         self.model = ModelsModel(api, shell)
-        self._search = Field(theme, "Search models", placeholder="Search", icon="search")
-        self._search.setMaximumWidth(theme.px(240))
-        self._search.textChanged.connect(self.model.look_for)
-        self.head.addWidget(self._search)
-        self.head.addWidget(Button(theme, "Add a file", icon="file-plus", action=self._ask_file))
-        self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder))
+        self.finding, self.fetching = Finding(api, shell), Fetching(api, shell)
         self.attach_card = AttachCard(theme, self.model)
-        self._attach_button = Button(
-            theme, "Attach", name="Attach an endpoint", icon="plug", action=self.attach_card.open
-        )
-        self.head.addWidget(self._attach_button)
+        self._search = Field(theme, "Search models", placeholder="Search", icon="search")
+        self._library_tools = self._tools()
+        self._attach_button = self._library_tools[-1]
         self._error, self._trouble = ErrorPanel(theme), ErrorPanel(theme)
         self._skeleton = Skeleton(theme, is_card=True)
         self._memory = MemoryPanel(theme)
@@ -48,11 +49,38 @@ class ModelsScreen(Page):
             theme,
             "box",
             "No models yet",
-            "Add a GGUF file, or drop one on this window. It is used where it lies; nothing is copied.",
+            "Find one that suits this machine, or add a GGUF file. A file is used where it lies; nothing is copied.",
         )
-        self._empty.add_action(Button(theme, "Add a file", look=Look.PRIMARY, action=self._ask_file))
+        self._empty.add_action(Button(theme, "Discover models", look=Look.PRIMARY, action=self.show_discover))
+        self._library, self._places = self._laid_out(), _Places(theme, self._turn)
+        self.discover = Discover(theme, self.finding, self.fetching, shell)
+        downloads = DownloadsPanel(theme, self.fetching, shell)
+        for part in (self._places, self._trouble, downloads, self.discover, self._library):
+            self.body.addWidget(part)
+        self.body.addStretch(1)
+        self._listen()
+        self._turn(is_discovering=False)
+
+    def _tools(self) -> tuple[Button, ...]:
+        """Put into the head what adds to the library."""
+        theme = self.theme
+        self._search.setMaximumWidth(theme.px(240))
+        self._search.textChanged.connect(self.model.look_for)
+        self.head.addWidget(self._search)
+        tools = (
+            Button(theme, "Add a file", icon="file-plus", action=self._ask_file),
+            Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder),
+            Button(theme, "Attach", name="Attach an endpoint", icon="plug", action=self.attach_card.open),
+        )
+        for tool in tools:
+            self.head.addWidget(tool)
+        return tools
+
+    def _laid_out(self) -> QWidget:
+        """Return the library's side of the page."""
+        library = QWidget()
+        box = Column(self.theme, library, gap=16)
         for widget in (
-            self._trouble,
             self.attach_card,
             self._error,
             self._skeleton,
@@ -61,16 +89,41 @@ class ModelsScreen(Page):
             self._nothing_fits,
             self._empty,
         ):
-            self.body.addWidget(widget)
-        self.body.addStretch(1)
+            box.addWidget(widget)
+        return library
+
+    def _listen(self) -> None:
+        shell = self._shell
         self.model.changed.connect(self._show)
-        self.model.said.connect(shell.toast)
-        self.model.failed.connect(self._say)
         self.model.settled.connect(self._trouble.hide)
-        self.model.attach_asked.connect(self.attach_card.open)
+        self.model.attach_asked.connect(self._open_attach)
         self.attach_card.closed.connect(self._attach_button.setFocus)
+        for told in (self.fetching.said, self.model.said):
+            told.connect(shell.toast)
+        for failed in (self.fetching.failed, self.model.failed):
+            failed.connect(self._say)
+        self.fetching.begun.connect(self._trouble.hide)
         shell.files_dropped.connect(self._add_dropped)
         shell.task_asked.connect(self._do)
+
+    def show_discover(self) -> None:
+        """Turn to what the hub has, with the field to look for it."""
+        self._turn(is_discovering=True)
+        self.discover.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _open_attach(self, url: str, name: str) -> None:
+        self._turn(is_discovering=False)
+        self.attach_card.open(url, name)
+
+    def _turn(self, *, is_discovering: bool) -> None:
+        self._is_discovering = is_discovering
+        self._places.mark(is_discovering=is_discovering)
+        self._library.setVisible(not is_discovering)
+        self.discover.setVisible(is_discovering)
+        for tool in self._library_tools:
+            tool.setVisible(not is_discovering)
+        if is_discovering:
+            self.finding.open()
         self._show()
 
     def _show(self) -> None:
@@ -85,7 +138,7 @@ class ModelsScreen(Page):
         )
         self._memory.show_state(model.sharing.memory)
         self.about.setText(model.summary)
-        self._search.setVisible(model.wants_search)
+        self._search.setVisible(model.wants_search and not self._is_discovering)
         self._skeleton.setVisible(not known and model.error is None)
         self._list.setVisible(bool(rows))
         self._nothing_fits.setVisible(known and not rows and is_searching)
@@ -99,6 +152,7 @@ class ModelsScreen(Page):
         self._trouble.say(error, "Dismiss", self._trouble.hide)
 
     def _add_dropped(self, files: list[Path]) -> None:
+        self._turn(is_discovering=False)
         for file in files:
             self.model.register(file)
 
@@ -107,6 +161,8 @@ class ModelsScreen(Page):
             self._ask_file()
         elif task == Task.ADD_FOLDER:
             self._ask_folder()
+        elif task == Task.DISCOVER:
+            self.show_discover()
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Add a model file", QDir.homePath(), "Models (*.gguf)")
@@ -117,3 +173,22 @@ class ModelsScreen(Page):
         path = QFileDialog.getExistingDirectory(self, "Add a folder of models", QDir.homePath())
         if path:
             self.model.add_folder(Path(path))
+
+
+class _Places(QWidget):
+    """The two sides of the page: what is on this computer, and what the hub has."""
+
+    def __init__(self, theme: Theme, turn: Callable[..., object]) -> None:
+        super().__init__()
+        self.setAccessibleName("Sides of the page")
+        line, group = Line(theme, self, gap=8), QButtonGroup(self)
+        self._here, self._hub = Chip(theme, "On this computer"), Chip(theme, "Discover")
+        for chip, is_discovering in ((self._here, False), (self._hub, True)):
+            group.addButton(chip)
+            chip.act(partial(turn, is_discovering=is_discovering))
+            line.addWidget(chip)
+        line.addStretch(1)
+
+    def mark(self, *, is_discovering: bool) -> None:
+        """Mark the side that is shown."""
+        (self._hub if is_discovering else self._here).setChecked(True)

@@ -10,6 +10,7 @@ from app.gui.net.api import GatewayApi
 from app.gui.screens.settings.controls import SettingRow
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.screens.settings.places import Places
+from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Line, Surface
@@ -38,6 +39,8 @@ class SettingsScreen(Page):
             self.body.addWidget(widget)
         self._end = self.body.count()
         self._places = Places(theme, default_paths())
+        self.token = TokenCard(theme, api, shell)
+        self.body.addWidget(self.token)
         self.body.addWidget(self._places)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
@@ -52,6 +55,10 @@ class SettingsScreen(Page):
 
     def _go_to(self, name: str) -> None:
         """Bring a setting into view, with the keyboard on it, as soon as it is there."""
+        if name == HUB_TOKEN:
+            self.scroller.ensureWidgetVisible(self.token)
+            self.token.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return
         self._wanted = name
         row = next((rows.rows[name] for rows in self._lists.values() if name in rows.rows), None)
         if isinstance(row, SettingRow):
@@ -75,6 +82,7 @@ class SettingsScreen(Page):
         model = self.model
         self._skeleton.setVisible(not model.is_known and model.error is None)
         self._places.setVisible(model.is_known or model.error is not None)  # it would move when the rows come
+        self.token.setVisible(self._places.isVisibleTo(self))
         self._restart.setVisible(bool(model.waits_for_restart))
         if model.error is not None:
             self._error.say(model.error, "Try again", model.preferences.read)

@@ -1,0 +1,206 @@
+"""What the demo gateway has found on the hub, and what is on its way."""
+
+from collections.abc import Mapping
+
+from app.core.advice import EstimateConfidence, Rate
+from app.core.downloads import Download, DownloadState
+from app.core.errors import ErrorBody
+from app.core.hub import (
+    HubCard,
+    HubFound,
+    HubModel,
+    HubPick,
+    HubResults,
+    HubTokenState,
+    HubUse,
+    HubVariant,
+    TokenPlace,
+)
+from app.gui.demo.machines import GIB, NOON
+
+_COMMIT = "7c41481f57cb95916b40956ab2f0b139b296d974"
+
+
+def _rate(value: float) -> Rate:
+    return Rate(tokens_per_second=value, low=value * 0.8, high=value * 1.25, confidence=EstimateConfidence.PREDICTED)
+
+
+def _card(  # noqa: PLR0913, PLR0917 -- a line of a table
+    base: str, size: float, gib: float, rate: float, formats: list[str], downloads: int, *, fits: bool = True
+) -> HubCard:
+    name = base.rpartition("/")[2]
+    publishers = ["unsloth", "bartowski", "lmstudio-community", "mlx-community", "turboderp"]
+    found = [
+        HubFound(
+            repository=f"{publishers[at % len(publishers)]}/{name}-{kind.upper()}",
+            formats=[kind],
+            licence="apache-2.0",
+            downloads=downloads // (at + 1),
+            gated=base.startswith("google"),
+        )
+        for at, kind in enumerate(formats)
+    ]
+    return HubCard(
+        base=base,
+        title=name,
+        repositories=found,
+        parameters=round(size * 1e9),
+        fits=fits,
+        memory_bytes=round(gib * GIB),
+        largest_context=40960 if fits else None,
+        decode=_rate(rate),
+        quantization="Q4_K_M",
+        format=formats[0],
+        engine_name="llama.cpp",
+        basis=f"Estimated from the published shape of {name}.",
+        downloads=downloads,
+    )
+
+
+CARDS = [
+    _card("Qwen/Qwen3-8B", 8.2, 6.1, 38.0, ["gguf", "mlx", "awq", "exl3", "fp8"], 2_840_000),
+    _card("Qwen/Qwen3-14B", 14.8, 10.4, 21.0, ["gguf", "mlx", "awq"], 1_120_000),
+    _card("google/gemma-3-12b-it", 12.2, 9.2, 24.0, ["gguf", "mlx"], 903_000),
+    _card("Qwen/Qwen3-30B-A3B", 30.5, 19.7, 46.0, ["gguf", "gptq"], 771_000, fits=False),
+    _card("Qwen/Qwen3-4B", 4.0, 3.6, 71.0, ["gguf", "openvino", "onnx-genai"], 655_000),
+    _card("Qwen/Qwen3-235B-A22B", 235.1, 143.0, 9.0, ["gguf", "fp8"], 210_000, fits=False),
+]
+LONG_CARD = _card(
+    "a-publisher-with-an-unusually-long-name/An-Extraordinarily-Long-Model-Name-That-Nobody-Would-Type-70B-Instruct-v2",
+    70.6,
+    44.0,
+    6.5,
+    ["gguf", "mlx", "awq", "gptq", "exl2"],
+    1200,
+    fits=False,
+)
+RESULTS = HubResults(cards=CARDS, as_of=NOON, next="more")
+OFFLINE_RESULTS = HubResults(
+    cards=[*CARDS[:2], LONG_CARD],
+    as_of=NOON,
+    note="huggingface.co cannot be reached. This is what the hub said 2 h 10 min ago.",
+)
+_QUANTS = (
+    ("Q8_0", 8.71, 9.9, 4096, 24.0, "As good as the original.", True),
+    ("Q6_K", 6.73, 7.9, 16384, 29.0, "Hardly any loss.", True),
+    ("Q5_K_M", 5.85, 7.0, 28672, 33.0, "Hardly any loss.", True),
+    ("Q4_K_M", 5.03, 6.1, 40960, 38.0, "Little loss.", True),
+    ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "The usual balance of size and quality.", True),
+    ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers suffer visibly.", True),
+)
+MODEL = HubModel(
+    repository="unsloth/Qwen3-8B-GGUF",
+    revision="main",
+    commit=_COMMIT,
+    page="https://huggingface.co/unsloth/Qwen3-8B-GGUF",
+    variants=[
+        HubVariant(
+            quantization="BF16",
+            format="gguf",
+            size_bytes=round(16.4e9),
+            files=1,
+            quality="As good as the original.",
+            engine="llama.cpp",
+            engine_name="llama.cpp",
+            fits=False,
+            reason="It needs 17.6 GiB, and 12.1 GiB are free.",
+        ),
+        *(
+            HubVariant(
+                quantization=label,
+                format="gguf",
+                size_bytes=round(gb * 1e9),
+                files=1,
+                quality=quality,
+                engine="llama.cpp",
+                engine_name="llama.cpp",
+                fits=fits,
+                memory_bytes=round(gib * GIB),
+                largest_context=context,
+                decode=_rate(rate),
+                is_recommended=label == "Q5_K_M",
+                reason="the best quality that leaves room for 28k of context." if label == "Q5_K_M" else "",
+                is_here=label == "Q4_K_M",
+            )
+            for label, gb, gib, context, rate, quality, fits in _QUANTS
+        ),
+    ],
+    architecture="qwen3",
+    parameters=8_190_735_360,
+    trained_context=40960,
+    capabilities=["chat", "tools", "thinking"],
+    licence="apache-2.0",
+    likes=612,
+    as_of=NOON,
+)
+GATED = HubModel(
+    repository="google/gemma-3-12b-it",
+    revision="main",
+    commit=_COMMIT,
+    page="https://huggingface.co/google/gemma-3-12b-it",
+    variants=[HubVariant(quantization="", format="safetensors", size_bytes=round(24.4e9), files=5)],
+    licence="gemma",
+    gated=True,
+    gate="Open https://huggingface.co/google/gemma-3-12b-it, sign in and accept its terms; then make a read token at "
+    "https://huggingface.co/settings/tokens and give it to `roundhouse token set`.",
+    note="What it would take here is known once its terms are accepted.",
+    as_of=NOON,
+)
+PICKS = [
+    HubPick(
+        name=f"qwen3:{tag}",
+        repository=card.repositories[0].repository,
+        use=HubUse.CHAT,
+        card=card,
+        is_best=at == 0,
+        reason="The best for chat in the catalogue that runs well here." if at == 0 else "",
+    )
+    for at, (tag, card) in enumerate((("14b", CARDS[1]), ("8b", CARDS[0]), ("4b", CARDS[4]), ("30b", CARDS[3])))
+]
+
+
+def _download(name: str, state: DownloadState, share: float, **more: object) -> Download:
+    total = round(5.85e9)
+    fields = {
+        "id": f"dl_{name}",
+        "title": f"unsloth/{name}-GGUF:Q5_K_M",
+        "repository": f"unsloth/{name}-GGUF",
+        "revision": "main",
+        "commit": _COMMIT,
+        "files": [f"{name}-Q5_K_M.gguf"],
+        "quantization": "Q5_K_M",
+        "state": state,
+        "total_bytes": total,
+        "present_bytes": round(total * share),
+        **more,
+    }
+    return Download(**fields)  # type: ignore[arg-type] # a table of a demonstration
+
+
+DOWNLOADS = [
+    _download("Qwen3-14B", DownloadState.RUNNING, 0.63, bytes_per_s=48.2e6, eta_s=45.0),
+    _download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),
+    _download(
+        "Devstral-Small",
+        DownloadState.FAILED,
+        0.21,
+        error=ErrorBody(
+            code="disk_full",
+            sentence="The download needs 4.6 GB, and 2.1 GB are free on its disk.",
+            hint="Free 3.6 GB, or move the cache with HF_HOME.",
+        ),
+    ),
+    _download("Qwen3-8B", DownloadState.DONE, 1.0, folder="/home/ada/.cache/huggingface/hub"),
+]
+
+
+def replies() -> Mapping[str, object]:
+    """Return what the demo gateway answers about the hub."""
+    return {
+        "GET /downloads": [],
+        "POST /downloads": DOWNLOADS[0],
+        "GET /hub/search": RESULTS,
+        "GET /hub/best": PICKS,
+        "GET /hub/model": MODEL,
+        "GET /hub/token": HubTokenState(place=TokenPlace.KEYRING, said="The token is in this system's keyring."),
+    }

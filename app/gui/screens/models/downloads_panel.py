@@ -1,0 +1,112 @@
+"""The downloads: a row for each that stays until it is taken off, with speed, time left and what can be done."""
+
+from functools import partial
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QSizePolicy
+
+from app.core.downloads import Download, DownloadState
+from app.gui.screens.models import fetching
+from app.gui.screens.models.fetching import Fetching
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.menus import Menu
+from app.gui.widgets.panels import Section
+from app.gui.widgets.press import Button, IconButton, Look
+from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.status import Progress
+from app.gui.widgets.text import Paragraph
+
+
+class DownloadsPanel(Section):
+    """Shows what a `Fetching` has; hidden while there is nothing."""
+
+    def __init__(self, theme: Theme, model: Fetching, shell: Shell) -> None:
+        super().__init__(theme, "Downloads")
+        self._theme, self._model, self._shell = theme, model, shell
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.clear_button = Button(
+            theme, "Clear", look=Look.QUIET, name="Take finished downloads off the list", action=model.clear
+        )
+        self.head.addWidget(self.clear_button)
+        self.list = RowList(theme, "Downloads")
+        self.body.addWidget(self.list)
+        model.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        items = self._model.mirror.items
+        self.setVisible(bool(items))
+        self.clear_button.setVisible(any(item.state is DownloadState.DONE for item in items))
+        self.list.sync(
+            {item.id: item for item in items},
+            lambda item: DownloadRow(self._theme, self._model, self._shell, item),
+            DownloadRow.show_download,
+        )
+
+
+class DownloadRow(Row):
+    """One download; `show_download` replaces it in place."""
+
+    def __init__(self, theme: Theme, model: Fetching, shell: Shell, download: Download) -> None:
+        super().__init__(theme)
+        self._model, self._shell, self._download = model, shell, download
+        title = download.title
+        self._progress = Progress(theme, f"Download of {title}")
+        self._wrong = Paragraph(theme, role="meta", color="bad")
+        end = self.words.count() - 1
+        self.words.insertWidget(end, self._wrong)
+        self.words.insertSpacing(end + 1, theme.px(4))
+        self.words.insertWidget(end + 2, self._progress)
+        self._buttons = {
+            "pause": Button(
+                theme, "Pause", look=Look.QUIET, widest="Resume", name=f"Pause {title}", action=self._pause
+            ),
+            "resume": Button(theme, "Resume", name=f"Resume {title}", action=self._resume),
+            "again": Button(theme, "Try again", name=f"Try {title} again", action=self._resume),
+            "first": Button(theme, "Next", look=Look.QUIET, name=f"Download {title} next", action=self._first),
+            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=partial(shell.new_chat, title)),
+        }
+        for button in self._buttons.values():
+            self.tail.addWidget(button)
+        self._more = IconButton(theme, "ellipsis", f"More about the download of {title}", action=self._open_menu)
+        self.tail.addWidget(self._more)
+
+    def show_download(self, download: Download) -> None:
+        """Show what is so now."""
+        self._download = download
+        error = download.error
+        self.say(download.title, fetching.facts(download))
+        self._wrong.setText(error.text if error is not None else "")
+        self._wrong.setVisible(error is not None)
+        self._progress.setVisible(download.state is not DownloadState.DONE)
+        self._progress.set_fraction(fetching.fraction(download))
+        offered = fetching.buttons_of(download)
+        for key, button in self._buttons.items():
+            button.setVisible(key in offered)
+
+    def _pause(self) -> None:
+        self._model.pause(self._download)
+
+    def _resume(self) -> None:
+        self._model.resume(self._download)
+
+    def _first(self) -> None:
+        self._model.move(self._download, 0)
+
+    def _open_menu(self) -> None:
+        menu, place = Menu(self.theme, self, "More"), self._model.place(self._download)
+        if self._download.state is not DownloadState.DONE:
+            menu.offer("Move up", partial(self._model.move, self._download, place - 1), icon="arrow-up")
+            menu.offer("Move down", partial(self._model.move, self._download, place + 1), icon="arrow-down")
+        if self._download.folder:
+            menu.offer("Copy the folder", partial(self._shell.copy, self._download.folder), icon="folder")
+        menu.addSeparator()
+        is_over = self._download.state is DownloadState.DONE
+        menu.offer(
+            "Take off the list" if is_over else "Cancel the download",
+            partial(self._model.remove, self._download),
+            icon="x",
+        )
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -1,0 +1,135 @@
+"""Downloads as the models page has them: their state, what can be done with each, and the words for it."""
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core import words
+from app.core.downloads import Download, DownloadState, MoveDownload, Pull
+from app.core.errors import ErrorBody
+from app.gui.net.api import GatewayApi
+from app.gui.net.mirror import Downloads
+from app.gui.shell.contract import Shell
+
+_S = DownloadState
+_SOON_S = 10.0
+_BUTTONS = {
+    _S.QUEUED: ("pause", "first"),
+    _S.RUNNING: ("pause",),
+    _S.PAUSED: ("resume",),
+    _S.FAILED: ("again",),
+    _S.DONE: ("chat",),
+}
+
+
+class Fetching(QObject):
+    """The queue of downloads, and what a person does to it."""
+
+    changed = Signal()
+    failed = Signal(object)
+    said = Signal(str, object)
+    begun = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.mirror = Downloads(api, shell)
+        self.asked: set[str] = set()
+        """Models whose download is asked for and has not begun."""
+        self.mirror.changed.connect(self.changed)
+
+    def pull(self, model: str) -> None:
+        """Ask for a model; how it goes shows in its row."""
+        if model in self.asked:
+            return
+        self.asked.add(model)
+        self.changed.emit()
+
+        def begun(download: Download) -> None:
+            self.asked.discard(model)
+            self.mirror.read()
+            self.begun.emit(download)
+
+        def refused(error: ErrorBody) -> None:
+            self.asked.discard(model)
+            self.changed.emit()
+            self.failed.emit(error)
+
+        self._api.post("/downloads", Pull(model=model), kind=Download, then=begun, failed=refused)
+
+    def pause(self, download: Download) -> None:
+        """Stop one and keep what came."""
+        self._do(download, "pause")
+
+    def resume(self, download: Download) -> None:
+        """Go on with one."""
+        self._do(download, "resume")
+
+    def move(self, download: Download, position: int) -> None:
+        """Give one another place in the queue, 0 being the first."""
+        path, body = f"/downloads/{download.id}/move", MoveDownload(position=max(0, position))
+        self._api.post(path, body, kind=list[Download], then=self.mirror.replace, failed=self.failed.emit)
+
+    def remove(self, download: Download) -> None:
+        """Take one off the list. Undo asks for it again; what came of one that was not done comes anew."""
+
+        def gone() -> None:
+            self.mirror.replace([item for item in self.mirror.items if item.id != download.id])
+            if download.state is not _S.DONE:
+                self.said.emit(f"{download.title} is no longer downloaded.", lambda: self.pull(download.title))
+
+        self._api.delete(f"/downloads/{download.id}", gone, self.failed.emit)
+
+    def state_of(self, repository: str, quantization: str, revision: str) -> DownloadState | None:
+        """Return how far the download of a variant is; None if there is none."""
+        found = (
+            item.state
+            for item in self.mirror.items
+            if item.repository == repository
+            and item.quantization in {"", quantization}
+            and revision in {"", item.revision}
+        )
+        return next(found, None)
+
+    def clear(self) -> None:
+        """Take all that are done off the list; the models stay."""
+        for download in [item for item in self.mirror.items if item.state is _S.DONE]:
+            self.remove(download)
+
+    def place(self, download: Download) -> int:
+        """Return where one stands in the queue."""
+        return next((at for at, item in enumerate(self.mirror.items) if item.id == download.id), 0)
+
+    def _do(self, download: Download, what: str) -> None:
+        def done(_changed: Download) -> None:
+            self.mirror.read()
+
+        self._api.post(f"/downloads/{download.id}/{what}", None, kind=Download, then=done, failed=self.failed.emit)
+
+
+def buttons_of(download: Download) -> tuple[str, ...]:
+    """Return what can be done with a download at once: some of "pause", "resume", "again", "first", "chat"."""
+    return _BUTTONS[download.state]
+
+
+def fraction(download: Download) -> float | None:
+    """Return how much of it is here, 0 to 1; None while nobody knows."""
+    return download.present_bytes / download.total_bytes if download.total_bytes else None
+
+
+def facts(download: Download) -> str:
+    """Return the quiet line: how far it is, how fast, and how long it still takes; or what is wrong."""
+    sizes = f"{words.size(download.present_bytes)} of {words.size(download.total_bytes)}"
+    if download.state is _S.DONE:
+        return f"{words.size(download.total_bytes)}, complete and checked"
+    if download.state is not _S.RUNNING:
+        return f"{sizes} · {'waits its turn' if download.state is _S.QUEUED else download.state.value}"
+    parts = [sizes]
+    if download.bytes_per_s:
+        parts.append(f"{words.size(round(download.bytes_per_s))}/s")
+    if download.eta_s is not None:
+        parts.append(f"{left(download.eta_s)} left")
+    return " · ".join(parts)
+
+
+def left(eta_s: float) -> str:
+    """Return how long something still takes; whole seconds at the end."""
+    return words.seconds(eta_s) if eta_s >= _SOON_S else f"{max(1, round(eta_s))} s"

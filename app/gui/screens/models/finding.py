@@ -1,0 +1,241 @@
+"""State of Discover: what is looked for, what was found, and the one model that is looked at."""
+
+from urllib.parse import urlencode
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.core import words
+from app.core.advice import Rate
+from app.core.errors import ErrorBody
+from app.core.hub import HubCard, HubModel, HubPick, HubQuery, HubResults, HubSort, HubTask, HubUse, HubVariant
+from app.gui.net.api import Call, GatewayApi
+from app.gui.shell.contract import Shell
+
+_PAUSE_MS = 350
+"""After the last key before the hub is asked."""
+_FEW_THOUSANDS, _MILLION = 1e3, 1e6
+SIZES = {
+    "": (None, None),
+    "Up to 4B": (None, 4_500_000_000),
+    "4B to 9B": (4_000_000_000, 9_500_000_000),
+    "9B to 35B": (9_000_000_000, 35_500_000_000),
+    "Above 35B": (35_000_000_000, None),
+}
+SORTS = {
+    HubSort.DOWNLOADS: "Most downloaded",
+    HubSort.LIKES: "Most liked",
+    HubSort.RECENT: "Newest",
+    HubSort.TRENDING: "Trending",
+}
+TASKS = {
+    None: "Any task",
+    HubTask.CHAT: "Chat",
+    HubTask.VISION: "Vision",
+    HubTask.EMBEDDING: "Embedding",
+    HubTask.RERANK: "Rerank",
+}
+FORMATS = ("", "gguf", "mlx", "exl3", "exl2", "awq", "gptq", "fp8", "nvfp4", "openvino", "onnx-genai")
+USES = {
+    HubUse.CHAT: "Chat",
+    HubUse.CODING: "Coding",
+    HubUse.VISION: "Vision",
+    HubUse.EMBEDDING: "Embedding",
+    HubUse.RERANK: "Rerank",
+}
+
+
+class Sheet(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the repository that is looked at."""
+
+    card: str
+    """Key of its card."""
+    repository: str
+    model: HubModel | None = None
+    error: ErrorBody | None = None
+
+
+class Finding(QObject):
+    """Everything Discover shows."""
+
+    changed = Signal()
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.query = HubQuery()
+        self.use = HubUse.CHAT
+        self.picks: list[HubPick] = []
+        self.cards: list[HubCard] = []
+        self.next = ""
+        self.note = ""
+        self.error: ErrorBody | None = None
+        self.is_looking = False
+        self.sheet: Sheet | None = None
+        self._call: Call | None = None
+        self._sheet_call: Call | None = None
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(_PAUSE_MS)
+        self._soon.timeout.connect(self.look)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the hub is looked through, rather than the catalogue's advice shown."""
+        return bool(self.query.text or self.query != HubQuery(sort=self.query.sort))
+
+    def open(self) -> None:
+        """Show something to begin with: what suits this machine."""
+        if not self.picks and not self.is_looking:
+            self.advise(self.use)
+
+    def advise(self, use: HubUse) -> None:
+        """Ask what the catalogue has for a use."""
+        self.use = use
+
+        def told(picks: list[HubPick]) -> None:
+            if self.use is use:
+                self.picks = picks
+                self.changed.emit()
+
+        self._api.get(f"/hub/best?use={use.value}", list[HubPick], told, self._failed)
+        self.changed.emit()
+
+    def type(self, text: str) -> None:
+        """Look for words once nothing more is typed for a moment."""
+        self.query = msgspec.structs.replace(self.query, text=text.strip()[:200], page="")
+        self._soon.start()
+
+    def narrow(self, **fields: object) -> None:
+        """Change other parts of what is looked for, and look at once."""
+        self.query = msgspec.structs.replace(self.query, page="", **fields)
+        self.look()
+
+    def look(self) -> None:
+        """Ask the hub. What was found before stays until there is an answer."""
+        self._soon.stop()
+        self._stop()
+        if not self.is_searching:
+            self.cards, self.next, self.note, self.error = [], "", "", None
+            self.changed.emit()
+            return
+        self._ask(self.query, is_more=False)
+
+    def more(self) -> None:
+        """Ask for the next page."""
+        if self.next and not self.is_looking:
+            self._ask(msgspec.structs.replace(self.query, page=self.next), is_more=True)
+
+    def look_at(self, key: str, repository: str) -> None:
+        """Look at one repository of a card, or put the sheet away if it is the one looked at."""
+        if self._sheet_call is not None:
+            self._sheet_call.cancel()
+        if self.sheet is not None and (self.sheet.card, self.sheet.repository) == (key, repository):
+            self.sheet = None
+            self.changed.emit()
+            return
+        sheet = self.sheet = Sheet(card=key, repository=repository)
+
+        def told(model: HubModel) -> None:
+            self.sheet = msgspec.structs.replace(sheet, model=model)
+            self.changed.emit()
+
+        def refused(error: ErrorBody) -> None:
+            self.sheet = msgspec.structs.replace(sheet, error=error)
+            self.changed.emit()
+
+        path = f"/hub/model?{urlencode({'name': repository})}"
+        self._sheet_call = self._api.get(path, HubModel, told, refused)
+        self.changed.emit()
+
+    def _ask(self, query: HubQuery, *, is_more: bool) -> None:
+        def found(results: HubResults) -> None:
+            self.is_looking, self.error = False, None
+            self.cards = merged(self.cards, results.cards) if is_more else results.cards
+            self.next, self.note = results.next, results.note
+            self.changed.emit()
+
+        self.is_looking = True
+        asked = {name: str(value) for name, value in msgspec.to_builtins(query).items() if value not in {None, ""}}
+        self._call = self._api.get(f"/hub/search?{urlencode(asked)}", HubResults, found, self._failed)
+        self.changed.emit()
+
+    def _stop(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self.is_looking = False
+
+    def _failed(self, error: ErrorBody) -> None:
+        self.is_looking, self.error = False, error
+        self.changed.emit()
+
+
+def merged(before: list[HubCard], more: list[HubCard]) -> list[HubCard]:
+    """Return two pages as one: a model that is on both keeps its place."""
+    known = {card.base for card in before}
+    return [*before, *(card for card in more if card.base not in known)]
+
+
+def usual(card: HubCard) -> str:
+    """Return the repository to look at first: the most downloaded in the format its figures are for."""
+    fitting = (one.repository for one in card.repositories if card.format in one.formats and not one.problem)
+    return next(fitting, card.repositories[0].repository)
+
+
+def fit(card: HubCard | HubVariant) -> tuple[str, str]:
+    """Return the colour and the word of how something fits."""
+    return {True: ("ok", "Fits"), False: ("bad", "Too large"), None: ("ink-3", "Not known")}[card.fits]
+
+
+def figures(card: HubCard) -> str:
+    """Return what a card takes, in a few words: all of it is an estimate."""
+    said = [f"about {words.size(card.memory_bytes)}"] if card.memory_bytes else []
+    if card.decode is not None and card.fits:
+        said.append(f"~{words.rate(card.decode.tokens_per_second)}")
+    return " · ".join(said)
+
+
+def about(card: HubCard) -> str:
+    """Return the quiet line of a card: whose it is, what of it there is, how many took it."""
+    first = card.repositories[0]
+    said = [card.base.partition("/")[0]]
+    if len(card.repositories) > 1:
+        said.append(f"{len(card.repositories)} repositories")
+    if first.licence:
+        said.append(first.licence)
+    if card.downloads:
+        said.append(f"{count(card.downloads)} downloads")
+    return first.problem or " · ".join(said)
+
+
+def count(number: int) -> str:
+    """Return a count of downloads or likes as people say it: "1.2M"."""
+    if number >= _MILLION:
+        return f"{number / _MILLION:.1f}M"
+    return f"{number / _FEW_THOUSANDS:.0f}k" if number >= _FEW_THOUSANDS else str(number)
+
+
+def variant_facts(one: HubVariant) -> str:
+    """Return the quiet line of a variant: size, context, speed, and what it costs in quality."""
+    said = [words.size(one.size_bytes + one.projector_bytes)]
+    if one.fits and one.largest_context:
+        said.append(f"{words.tokens(one.largest_context)} context")
+    if one.fits and one.decode is not None:
+        said.append(f"{speed(one.decode)}")
+    if one.quality:
+        said.append(one.quality.rstrip("."))
+    return " · ".join(said)
+
+
+def speed(rate: Rate) -> str:
+    """Return a rate with its interval."""
+    return f"{rate.tokens_per_second:.0f} tok/s ({rate.low:.0f} to {rate.high:.0f})"
+
+
+def pull_name(model: HubModel, one: HubVariant) -> str:
+    """Return what to ask for to get a variant."""
+    if one.revision:
+        return f"{model.repository}@{one.revision}"
+    revision = "" if model.revision == "main" else f"@{model.revision}"
+    tag = f":{one.quantization}" if len(model.variants) > 1 and one.quantization else ""
+    return f"{model.repository}{revision}{tag}"

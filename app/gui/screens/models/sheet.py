@@ -1,0 +1,149 @@
+"""A repository looked at: every variant as a rung from large to small, the recommended one filled and why."""
+
+from functools import partial
+
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.downloads import DownloadState
+from app.core.hub import HubModel, HubVariant
+from app.gui.net.mirror import COMING_STATES
+from app.gui.screens.models import finding
+from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.finding import Sheet
+from app.gui.screens.settings.token import HUB_TOKEN
+from app.gui.shell.contract import Page, Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.flow import Flow
+from app.gui.widgets.layout import Column
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Row, RowList, Tag
+from app.gui.widgets.status import Dot, Skeleton
+from app.gui.widgets.text import Label, Paragraph
+
+_CODE = "It brings code of its own (trust_remote_code), which runs only after you allow it."
+
+
+class SheetView(QWidget):
+    """Shows a `Sheet` below its card."""
+
+    def __init__(self, theme: Theme, fetching: Fetching, shell: Shell) -> None:
+        super().__init__()
+        self._theme, self._fetching, self._shell = theme, fetching, shell
+        self._model: HubModel | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, self, margins=(16, 0, 16, 12), gap=8)
+        self._facts = Paragraph(theme, role="meta", color="ink-2")
+        self._gate, self._note = (
+            Paragraph(theme, role="meta", color="warn"),
+            Paragraph(theme, role="meta", color="warn"),
+        )
+        self._why = Paragraph(theme, role="meta", color="ink")
+        self._skeleton, self._error = Skeleton(theme, is_card=False), ErrorPanel(theme)
+        self._list = RowList(theme, "Variants")
+        self._list.fill = "sunken"
+        buttons = Flow(theme, gap=8)
+        self._page = Button(theme, "Open its page", look=Look.QUIET, icon="external-link", action=self._open_page)
+        self._token = Button(
+            theme, "Enter a token", look=Look.QUIET, name="Enter a token for the hub", action=self._ask_token
+        )
+        buttons.addWidget(self._page)
+        buttons.addWidget(self._token)
+        for widget in (self._facts, self._gate, self._note, self._error, self._skeleton, self._why, self._list):
+            box.addWidget(widget)
+        box.addLayout(buttons)
+
+    def show_sheet(self, sheet: Sheet) -> None:
+        """Show what is known now."""
+        model = self._model = sheet.model
+        self._skeleton.setVisible(model is None and sheet.error is None)
+        self._list.setVisible(model is not None)
+        self._page.setVisible(model is not None)
+        self._token.setVisible(model is not None and bool(model.gate))
+        if sheet.error is not None:
+            self._error.say(sheet.error)
+        else:
+            self._error.hide()
+        _say(self._facts, _facts(model))
+        _say(self._gate, model.gate if model else "")
+        _say(
+            self._note, " ".join(filter(None, [model.note, _CODE if model.needs_remote_code else ""])) if model else ""
+        )
+        _say(self._why, _why(model))
+        if model is not None:
+            self._list.sync(
+                {f"{one.format} {one.quantization} {one.revision} {at}": one for at, one in enumerate(model.variants)},
+                lambda one: VariantRow(self._theme, self._fetching, model, one),
+                VariantRow.show_variant,
+            )
+
+    def _ask_token(self) -> None:
+        self._shell.ask(Page.SETTINGS, HUB_TOKEN)
+
+    def _open_page(self) -> None:
+        if self._model is not None:
+            QDesktopServices.openUrl(QUrl(self._model.page))
+
+
+class VariantRow(Row):
+    """One rung of the ladder."""
+
+    def __init__(self, theme: Theme, fetching: Fetching, model: HubModel, variant: HubVariant) -> None:
+        super().__init__(theme)
+        self._fetching, self._name = fetching, finding.pull_name(model, variant)
+        self._repository = model.repository
+        title = variant.quantization or variant.format
+        if variant.is_recommended:
+            self.add_tag(Tag(theme, "Recommended", color="accent-ink", fill="accent-soft"))
+        self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
+        self.button = Button(
+            theme,
+            "Download",
+            look=Look.PRIMARY if variant.is_recommended else Look.PLAIN,
+            widest="Downloading",
+            name=f"Download {title}",
+            action=partial(fetching.pull, self._name),
+        )
+        for widget in (self._dot, self._fits, self.button):
+            self.tail.addWidget(widget)
+
+    def show_variant(self, variant: HubVariant) -> None:
+        """Show what is so now."""
+        self.say(variant.quantization or variant.format, finding.variant_facts(variant))
+        color, word = finding.fit(variant)
+        self._dot.say(color, word)
+        self._fits.setText(word)
+        words = self._words(variant)
+        self.button.setText(words)
+        self.button.setEnabled(words == "Download")
+
+    def _words(self, variant: HubVariant) -> str:
+        state = self._fetching.state_of(self._repository, variant.quantization, variant.revision)
+        if variant.is_here or state is DownloadState.DONE:
+            return "Here"
+        if state in COMING_STATES or self._name in self._fetching.asked:
+            return "Downloading"
+        return "Download"
+
+
+def _say(label: Label, text: str) -> None:
+    label.setText(text)
+    label.setVisible(bool(text))
+
+
+def _facts(model: HubModel | None) -> str:
+    if model is None:
+        return ""
+    said = [model.repository, *model.capabilities]
+    if model.licence:
+        said.append(model.licence)
+    if model.likes:
+        said.append(f"{finding.count(model.likes)} likes")
+    return " · ".join(said)
+
+
+def _why(model: HubModel | None) -> str:
+    best = next((one for one in model.variants if one.is_recommended), None) if model else None
+    return f"{best.quantization or best.format} is recommended: {best.reason}" if best is not None else ""

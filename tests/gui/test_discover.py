@@ -1,0 +1,359 @@
+"""Discover: what is asked of the gateway, what a card and its sheet show, and the downloads that come of it."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon
+from pytestqt.qtbot import QtBot
+
+from app.core.downloads import Download, DownloadState, MoveDownload, Pull
+from app.core.errors import ErrorBody
+from app.core.events import DownloadChanged, DownloadRemoved
+from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
+from app.gui import phrases
+from app.gui.demo import data, hub
+from app.gui.demo.api import DemoApi
+from app.gui.net.mirror import Downloads
+from app.gui.screens.models import fetching, finding
+from app.gui.screens.models.card import CardView
+from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
+from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.sheet import VariantRow
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import Page, Task
+from app.gui.shell.notices import Notices
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Theme
+from tests.gui.conftest import QuietShell
+
+REFUSED = ErrorBody(code="hub_gated", sentence="It is gated.", hint="Open its page.")
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
+    screen = ModelsScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.resize(1000, 700)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def searched(screen: ModelsScreen, api: DemoApi, text: str = "qwen3") -> list[CardView]:
+    screen.show_discover()
+    screen.discover.field.setText(text)
+    screen.finding.look()
+    api.flush()
+    QApplication.sendPostedEvents()
+    return cards(screen)
+
+
+def cards(screen: ModelsScreen) -> list[CardView]:
+    return [view for view in screen.discover._list.rows.values() if isinstance(view, CardView)]
+
+
+def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
+    view = searched(screen, api)[0]
+    view.button.click()
+    api.flush()
+    QApplication.sendPostedEvents()
+    return {row.accessibleName(): row for row in view.findChildren(VariantRow)}
+
+
+def test_before_a_word_is_typed_the_catalogue_advises(screen: ModelsScreen, api: DemoApi) -> None:
+    screen.show_discover()
+    api.flush()
+    shown = [view.row.accessibleName() for view in screen.discover.findChildren(CardView)]
+    assert shown == [pick.card.title for pick in hub.PICKS]
+    assert ("GET", "/hub/best?use=chat", None) in api.calls
+    screen.finding.advise(HubUse.CODING)
+    assert ("GET", "/hub/best?use=coding", None) in api.calls
+
+
+def test_words_are_looked_for_once_typing_pauses(screen: ModelsScreen, api: DemoApi, qtbot: QtBot) -> None:
+    screen.show_discover()
+    for text in ("q", "qw", "qwen3 8b"):
+        screen.discover.field.setText(text)
+    qtbot.waitUntil(lambda: any("/hub/search" in path for _, path, _ in api.calls))
+    asked = [path for _, path, _ in api.calls if "/hub/search" in path]
+    assert asked == ["/hub/search?text=qwen3+8b&sort=downloads"]
+
+
+def test_filters_narrow_at_once_and_an_older_answer_does_not_come_through(screen: ModelsScreen, api: DemoApi) -> None:
+    model = screen.finding
+    api.replies["GET /hub/search"] = lambda _body: HubResults(cards=hub.CARDS[:1], as_of=0.0)
+    model.type("qwen3")
+    model.look()
+    api.replies["GET /hub/search"] = HubResults(cards=hub.CARDS[1:3], as_of=0.0)
+    model.narrow(format="gguf", max_parameters=4_500_000_000, gated=False)
+    last = api.calls[-1][1]
+    assert {"format=gguf", "max_parameters=4500000000", "gated=False"} <= set(last.partition("?")[2].split("&"))
+    api.flush()
+    assert [card.title for card in model.cards] == [card.title for card in hub.CARDS[1:3]]
+
+
+def test_more_is_put_below_and_nothing_twice(screen: ModelsScreen, api: DemoApi) -> None:
+    assert len(searched(screen, api)) == len(hub.CARDS)
+    api.replies["GET /hub/search"] = HubResults(cards=[hub.CARDS[0], hub.LONG_CARD], as_of=0.0)
+    screen.finding.more()
+    assert "page=more" in api.calls[-1][1]
+    api.flush()
+    assert [card.base for card in screen.finding.cards] == [card.base for card in [*hub.CARDS, hub.LONG_CARD]]
+    assert screen.finding.next == ""
+
+
+def test_what_was_found_keeps_its_place_while_looking_and_after_a_failure(screen: ModelsScreen, api: DemoApi) -> None:
+    before = searched(screen, api)
+    api.replies["GET /hub/search"] = REFUSED
+    screen.finding.narrow(format="mlx")
+    assert cards(screen) == before
+    assert all(view.isVisible() for view in before)
+    api.flush()
+    assert screen.finding.error == REFUSED
+    assert cards(screen) == before
+    assert all(view.isVisible() for view in before)
+
+
+def test_how_old_an_answer_is_is_said(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /hub/search"] = hub.OFFLINE_RESULTS
+    searched(screen, api)
+    assert screen.discover._note.isVisible()
+    assert "2 h 10 min ago" in screen.discover._note.text()
+
+
+def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() -> None:
+    card = hub.CARDS[0]
+    assert finding.fit(card) == ("ok", "Fits")
+    assert finding.figures(card) == "about 6.1 GiB · ~38 tok/s"
+    assert finding.about(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
+    unknown = HubCard(base="a/b", title="b", repositories=card.repositories)
+    assert (finding.fit(unknown), finding.figures(unknown)) == (("ink-3", "Not known"), "")
+
+
+def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
+    rows = opened(screen, api)
+    assert list(rows) == [one.quantization for one in hub.MODEL.variants]
+    assert "33 tok/s (26 to 41)" in rows["Q5_K_M"].accessibleDescription()
+    assert rows["Q4_K_M"].button.text() == "Here"
+    assert not rows["Q4_K_M"].button.isEnabled()
+    view = cards(screen)[0]
+    assert "Q5_K_M is recommended" in view.sheet._why.text()
+    view.button.click()
+    assert view.sheet.isHidden()
+
+
+def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) -> None:
+    row = opened(screen, api)["Q5_K_M"]
+    row.button.click()
+    row.button.click()
+    assert row.button.text() == "Downloading"
+    assert api.asked("POST", "/downloads") == [Pull(model="unsloth/Qwen3-8B-GGUF:Q5_K_M")]
+    coming = msgspec.structs.replace(hub.DOWNLOADS[0], repository="unsloth/Qwen3-8B-GGUF")
+    api.replies["GET /downloads"] = [coming]
+    api.flush()
+    assert row.button.text() == "Downloading"
+    screen._shell.receive(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
+    assert row.button.text() == "Here"
+
+
+def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["POST /downloads"] = REFUSED
+    row = opened(screen, api)["Q5_K_M"]
+    row.button.click()
+    api.flush()
+    assert screen._trouble.isVisible()
+    assert row.button.text() == "Download"
+
+
+def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /hub/model"] = hub.GATED
+    opened(screen, api)
+    sheet = cards(screen)[0].sheet
+    assert sheet._gate.isVisible()
+    assert "https://huggingface.co/google/gemma-3-12b-it" in sheet._gate.text()
+
+
+def test_a_repository_that_cannot_be_read_says_so_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /hub/model"] = REFUSED
+    assert opened(screen, api) == {}
+    assert screen.finding.sheet is not None
+    assert screen.finding.sheet.error == REFUSED
+
+
+def test_another_repository_of_the_card_is_looked_at_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
+    opened(screen, api)
+    second = hub.CARDS[0].repositories[1].repository
+    view = cards(screen)[0]
+    view._choice._chips[second].click()
+    api.flush()
+    assert screen.finding.sheet is not None
+    assert screen.finding.sheet.repository == second
+
+
+NAMES = [
+    (hub.MODEL, hub.MODEL.variants[0], "unsloth/Qwen3-8B-GGUF:BF16"),
+    (hub.GATED, hub.GATED.variants[0], "google/gemma-3-12b-it"),
+    (
+        hub.MODEL,
+        HubVariant(quantization="4.0bpw", format="exl3", size_bytes=1, files=1, revision="4.0bpw_H6"),
+        "unsloth/Qwen3-8B-GGUF@4.0bpw_H6",
+    ),
+    (msgspec.structs.replace(hub.MODEL, revision="v2"), hub.MODEL.variants[1], "unsloth/Qwen3-8B-GGUF@v2:Q8_0"),
+]
+
+
+@pytest.mark.parametrize(("model", "variant", "name"), NAMES)
+def test_a_variant_is_asked_for_by_name(model: HubModel, variant: HubVariant, name: str) -> None:
+    assert finding.pull_name(model, variant) == name
+
+
+def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: DemoApi) -> None:
+    rows = opened(screen, api)
+    screen.discover.field.setFocus()
+    seen = set()
+    for _ in range(60):
+        focused = screen.focusWidget()
+        seen.add(focused)
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+    assert {row.button for row in rows.values() if row.button.isEnabled()} <= seen
+    assert cards(screen)[-1].button in seen
+
+
+def test_the_palette_leads_to_discover(screen: ModelsScreen, shell: QuietShell) -> None:
+    assert not screen.discover.isVisible()
+    shell.task_asked.emit(Task.DISCOVER)
+    assert screen.discover.isVisible()
+
+
+@pytest.fixture
+def queue(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> tuple[Fetching, DownloadsPanel]:
+    api.replies["GET /downloads"] = hub.DOWNLOADS
+    model = Fetching(api, shell)
+    panel = DownloadsPanel(theme, model, shell)
+    qtbot.addWidget(panel)
+    panel.show()
+    api.flush()
+    QApplication.sendPostedEvents()
+    return model, panel
+
+
+def rows_of(panel: DownloadsPanel) -> list[DownloadRow]:
+    return [row for row in panel.list.rows.values() if isinstance(row, DownloadRow)]
+
+
+def offered(row: DownloadRow) -> list[str]:
+    return [key for key, button in row._buttons.items() if button.isVisible()]
+
+
+def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(queue: tuple[Fetching, DownloadsPanel]) -> None:
+    _, panel = queue
+    running, waiting, failed, done = rows_of(panel)
+    assert running.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left"
+    assert [offered(row) for row in (running, waiting, failed, done)] == [
+        ["pause"],
+        ["pause", "first"],
+        ["again"],
+        ["chat"],
+    ]
+    assert "2.1 GB are free" in failed._wrong.text()
+    assert not done._progress.isVisible()
+
+
+def test_the_queue_is_paused_moved_and_cancelled(
+    queue: tuple[Fetching, DownloadsPanel], api: DemoApi, shell: QuietShell
+) -> None:
+    model, panel = queue
+    running, waiting, *_ = rows_of(panel)
+    api.replies |= {
+        f"POST /downloads/{hub.DOWNLOADS[0].id}/pause": hub.DOWNLOADS[0],
+        f"POST /downloads/{hub.DOWNLOADS[1].id}/move": [hub.DOWNLOADS[1], *hub.DOWNLOADS[:1]],
+        f"DELETE /downloads/{hub.DOWNLOADS[1].id}": None,
+    }
+    said: list[str] = []
+    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    running._buttons["pause"].click()
+    waiting._buttons["first"].click()
+    assert api.asked("POST", f"/downloads/{hub.DOWNLOADS[1].id}/move") == [MoveDownload(position=0)]
+    api.flush()
+    assert len(api.asked("POST", f"/downloads/{hub.DOWNLOADS[0].id}/pause")) == 1
+    model.remove(hub.DOWNLOADS[1])
+    api.flush()
+    assert hub.DOWNLOADS[1] not in model.mirror.items
+    assert said == [f"{hub.DOWNLOADS[1].title} is no longer downloaded."]
+
+
+def test_a_row_follows_the_events_and_stays_the_same_row(
+    queue: tuple[Fetching, DownloadsPanel], shell: QuietShell
+) -> None:
+    model, panel = queue
+    before = rows_of(panel)[0]
+    ended: list[Download] = []
+    model.mirror.ended.connect(ended.append)
+    further = msgspec.structs.replace(hub.DOWNLOADS[0], present_bytes=hub.DOWNLOADS[0].total_bytes)
+    shell.receive(DownloadChanged(download=further))
+    assert rows_of(panel)[0] is before
+    assert ended == []
+    done = msgspec.structs.replace(further, state=DownloadState.DONE)
+    shell.receive(DownloadChanged(download=done))
+    shell.receive(DownloadChanged(download=done))
+    assert ended == [done]
+    shell.receive(DownloadRemoved(id=done.id))
+    assert before not in rows_of(panel)
+
+
+def test_the_panel_takes_no_room_without_downloads(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
+    panel = DownloadsPanel(theme, Fetching(api, shell), shell)
+    qtbot.addWidget(panel)
+    api.flush()
+    assert panel.isHidden()
+
+
+def test_all_that_comes_is_summed_up() -> None:
+    assert phrases.coming([]) == ""
+    assert phrases.coming(hub.DOWNLOADS[2:]) == ""
+    assert phrases.coming(hub.DOWNLOADS[:1]) == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
+    assert phrases.coming(hub.DOWNLOADS) == "2 downloads, 32%"
+    assert fetching.left(3.2) == "3 s"
+    assert fetching.left(75) == "1 min 15 s"
+    assert phrases.download_ended(hub.DOWNLOADS[2])[0].endswith("was not downloaded")
+    assert phrases.download_ended(hub.DOWNLOADS[3])[0].endswith("is here")
+    assert data.replies()["GET /downloads"] == []
+
+
+def test_the_rail_and_the_system_tell_of_downloads(
+    make_window: Callable[[Page], Window], api: DemoApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = make_window(Page.MODELS)
+    window.connected(data.STATUS)
+    api.flush()
+    button = window.rail.buttons[Page.MODELS]
+    assert button.accessibleDescription() == ""
+    window.shell.receive(DownloadChanged(download=hub.DOWNLOADS[0]))
+    assert button.accessibleDescription() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
+    said: list[str] = []
+    monkeypatch.setattr(window.toast, "say", lambda sentence, _undo=None: said.append(sentence))
+    window.shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
+    assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M is here."]
+    assert button.accessibleDescription() == ""
+
+
+def test_who_looks_elsewhere_is_told_by_the_system(
+    api: DemoApi, shell: QuietShell, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
+    monkeypatch.setattr(QSystemTrayIcon, "isSystemTrayAvailable", lambda: True)
+    monkeypatch.setattr(QSystemTrayIcon, "supportsMessages", lambda: True)
+    monkeypatch.setattr(QSystemTrayIcon, "showMessage", lambda _icon, title, *_rest: messages.append(title))
+    monkeypatch.setattr(QSystemTrayIcon, "show", lambda _icon: None)
+    mirror, shown = Downloads(api, shell), list[bool]()
+    notices = Notices(mirror, shell.toast, lambda: shown.append(True))
+    mirror.replace(hub.DOWNLOADS[:1])
+    shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
+    assert messages == ["unsloth/Qwen3-14B-GGUF:Q5_K_M is here"]
+    assert shell.said == []
+    notices._clicked()
+    assert shown == [True]
