@@ -76,9 +76,7 @@ async def test_fewer_than_asked_for_is_said(
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
-async def test_what_the_running_engine_has_fits(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room(1_000)
     monkeypatch.setattr(asked_context, "fitted", room)
     running = EngineStatus(
