@@ -18,6 +18,7 @@ MEASUREMENTS = (
     Measurement("switch", "app.bench.switching:measure"),
     Measurement("soak", "app.bench.soak:measure", lasts=True),
     Measurement("engines", "app.bench.engine_installs:measure"),
+    Measurement("hub-search", "app.bench.hub_search:measure"),
     Measurement("download", "app.bench.downloading:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
     Measurement("workers", "app.bench.worker_cost:measure"),
@@ -26,6 +27,7 @@ MEASUREMENTS = (
     Measurement("help", "app.bench.guide:measure_help"),
     Measurement("guide", "app.bench.guide:measure"),
     Measurement("advice", "app.bench.advice:measure"),
+    Measurement("library", "app.bench.indexing:measure"),
     Measurement("memory", "app.bench.memory_accuracy:measure"),
     Measurement("speed", "app.bench.speed_accuracy:measure"),
 )

@@ -45,6 +45,7 @@ from app.gateway.model_facts import FactsReader
 from app.gateway.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.hub.library import Library
+from app.hub.listings import Listings
 from app.hub.stores import other_models
 from app.store.database import ChatStore
 from app.supervisor.pool import Folders, Supervisor
@@ -176,11 +177,12 @@ def _listen(settings: Settings, keys: Keys) -> Endpoint:
 async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
+    listings = Listings()
     library = Library(
         lambda: model_folders(paths, settings),
         paths.data / "models.json",
         guide_gguf(),
-        lambda: other_models(this_home()) if settings.flag("models.other_programs") else (),
+        lambda: other_models(this_home(), listings) if settings.flag("models.other_programs") else (),
     )
     shelf = Shelf(paths.data / "engines")
     catalogue = Catalogue(setup.adapters, shelf)

@@ -8,7 +8,10 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+
+from app.hub.listings import Listing, Listings, is_text, walked
 
 MAX_DEPTH = 8
 MAX_FILES = 20_000
@@ -42,8 +45,19 @@ class Candidate:
 
 def candidate_for(path: Path) -> Candidate:
     """Return the model a file belongs to. A part of a split model stands for the whole."""
-    parts = tuple(path.with_name(name) for name in split_parts(path.name))
-    return Candidate(first=parts[0], stem=split_stem(path.name), parts=parts, identity=identity_of(parts[0]))
+    return _identified(str(path))
+
+
+def _identified(path: str) -> Candidate:
+    parts, stem = _named(path)
+    return Candidate(first=parts[0], stem=stem, parts=parts, identity=identity_of(parts[0]))
+
+
+@lru_cache(maxsize=MAX_FILES)
+def _named(path: str) -> tuple[tuple[Path, ...], str]:
+    """Return the parts and the stem that a file's name tells: the same names are looked at again and again."""
+    file = Path(path)
+    return tuple(file.with_name(name) for name in split_parts(file.name)), split_stem(file.name)
 
 
 def candidate_at(path: Path) -> Candidate:
@@ -101,11 +115,13 @@ def _split(name: str) -> re.Match[str] | None:
     return split if is_one else None
 
 
-def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
-    """Return what looks like a model in these folders, each split model once, projectors left out."""
-    seen: set[tuple[int, int]] = set()
+def find_candidates(folders: Sequence[Path], listings: Listings | None = None) -> list[Candidate]:
+    """Return what looks like a model in these folders, each split model once, projectors left out.
+
+    `listings` is what is remembered of them from the last time.
+    """
     found: dict[Path, Candidate] = {}
-    for candidate in _bounded(one for folder in folders for one in _walk(folder, 0, seen)):
+    for candidate in _bounded(_found(folders, Listings() if listings is None else listings)):
         if not candidate.is_projector:
             found.setdefault(candidate.first, candidate)
     return list(found.values())
@@ -116,51 +132,20 @@ def _bounded(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
         yield candidate
 
 
-def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Candidate]:
-    """Yield what is in a folder and below. `seen` has the folders already visited: a link back ends there."""
-    try:
-        status = folder.stat()
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    if (status.st_dev, status.st_ino) in seen:
-        return
-    seen.add((status.st_dev, status.st_ino))
-    kind = folder_format(entry.name for entry in entries)
-    if kind and _is_text(folder.name):
-        yield _folder(folder, kind)
-    for entry in entries:
-        if not _is_text(entry.name):
-            continue
-        if _is_folder(entry):
-            if depth < MAX_DEPTH and not entry.name.startswith("."):
-                yield from _walk(Path(entry.path), depth + 1, seen)
-        elif entry.name.lower().endswith(".gguf") and _is_file(entry):
-            yield candidate_for(Path(entry.path))
+def _found(folders: Sequence[Path], listings: Listings) -> Iterator[Candidate]:
+    seen: set[tuple[int, int]] = set()
+    for folder in folders:
+        for place, listing in walked(listings, str(folder), MAX_DEPTH, seen):
+            yield from _held(place, listing)
 
 
-def _is_text(name: str) -> bool:
-    """Return whether a name is Unicode: one that is not could be neither shown nor sent."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether it is a plain file. A link that leads nowhere is kept, to be listed with its problem."""
-    try:
-        return entry.is_file() or entry.is_symlink()
-    except OSError:
-        return False
+def _held(place: str, listing: Listing) -> Iterator[Candidate]:
+    kind = folder_format(listing.files)
+    if kind and is_text(place):
+        yield _folder(Path(place), kind)
+    for name in listing.files:
+        if name.lower().endswith(".gguf"):
+            yield _identified(f"{place}{os.sep}{name}")
 
 
 def identity_of(path: Path) -> object:

@@ -5,16 +5,15 @@ is listed with its problem.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from app.core.errors import UserError
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
 from app.hub.candidates import Candidate
+from app.hub.header_index import FolderStamp, ReadFolder
 
-_Stamp = tuple[tuple[str, int, int], ...]
-"""Name, size and time of change of every file of a folder."""
 _CORRUPT = frozenset({"model_corrupt", "model_not_found", "model_unreadable"})
 _SINGLE = frozenset({"embedding", "rerank"})
 """What a model is that does nothing else."""
@@ -24,7 +23,17 @@ class FolderInspector:
     """Reads folders and remembers them. Not thread-safe: its library holds a lock."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[_Stamp, ModelInfo | None]] = {}
+        self._known: dict[Path, tuple[FolderStamp, ModelInfo | None]] = {}
+        self.has_new = False
+        """Whether anything was read since it was last kept."""
+
+    def recall(self, kept: Mapping[str, ReadFolder]) -> None:
+        """Remember what was read before the last restart."""
+        self._known = {Path(path): (read.stamp, read.model) for path, read in kept.items()} | self._known
+
+    def kept(self) -> dict[str, ReadFolder]:
+        """Return what is to be kept over the next restart."""
+        return {str(path): ReadFolder(stamp, model) for path, (stamp, model) in self._known.items()}
 
     def describe(self, candidate: Candidate) -> ModelInfo | None:
         """Return the model, with its problem if it has one; None for a folder that holds none of ours."""
@@ -32,7 +41,7 @@ class FolderInspector:
         known = self._known.get(candidate.first)
         if known is None or known[0] != stamp:
             known = (stamp, _described(candidate, stamp))
-            self._known[candidate.first] = known
+            self._known[candidate.first], self.has_new = known, True
         return known[1]
 
     def is_as_it_was(self, path: Path) -> bool:
@@ -46,7 +55,7 @@ class FolderInspector:
         self._known = {path: known for path, known in self._known.items() if path in there}
 
 
-def _described(candidate: Candidate, stamp: _Stamp) -> ModelInfo | None:
+def _described(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
     from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
     modified_at = max((changed for _, _, changed in stamp), default=0) / 1e9
@@ -87,7 +96,7 @@ def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelI
     )
 
 
-def _stamp(folder: Path) -> _Stamp:
+def _stamp(folder: Path) -> FolderStamp:
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)

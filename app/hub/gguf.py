@@ -58,7 +58,7 @@ def _facts(header: GgufHeader) -> GgufFacts:
         size_label=_text(values, "general.size_label"),
         quantization=FILE_TYPES.get(_integer(values, "general.file_type", default=-1), ""),
         trained_context=_integer(values, f"{architecture}.context_length") or None,
-        parameters=sum(tensor.elements for tensor in header.tensors),
+        parameters=header.elements,
         has_chat_template=bool(_text(values, TEMPLATE)),
         embeds=0 < pooling < POOLING_RANK,
         reranks=pooling == POOLING_RANK,

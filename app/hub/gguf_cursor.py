@@ -11,6 +11,7 @@ MAX_ARRAY_ITEMS = 16_777_216
 """Items of all arrays of text together; the largest vocabularies have below a million tokens and merges."""
 
 _U64 = struct.Struct("<Q")
+_NUMBERS = {code: struct.Struct("<" + code) for code in "IQ"}
 
 
 class Cursor:
@@ -31,15 +32,23 @@ class Cursor:
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes; the caller has bounded `count`."""
-        self._fill(count)
+        if len(self._window) - self._at < count:
+            self._fill(count)
         taken = self._window[self._at : self._at + count]
         self._at += count
         return taken
 
+    def unpack(self, form: struct.Struct) -> tuple[int, ...]:
+        """Return the next integers, as `form` says: a tensor table has thousands, so they are read together."""
+        if len(self._window) - self._at < form.size:
+            self._fill(form.size)
+        values = form.unpack_from(self._window, self._at)
+        self._at += form.size
+        return values
+
     def number(self, code: str) -> int:
-        """Return the next integer of a `struct` code."""
-        (value,) = struct.unpack("<" + code, self.take(struct.calcsize(code)))
-        return int(value)
+        """Return the next integer, "I" or "Q" of `struct`."""
+        return self.unpack(_NUMBERS[code])[0]
 
     def skip(self, count: int) -> None:
         """Step over `count` bytes without reading them."""
@@ -54,7 +63,7 @@ class Cursor:
 
     def text(self, limit: int) -> str:
         """Return the next length-prefixed text. Undecodable bytes are replaced, unprintable characters dropped."""
-        length = self.number("Q")
+        (length,) = self.unpack(_U64)
         if length > limit:
             raise corrupt("it contains a name of impossible length")
         decoded = self.take(length).decode("utf-8", errors="replace")

@@ -42,6 +42,10 @@ DEFAULT_ALIGNMENT = 32
 
 TEMPLATE = "tokenizer.chat_template"
 TOKENS = "tokenizer.ggml.tokens"
+_ENTRIES = tuple(struct.Struct(f"<{dimensions}QIQ") for dimensions in range(MAX_DIMENSIONS + 1))
+"""What follows a tensor's name and the number of its dimensions: those, its type, and where its data begins."""
+_COUNT = struct.Struct("<I")
+_NO_SIZE = (1, 0)
 _INFILL_MARKS = (b"<|fim_prefix|>", b"<fim_prefix>", b"<fim-prefix>", b"<PRE>", "<\uff5cfim\u2581begin\uff5c>".encode())
 """Tokens by which llama.cpp recognises a model that fills in the middle (llama-vocab.cpp)."""
 
@@ -56,6 +60,8 @@ class GgufHeader(msgspec.Struct, frozen=True):
     file_bytes: int
     data_end: int | None
     """Where the last tensor ends, if every tensor type is known."""
+    elements: int = 0
+    """Numbers in all tensors."""
 
 
 def read_header(source: Source) -> GgufHeader:
@@ -69,7 +75,7 @@ def read_header(source: Source) -> GgufHeader:
     kept = _Kept()
     for _ in range(key_count):
         kept.read_next(cursor)
-    tensors, end = _read_tensors(cursor, tensor_count)
+    tensors, elements, end = _read_tensors(cursor, tensor_count)
     return GgufHeader(
         values=kept.values,
         tensors=tensors,
@@ -77,6 +83,7 @@ def read_header(source: Source) -> GgufHeader:
         has_infill_tokens=kept.has_infill_tokens,
         file_bytes=cursor.size,
         data_end=_data_end(alignment_of(kept.values), end, cursor.position),
+        elements=elements,
     )
 
 
@@ -182,27 +189,30 @@ def _scalar_code(kind: int) -> str:
         raise corrupt("it contains a value of unknown type") from None
 
 
-def _read_tensors(cursor: Cursor, count: int) -> tuple[list[TensorInfo], int | None]:
-    """Return the table, and where the last tensor ends in the data; None once a type is unknown."""
+def _read_tensors(cursor: Cursor, count: int) -> tuple[list[TensorInfo], int, int | None]:
+    """Return the table, how many numbers all hold, and where the last ends; None once a type is unknown."""
     tensors: list[TensorInfo] = []
-    total, end = 0, 0
+    total, end, is_known = 0, 0, True
     for _ in range(count):
         tensor, offset = _read_tensor(cursor)
         tensors.append(tensor)
-        total += tensor.elements
-        if max(total, offset) > MAX_NUMBER:
+        elements = tensor.elements
+        total += elements
+        if total > MAX_NUMBER or offset > MAX_NUMBER:
             raise corrupt("a tensor has an impossible size")
-        end = max(end, offset + tensor.size_bytes) if tensor.type in TYPE_SIZES else end
-    return tensors, end if all(tensor.type in TYPE_SIZES for tensor in tensors) else None
+        block, size = TYPE_SIZES.get(tensor.type, _NO_SIZE)
+        is_known = is_known and size > 0
+        end = max(end, offset + -(-elements // block) * size)
+    return tensors, total, end if is_known else None
 
 
 def _read_tensor(cursor: Cursor) -> tuple[TensorInfo, int]:
     name = cursor.text(MAX_TENSOR_NAME_BYTES)
-    dimensions = cursor.number("I")
+    (dimensions,) = cursor.unpack(_COUNT)
     if dimensions > MAX_DIMENSIONS:
         raise corrupt("a tensor has an impossible shape")
-    shape = tuple(cursor.number("Q") for _ in range(dimensions))
-    return TensorInfo(name, shape, cursor.number("I")), cursor.number("Q")
+    *shape, kind, offset = cursor.unpack(_ENTRIES[dimensions])
+    return TensorInfo(name, tuple(shape), kind), offset
 
 
 def _data_end(alignment: int, end: int | None, header_end: int) -> int | None:

@@ -14,7 +14,7 @@ MAX_NUMBER = (1 << 53) - 1
 """The largest whole number JSON readers agree on; no model, file or offset comes near."""
 
 
-class TensorInfo(msgspec.Struct, frozen=True):
+class TensorInfo(msgspec.Struct, frozen=True, gc=False):  # numbers and a name: nothing that could hold itself
     """One entry of a tensor table: its name, its shape (innermost first) and its GGML type id."""
 
     name: str

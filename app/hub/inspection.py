@@ -1,7 +1,9 @@
 """From files to facts: read each part's header once, and say what is wrong with those that cannot be used."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from app.core.errors import RoundhouseError, UserError
 from app.core.models import ModelInfo
@@ -9,55 +11,94 @@ from app.hub import naming
 from app.hub.candidates import Candidate
 from app.hub.folder_inspection import FolderInspector
 from app.hub.gguf import GgufFacts, read_gguf
+from app.hub.header_index import HeaderIndex, Read, Stamp
 
 FORMAT = "gguf"
-_Stamp = tuple[int, int]
-"""Size and time of change of a file: when both are as before, so is the header."""
+
+
+class _Seen(NamedTuple):
+    """A model as it was described, and what it was described from."""
+
+    candidate: Candidate
+    stamps: tuple[Stamp, ...]
+    model: ModelInfo | None
 
 
 class Inspector:
-    """Reads headers and remembers them, failures included. Not thread-safe: its library holds a lock."""
+    """Reads headers and remembers them, failures included. Not thread-safe: its library holds a lock.
 
-    def __init__(self) -> None:
-        self._known: dict[Path, tuple[_Stamp, GgufFacts | UserError]] = {}
+    `index` is where they are kept over restarts.
+    """
+
+    def __init__(self, index: HeaderIndex | None = None) -> None:
+        self._index = index or HeaderIndex(None)
+        self._known: dict[Path, tuple[Stamp, GgufFacts | UserError]] = {}
+        self._seen: dict[Path, _Seen] = {}
         self._folders = FolderInspector()
+        self._has_new = False
 
     def facts(self, candidate: Candidate) -> GgufFacts:
         """Return what the first part's header says. Raises NotFound or BadRequest."""
-        return self._read(candidate.first)
+        return self._read(candidate.first, _stamp(candidate.first))
 
     def describe(self, candidate: Candidate) -> ModelInfo | None:
-        """Return the model, with its problem if it has one; None for files and folders that are no models."""
+        """Return the model, with its problem if it has one; None for files and folders that are no models.
+
+        What is as it was is the same value as before.
+        """
         if candidate.is_folder:
             return self._folders.describe(candidate)
-        try:
-            facts = [self._read(part) for part in candidate.parts]
-        except UserError as error:
-            return _broken(candidate, _first_problem(candidate, error))
-        if not naming.is_model_kind(facts[0].kind, facts[0].architecture):
-            return None
-        return _described(candidate, facts)
+        stamps = tuple(map(_stamp, candidate.parts))
+        seen = self._seen.get(candidate.first)
+        if seen is None or seen.stamps != stamps or seen.candidate != candidate:
+            seen = _Seen(candidate, stamps, self._described(candidate, stamps))
+            self._seen[candidate.first] = seen
+        return seen.model
 
     def is_as_it_was(self, path: Path) -> bool:
-        """Whether a file that was read is still the same one."""
+        """Whether a file that was read is still the same one. May be asked from any thread."""
         known = self._known.get(path)
         if known is None:
             return self._folders.is_as_it_was(path)
         return known[0] == _stamp(path)
 
+    def recall(self) -> None:
+        """Remember what was read before the last restart."""
+        kept = self._index.read()
+        known = {Path(path): (read.stamp, read.facts) for path, read in kept.files.items()}
+        self._known = {**known, **self._known}
+        self._folders.recall(kept.folders)
+
     def keep_only(self, files: Iterable[Path]) -> None:
         """Forget files that are no longer there; parts of a split model go with their folder."""
-        there = list(files)
-        folders = {file.parent for file in there}
+        there = frozenset(files)
+        folders = frozenset(file.parent for file in there)
         self._folders.keep_only(there)
-        self._known = {path: known for path, known in self._known.items() if path.parent in folders}
+        self._seen = {path: seen for path, seen in self._seen.items() if path in there}
+        self._known = {path: known for path, known in self._known.items() if path in there or path.parent in folders}
 
-    def _read(self, path: Path) -> GgufFacts:
-        stamp = _stamp(path)
+    def keep(self) -> None:
+        """Keep what was read over the next restart, if anything was read anew."""
+        if self._has_new or self._folders.has_new:
+            self._has_new = self._folders.has_new = False
+            known = self._known.items()
+            files = {str(path): Read(at, facts) for path, (at, facts) in known if isinstance(facts, GgufFacts)}
+            self._index.write(files, self._folders.kept())
+
+    def _described(self, candidate: Candidate, stamps: tuple[Stamp, ...]) -> ModelInfo | None:
+        try:
+            facts = [self._read(part, stamp) for part, stamp in zip(candidate.parts, stamps, strict=True)]
+        except UserError as error:
+            return _broken(candidate, stamps, _first_problem(candidate, error))
+        if not naming.is_model_kind(facts[0].kind, facts[0].architecture):
+            return None
+        return _described(candidate, stamps, facts)
+
+    def _read(self, path: Path, stamp: Stamp) -> GgufFacts:
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             known = (stamp, _read_or_error(path))
-            self._known[path] = known
+            self._known[path], self._has_new = known, True
         if isinstance(known[1], RoundhouseError):
             raise known[1]
         return known[1]
@@ -70,9 +111,9 @@ def _read_or_error(path: Path) -> GgufFacts | UserError:
         return error
 
 
-def _stamp(path: Path) -> _Stamp:
+def _stamp(path: Path) -> Stamp:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 -- thousands of times; `Path.stat` takes twice as long
     except OSError:
         return (-1, -1)
     return (status.st_size, status.st_mtime_ns)
@@ -87,27 +128,27 @@ def _first_problem(candidate: Candidate, error: UserError) -> str:
     return f"Part {missing[0]} of {len(candidate.parts)} is missing."
 
 
-def _broken(candidate: Candidate, problem: str) -> ModelInfo:
+def _broken(candidate: Candidate, stamps: Sequence[Stamp], problem: str) -> ModelInfo:
     return ModelInfo(
         name=candidate.stem,
         title=candidate.stem,
         path=str(candidate.first),
         format=FORMAT,
-        size_bytes=_size(candidate),
+        size_bytes=_size(stamps),
         problem=problem,
-        modified_at=_modified_at(candidate),
+        modified_at=_modified_at(stamps),
         store=candidate.store,
     )
 
 
-def _described(candidate: Candidate, facts: list[GgufFacts]) -> ModelInfo:
+def _described(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[GgufFacts]) -> ModelInfo:
     first = facts[0]
     return ModelInfo(
         name=candidate.stem,
         title=first.name or candidate.stem,
         path=str(candidate.first),
         format=FORMAT,
-        size_bytes=_size(candidate),
+        size_bytes=_size(stamps),
         architecture=first.architecture,
         quantization=first.quantization,
         parameters=sum(part.parameters for part in facts) or None,
@@ -115,12 +156,12 @@ def _described(candidate: Candidate, facts: list[GgufFacts]) -> ModelInfo:
         embeds=first.embeds,
         chats=not (first.embeds or first.reranks),
         problem=_problem(facts),
-        modified_at=_modified_at(candidate),
+        modified_at=_modified_at(stamps),
         store=candidate.store,
     )
 
 
-def _problem(facts: list[GgufFacts]) -> str:
+def _problem(facts: Sequence[GgufFacts]) -> str:
     missing = sum(part.missing_bytes for part in facts)
     if missing:
         whole = sum(part.file_bytes for part in facts) + missing
@@ -131,9 +172,9 @@ def _problem(facts: list[GgufFacts]) -> str:
     return ""
 
 
-def _size(candidate: Candidate) -> int:
-    return sum(max(0, _stamp(part)[0]) for part in candidate.parts)
+def _size(stamps: Iterable[Stamp]) -> int:
+    return sum(max(0, size) for size, _ in stamps)
 
 
-def _modified_at(candidate: Candidate) -> float:
-    return max(0, *(_stamp(part)[1] for part in candidate.parts)) / 1e9
+def _modified_at(stamps: Iterable[Stamp]) -> float:
+    return max(0, *(changed for _, changed in stamps)) / 1e9

@@ -8,13 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
 from app.hub import naming
 from app.hub.attached import Attachment, Attachments, with_free_name
 from app.hub.candidates import Candidate, candidate_at, candidate_for, find_candidates
+from app.hub.header_index import HeaderIndex
 from app.hub.inspection import Inspector
+from app.hub.listings import Listings
 from app.hub.made import Made, MadeModels, checked_name, with_made
 from app.hub.pulled import find_pulled
 from app.hub.registry_file import RegistryFile
@@ -41,7 +44,10 @@ class Library:
         self._made = MadeModels(registry_file.with_name("made.json"))
         self.attachments = Attachments(registry_file.with_name("attached"))
         self._guide = guide
-        self._inspector = Inspector()
+        self._inspector = Inspector(HeaderIndex(registry_file.with_name("headers.bin")))
+        self._listings = Listings()
+        self._is_recalled = False
+        self._last: tuple[object, list[ModelInfo]] = (None, [])
         self._lock = threading.Lock()
         self.making = threading.Lock()
         """Held from putting uploaded weights together until they have a name: what has none is tidied away."""
@@ -59,10 +65,10 @@ class Library:
         Raises NotFound (model_not_found) with the names that exist.
         """
         wanted = naming.folded(name)
+        known = self._known.get(wanted)  # without the lock: a long look through the folders must not hold up requests
+        if known is not None and self._is_as_it_was(known):
+            return known
         with self._lock:
-            known = self._known.get(wanted)
-            if known is not None and self._is_as_it_was(known):
-                return known
             models = self._models()
             found = self._known.get(wanted) or find_pulled(models, name)
             if found is not None:
@@ -161,24 +167,33 @@ class Library:
         return candidate
 
     def _models(self) -> list[ModelInfo]:
+        if not self._is_recalled:
+            self._inspector.recall()
+            self._is_recalled = True
         registered = self._registry.files()
         self._known_folders = tuple(self._folders())
-        found = find_candidates(self._known_folders)
+        guide = self._describe_guide()
+        if not self._known:
+            self._known = {GUIDE_NAME: guide}  # who asks for it need not wait for all the others
+        found = find_candidates(self._known_folders, self._listings)
+        self._listings.forget_unused()
         unique = _without_repeats([*(candidate_at(path) for path in registered), *found, *self._others()])
         made = self._made.all()
         uploaded = self._uploads(made, unique)
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
-        described = [self._inspector.describe(candidate) for candidate in unique]
-        usable = sorted((model for model in described if model is not None), key=lambda model: model.path)
-        attached = self.attachments.models()
-        taken = {GUIDE_NAME, *(one.name for one in made), *(model.name for model in attached)}
-        named = [*naming.with_unique_names(usable, taken=taken), *attached]
-        alone = {str(one.first): model for one in uploaded if (model := self._inspector.describe(one)) is not None}
-        guide = self._describe_guide()
-        others = with_made([guide, *named], made, alone)[1:]
-        models = [guide, *sorted(others, key=lambda model: model.name.casefold())]
+        here = _Here(
+            described=[model for one in unique if (model := self._inspector.describe(one)) is not None],
+            attached=self.attachments.models(),
+            made=made,
+            alone={str(one.first): model for one in uploaded if (model := self._inspector.describe(one)) is not None},
+            guide=guide,
+        )
+        self._inspector.keep()
+        if here != self._last[0]:
+            self._last = (here, _named(here))
+        models = self._last[1]
         self._known = {naming.folded(model.name): model for model in models}
-        return models
+        return list(models)
 
     def _is_as_it_was(self, model: ModelInfo) -> bool:
         """Whether a model needs no new look at the folders: every request asks for one by name."""
@@ -198,6 +213,25 @@ class Library:
         if model is None or model.problem:
             return _missing_guide(self._guide, model.problem if model else "")
         return naming.renamed(model, GUIDE_NAME, title=GUIDE_TITLE, is_builtin=True)
+
+
+class _Here(NamedTuple):
+    """All that is here, before it has names of its own."""
+
+    described: list[ModelInfo]
+    attached: list[ModelInfo]
+    made: list[Made]
+    alone: dict[str, ModelInfo]
+    guide: ModelInfo
+
+
+def _named(here: _Here) -> list[ModelInfo]:
+    """Return what is here under names that are unique, the Guide first."""
+    usable = sorted(here.described, key=lambda model: model.path)
+    taken = {GUIDE_NAME, *(one.name for one in here.made), *(model.name for model in here.attached)}
+    named = [*naming.with_unique_names(usable, taken=taken), *here.attached]
+    others = with_made([here.guide, *named], here.made, here.alone)[1:]
+    return [here.guide, *sorted(others, key=lambda model: model.name.casefold())]
 
 
 def _missing_guide(path: Path, problem: str) -> ModelInfo:

@@ -5,9 +5,11 @@ are called in manifests (https://github.com/ollama/ollama/blob/main/docs/import.
 folder like our own.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +17,13 @@ import msgspec
 
 from app.config.home import Home
 from app.hub.candidates import Candidate, find_candidates, identity_of
+from app.hub.listings import Listings, walked
 
 OLLAMA = "Ollama"
 MAX_MANIFESTS = 5000
 MAX_MANIFEST_BYTES = 1 << 20
+_MANIFEST_DEPTH = 6
+"""Registry, namespace, name, tag; other registries may have namespaces in namespaces."""
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _MODEL_LAYER = "application/vnd.ollama.image.model"
 _REGISTRY, _LIBRARY = "registry.ollama.ai", "library"
@@ -31,6 +36,13 @@ class Store(NamedTuple):
 
     title: str
     folder: Path
+
+
+class _Place(NamedTuple):
+    """A manifest, and the names that lead to it."""
+
+    path: str
+    parts: tuple[str, ...]
 
 
 class _Layer(msgspec.Struct):
@@ -52,41 +64,60 @@ def stores(home: Home) -> list[Store]:
     return [store for store in places if store.folder.is_dir()]
 
 
-def other_models(home: Home) -> list[Candidate]:
-    """Return the models in them."""
+def other_models(home: Home, listings: Listings | None = None) -> list[Candidate]:
+    """Return the models in them. `listings` is what is remembered of their folders from the last time."""
+    known = Listings() if listings is None else listings
     found: list[Candidate] = []
     for store in stores(home):
-        listed = ollama_models(store.folder) if store.title == OLLAMA else find_candidates([store.folder])
+        is_ollama = store.title == OLLAMA
+        listed = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
         found += [_kept_by(store.title, candidate) for candidate in listed]
+    known.forget_unused()
     return found
 
 
-def ollama_models(folder: Path) -> list[Candidate]:
+def ollama_models(folder: Path, listings: Listings | None = None) -> list[Candidate]:
     """Return the models of an Ollama folder by the names Ollama has for them; what is broken is left out."""
-    manifests = folder / "manifests"
-    found = (_named_blob(folder, manifest, manifest.relative_to(manifests).parts) for manifest in _files(manifests))
+    known = Listings() if listings is None else listings
+    found = (_named_blob(folder, manifest) for manifest in _manifests(known, f"{folder}{os.sep}manifests"))
     return [candidate for candidate in found if candidate is not None]
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    there = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
-    for path, _ in zip(there, range(MAX_MANIFESTS), strict=False):
-        yield path
+def _manifests(listings: Listings, root: str) -> Iterator["_Place"]:
+    places = (
+        _Place(f"{folder}{os.sep}{name}", (*Path(folder[len(root) + 1 :]).parts, name))
+        for folder, listing in walked(listings, root, _MANIFEST_DEPTH, set())
+        for name in listing.files
+        if not name.startswith(".")
+    )
+    for place, _ in zip(places, range(MAX_MANIFESTS), strict=False):
+        yield place
 
 
-def _named_blob(folder: Path, manifest: Path, parts: tuple[str, ...]) -> Candidate | None:
-    if len(parts) < 3 or not all(map(_PLAIN.fullmatch, parts)):  # noqa: PLR2004 -- registry, name, tag
+def _named_blob(folder: Path, manifest: "_Place") -> Candidate | None:
+    if len(manifest.parts) < 3 or not all(map(_PLAIN.fullmatch, manifest.parts)):  # noqa: PLR2004 -- registry, name, tag
         return None
-    digest = _weights(manifest)
+    digest = _weights(manifest.path)
     blob = folder / "blobs" / f"sha256-{digest}"
-    if not digest or not blob.is_file():
+    identity = identity_of(blob)
+    if not digest or isinstance(identity, str):  # no plain file is there
         return None
-    return Candidate(first=blob, stem=_ollama_name(parts), parts=(blob,), identity=identity_of(blob))
+    return Candidate(first=blob, stem=_ollama_name(manifest.parts), parts=(blob,), identity=identity)
 
 
-def _weights(manifest: Path) -> str:
+def _weights(manifest: str) -> str:
     try:
-        with manifest.open("rb") as file:
+        status = os.stat(manifest)  # noqa: PTH116 -- as often as there are models
+    except OSError:
+        return ""
+    return _weights_of(manifest, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=MAX_MANIFESTS)
+def _weights_of(manifest: str, _size: int, _changed: int) -> str:
+    """Return the digest a manifest names, read again once it changed."""
+    try:
+        with Path(manifest).open("rb") as file:
             layers = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=_Manifest).layers
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.bench import __main__ as bench
-from app.bench import cancelling, crowd, dialect_cost, proxy_cost, soak, startup, throughput, ttft_cost
+from app.bench import cancelling, crowd, dialect_cost, indexing, proxy_cost, soak, startup, throughput, ttft_cost
 from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
 from tests.gguf_files import TinyLlama
 
@@ -59,6 +59,14 @@ def test_what_lasts_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch, capsys
 @pytest.mark.parametrize("measurement", bench.MEASUREMENTS)
 def test_every_measurement_in_the_list_exists(measurement: Measurement) -> None:
     assert callable(bench._function(measurement))
+
+
+def test_a_library_of_many_stores_is_looked_through() -> None:
+    found, cold, restarted, again = indexing.measure(files=21)
+    assert float(found.measured) == 1
+    assert float(cold.measured.split()[0]) < 20
+    assert float(restarted.measured.split()[0]) < 20
+    assert again.measured.endswith("ms")
 
 
 def test_startup_measures() -> None:

@@ -1,0 +1,79 @@
+"""What headers said is known again after a restart, as long as the files are as they were."""
+
+import threading
+from pathlib import Path
+from unittest.mock import patch
+
+import msgspec
+import pytest
+
+from app.hub.gguf import read_gguf
+from app.hub.header_index import HeaderIndex, Headers
+from app.hub.library import Library
+from tests.gguf_files import TinyLlama
+
+
+def library(tmp_path: Path) -> Library:
+    models = tmp_path / "models"
+    models.mkdir(exist_ok=True)
+    return Library(lambda: [models], tmp_path / "state" / "models.json", tmp_path / "none.gguf")
+
+
+def test_a_restart_reads_no_header_again(tmp_path: Path) -> None:
+    first = library(tmp_path)
+    TinyLlama(name="One").write(tmp_path / "models" / "one.gguf")
+    before = first.models()
+    with patch("app.hub.inspection.read_gguf", wraps=read_gguf) as read:
+        assert library(tmp_path).models() == before
+        assert [call.args[0].name for call in read.call_args_list] == [
+            "none.gguf"
+        ]  # what cannot be read is tried again
+        TinyLlama(name="Another").write(tmp_path / "models" / "one.gguf")
+        assert library(tmp_path).find("one").title == "Another"
+
+
+@pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode(Headers(reader="another"))])
+def test_an_index_that_cannot_be_used_is_begun_anew(tmp_path: Path, content: bytes) -> None:
+    first = library(tmp_path)
+    TinyLlama(name="One").write(tmp_path / "models" / "one.gguf")
+    first.models()
+    file = tmp_path / "state" / "headers.bin"
+    file.write_bytes(content)
+    assert library(tmp_path).find("one").title == "One"
+    assert HeaderIndex(file).read().files
+
+
+def test_nothing_is_written_where_nothing_was_read(tmp_path: Path) -> None:
+    first = library(tmp_path)
+    TinyLlama().write(tmp_path / "models" / "one.gguf")
+    first.models()
+    with patch.object(HeaderIndex, "write", side_effect=AssertionError("wrote")):
+        first.models()
+
+
+def test_an_index_without_a_place_does_without(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    HeaderIndex(tmp_path / "file" / "headers.bin").write({}, {})
+    assert HeaderIndex(None).read().files == {}
+
+
+def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path) -> None:
+    looked, going_on = threading.Event(), threading.Event()
+
+    def slow() -> tuple[()]:
+        looked.set()
+        assert going_on.wait(20)
+        return ()
+
+    TinyLlama().write(tmp_path / "guide.gguf")
+    one = Library(list, tmp_path / "models.json", tmp_path / "guide.gguf", slow)
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.extend(model.name for model in one.models()))
+    thread.start()
+    assert looked.wait(20)
+    asked = threading.Thread(target=lambda: found.append(one.find("guide").name))
+    asked.start()
+    asked.join(20)
+    assert found == ["guide"]
+    going_on.set()
+    thread.join(20)
