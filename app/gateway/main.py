@@ -37,6 +37,7 @@ from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.journal import open_journal
 from app.gateway.keys import Keys
 from app.gateway.launch import devices_of, model_folders, policy_from
+from app.gateway.library_watch import watch_library
 from app.gateway.listen import Endpoint, bind
 from app.gateway.machine import MachineReader
 from app.gateway.measuring import Measuring
@@ -234,7 +235,11 @@ async def _settle_in(services: Services) -> None:
         await asyncio.to_thread(services.catalogue.list)
         from app.gateway.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
-        await asyncio.gather(watch_loads(services), rescuer.watch(services.events))
+        await asyncio.gather(
+            watch_loads(services),
+            rescuer.watch(services.events),
+            watch_library(services.library, services.events),
+        )
     except RoundhouseError as error:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
     except Exception:
