@@ -31,9 +31,18 @@ class _Mistake(NamedTuple):
 _MISTAKES = (
     (re.compile(r"(image|audio) input is not supported"), _Mistake("unsupported_content", "messages")),
     (re.compile(r"Failed to parse tools"), _Mistake("invalid_tools", "tools")),
-    (re.compile(r"Failed to parse messages|'messages' is required"), _Mistake("invalid_messages", "messages")),
+    (
+        re.compile(r"Failed to parse messages|'messages' is required|Failed to parse tool call arguments"),
+        _Mistake("invalid_messages", "messages"),
+    ),
     (re.compile(r"not supported by this model|does not support"), _Mistake("model_cannot", "model")),
 )
+
+
+_FIELD = re.compile(r"^Field '(\w+)'")
+"""How llama-server begins a sentence about one field."""
+_CODES = {400: "invalid_value", 501: "engine_cannot"}
+"""By status, OpenAI's code for a refusal to which the engine gave only the status again."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,16 +88,24 @@ def understood(body: bytes, status: int) -> Refused:
 
 
 def in_openai_shape(refused: Refused) -> bytes:
-    """Return OpenAI's error document, always with message, type, param and code, and all else the engine said."""
+    """Return OpenAI's error document, always with message, type, param and code, and all else the engine said.
+
+    The code is text or null, as clients have it typed; llama-server's is the status as a number.
+    """
     ours = openai_error(ErrorBody(code="", sentence=""), refused.status).error
     error: dict[str, object] = {
         **refused.extra,
         "message": refused.message,
         "type": refused.kind or ours.type,
-        "param": refused.param,
-        "code": refused.code,
+        "param": refused.param or _field_of(refused.message),
+        "code": _CODES.get(refused.code, "engine_error") if isinstance(refused.code, int) else refused.code,
     }
     return msgspec.json.encode({"error": error})
+
+
+def _field_of(message: str) -> str | None:
+    found = _FIELD.match(message)
+    return found[1] if found else None
 
 
 def _judged(refused: Refused) -> Refused:

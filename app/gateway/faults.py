@@ -6,6 +6,7 @@ The sentence is the same everywhere.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -32,6 +33,9 @@ _PARAMS = {
     "invalid_tools": "tools",
 }
 """By our code, the field of a request that is wrong."""
+_OF_A_FIELD = frozenset({"invalid_value", "unsupported_parameter"})
+_FIELD = re.compile(r"at `\$\.([^`]+)`|^`([\w.\[\]]+)`")
+"""Where such a sentence says which field it is about: msgspec's at its end, our own at the beginning."""
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
 _TOO_MANY = 429
@@ -146,4 +150,7 @@ def from_http(error: web.HTTPException) -> RoundhouseError:
 
 
 def _param(error: RoundhouseError) -> str | None:
-    return _PARAMS.get(error.code)
+    if error.code in _PARAMS:
+        return _PARAMS[error.code]
+    found = _FIELD.search(error.body.sentence) if error.code in _OF_A_FIELD else None
+    return found and (found[1] or found[2])

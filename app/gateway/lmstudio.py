@@ -18,7 +18,7 @@ from app.gateway.bodies import decode
 from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
 from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
-from app.gateway.dialects.openai.chat_request import ABSENT, chosen, with_chosen
+from app.gateway.dialects.openai import chat_checks
 from app.gateway.launch import resolve
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import answered, named, path_of
@@ -35,7 +35,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    tool_choice: msgspec.Raw = ABSENT
 
 
 def add_routes(app: web.Application) -> None:
@@ -57,8 +56,8 @@ def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResp
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services, asked = request.app[SERVICES], decode(body, Asked)
     name = named(asked.model)
-    if route is Route.CHAT and (said := chosen(asked.tool_choice)):
-        body = with_chosen(body, said)
+    if route is Route.CHAT:
+        body = chat_checks.checked(body, decode(body, chat_checks.Asked))
     model, load = await resolve(services, name)
     descriptor = services.adapters[load.engine].descriptor
     form = V0(partial(_about, services, model, descriptor), started=request[ARRIVED])

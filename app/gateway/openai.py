@@ -1,4 +1,4 @@
-"""OpenAI's routes that engines speak themselves. Of a request only `model` and `stream` are read; the rest is theirs.
+"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs.
 
 `model` must be there and name a model: guessing one would answer with something the caller did not ask for.
 """
@@ -14,8 +14,7 @@ from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
-from app.gateway.dialects.openai import fim, ranking, vectors
-from app.gateway.dialects.openai.chat_request import ABSENT, chosen, with_chosen
+from app.gateway.dialects.openai import chat_checks, fim, ranking, vectors
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.staying import Staying
 from app.gateway.faults import is_anthropic
@@ -35,7 +34,6 @@ class Asked(Staying, frozen=True, kw_only=True):
     stream: bool | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
-    tool_choice: msgspec.Raw = ABSENT
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +109,8 @@ async def rerank(request: web.Request) -> web.StreamResponse:
 
 
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services, asked = request.app[SERVICES], decode(body, Asked)
+    services = request.app[SERVICES]
+    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, Asked)
     name = named(asked.model)
     prepared = _prepared(body, asked, route)
     found = await resolve(services, name)
@@ -131,7 +130,9 @@ class _Prepared(NamedTuple):
     form: OpenAI = OPENAI
 
 
-def _prepared(body: bytes, asked: Asked, route: Route) -> _Prepared:
+def _prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> _Prepared:
+    if isinstance(asked, chat_checks.Asked):
+        return _Prepared(route, chat_checks.checked(body, asked))
     if route is Route.COMPLETIONS:
         return _completion(body, asked)
     if route is Route.EMBEDDINGS:
@@ -140,8 +141,6 @@ def _prepared(body: bytes, asked: Asked, route: Route) -> _Prepared:
     if route is Route.RERANK:
         ranked = decode(body, ranking.Asked)
         return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
-    if route is Route.CHAT and (said := chosen(asked.tool_choice)):
-        return _Prepared(route, with_chosen(body, said))
     return _Prepared(route, body)
 
 

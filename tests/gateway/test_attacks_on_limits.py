@@ -42,7 +42,7 @@ async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str, bom
 
 async def test_a_compressed_request_is_read(gateway: Gateway) -> None:
     """Else the test above could not fail."""
-    body = gzip.compress(json.dumps({"model": "guide", "messages": []}).encode())
+    body = gzip.compress(json.dumps({"model": "guide"}).encode())
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body, headers=headers) as reply:
         assert reply.status == 200

@@ -184,7 +184,12 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("said", "message", "code"),
     [
-        (b'{"error":{"code":400,"message":"bad grammar","type":"invalid_request_error"}}', "bad grammar", 400),
+        (
+            b'{"error":{"code":400,"message":"bad grammar","type":"invalid_request_error"}}',
+            "bad grammar",
+            "invalid_value",
+        ),
+        (b'{"error":{"code":501,"message":"no slots","type":"x"}}', "no slots", "engine_cannot"),
         (
             b'{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_ctx":64}}',
             "too long",
@@ -197,7 +202,7 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
     ],
 )
 async def test_an_engines_refusal_passes_in_openai_shape(
-    gateway: Gateway, said: bytes, message: str, code: str | int
+    gateway: Gateway, said: bytes, message: str, code: str
 ) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.Response(status=400, body=said)
@@ -206,9 +211,81 @@ async def test_an_engines_refusal_passes_in_openai_shape(
     status, body = await gateway.chat()
     assert status == 400
     error = body["error"]
-    assert (error["message"], error["code"], error["type"]) == (message, code, "invalid_request_error")
+    assert (error["message"], error["code"]) == (message, code)
+    assert error["type"] in {"invalid_request_error", "x"}
     assert "param" in error
     assert error.get("n_ctx") == (64 if code == "context_length_exceeded" else None)
+
+
+async def test_a_refusal_names_its_field_and_a_mistake_is_no_servers(gateway: Gateway) -> None:
+    said = [
+        (b'{"error":{"code":400,"message":"Field \'min_p\': must be a number","type":"invalid_request_error"}}', 400),
+        (b'{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: x","type":"x"}}', 500),
+    ]
+
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        body, status = said.pop(0)
+        return web.Response(status=status, body=body)
+
+    gateway.upstream.play = refuse
+    status, body = await gateway.chat()
+    assert (status, body["error"]["param"], body["error"]["code"]) == (400, "min_p", "invalid_value")
+    status, body = await gateway.chat()
+    assert (status, body["error"]["param"], body["error"]["code"]) == (400, "messages", "invalid_messages")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "bogus", "content": "x"}]}, "messages[0].role"),
+        ({"n": 0}, "n"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -5}, "max_tokens"),
+        ({"max_completion_tokens": 0}, "max_completion_tokens"),
+        ({"temperature": 3}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"top_p": 2}, "top_p"),
+        ({"presence_penalty": 9}, "presence_penalty"),
+        ({"top_logprobs": 25}, "top_logprobs"),
+        ({"stop": 5}, "stop"),
+        ({"reasoning_effort": "bogus"}, "reasoning_effort"),
+        ({"response_format": "json"}, "response_format"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+            "response_format",
+        ),
+        ({"response_format": {"type": "bogus"}}, "response_format"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "required", "tools": []}, "tool_choice"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+    ],
+)
+async def test_what_an_engine_would_pass_over_is_refused_with_its_field(
+    gateway: Gateway, fields: dict[str, object], param: str
+) -> None:
+    body = {"model": "guide", "messages": [{"role": "user", "content": "x"}], **fields}
+    status, error = await _refusal(gateway, json.dumps(body).encode())
+    assert (status, error["param"]) == (400, param)
+    assert gateway.upstream.bodies == []
+
+
+async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gateway: Gateway) -> None:
+    names = ("stop", "n", "max_tokens", "temperature", "tools", "tool_choice", "functions", "audio", "response_format")
+    bodies = [{"model": "guide", name: None} for name in names]
+    bodies += [{"model": "guide", "max_tokens": -1}, {"model": "guide", "tool_choice": "auto"}]
+    for body in bodies:
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
+            assert reply.status == 200, body
+    assert [json.loads(body) for body in gateway.upstream.bodies] == bodies
+
+
+@pytest.mark.parametrize(("stop", "left"), [("", []), (["", "end"], ["end"])])
+async def test_a_stop_without_text_stops_nothing(gateway: Gateway, stop: object, left: list[str]) -> None:
+    body = {"model": "guide", "stop": stop, "messages": [{"role": "user", "content": "x"}]}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
+        assert reply.status == 200
+    assert json.loads(gateway.upstream.bodies[0])["stop"] == left
 
 
 async def test_an_engine_that_cannot_start_is_said_once_and_not_repeated_by_sdks(gateway: Gateway) -> None:

@@ -41,7 +41,9 @@ _ROLES = {
     "tool": Role.TOOL,
     "function": Role.TOOL,
 }
-_LEVELS = {
+FORMATS = "`response_format` must be text, json_object, or json_schema with a schema."
+NO_MESSAGES = "`messages` must hold at least one message."
+LEVELS = {
     "none": Level.OFF,
     "off": Level.OFF,
     "minimal": Level.MINIMAL,
@@ -205,17 +207,17 @@ def generate(sent: ChatRequest) -> Generate:
 
 def _check(sent: ChatRequest) -> None:
     if not sent.messages:
-        raise _wrong("`messages` must hold at least one message.")
+        raise wrong(NO_MESSAGES)
     if not 1 <= sent.choices <= MOST_CHOICES:
-        raise _wrong(f"`n` must be from 1 to {MOST_CHOICES}.")
+        raise wrong(f"`n` must be from 1 to {MOST_CHOICES}.")
     for field, name in _REFUSED.items():
-        if _is_set(getattr(sent, field)):
+        if is_set(getattr(sent, field)):
             raise BadRequest(f"`{field}`: the engine does not support {name}.", code="engine_cannot")
 
 
 def _message(sent: SentMessage, at: int) -> Message:
     if sent.role not in _ROLES:
-        raise _wrong(f"`messages[{at}].role`: there is no role {sent.role!r}.")
+        raise wrong(f"`messages[{at}].role`: there is no role {sent.role!r}.")
     role, said = _ROLES[sent.role], _content(sent, at)
     if role is Role.TOOL:
         text = "".join(part.text for part in said if isinstance(part, Text))
@@ -251,7 +253,7 @@ def _tool(sent: SentTool, at: int) -> Tool:
     function = sent.function
     if sent.type != "function" or not function.name:
         raise BadRequest(f"`tools[{at}]`: a function with a name is expected.", code="invalid_tools")
-    parameters = function.parameters if _is_set(function.parameters) else None
+    parameters = function.parameters if is_set(function.parameters) else None
     if parameters is not None and not bytes(parameters).startswith(b"{"):
         raise BadRequest(f"`tools[{at}].function.parameters` must be a JSON schema.", code="invalid_tools")
     return Tool(
@@ -303,7 +305,7 @@ def chosen(raw: msgspec.Raw) -> Chosen | None:
     allowed = frozenset(one.function.name or one.name for one in said.allowed_tools.tools)
     if said.type == "allowed_tools" and allowed:
         return Chosen(said.allowed_tools.mode, allowed)
-    raise _wrong("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
+    raise wrong("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
 
 
 def _left(tools: Iterable[Tool], names: frozenset[str] | None) -> tuple[Tool, ...]:
@@ -324,7 +326,7 @@ def _choice(sent: ChatRequest, said: Chosen | None) -> ToolChoice:
         name = next(iter(said.names)) if said.names is not None and len(said.names) == 1 else ""
         is_named = said.choose is Choose.REQUIRED and name
         return ToolChoice(choose=said.choose, name=name if is_named else "", one_at_a_time=one)
-    word = _chosen_word(sent.tool_choice) if _is_set(sent.tool_choice) else Choose.AUTO
+    word = _chosen_word(sent.tool_choice) if is_set(sent.tool_choice) else Choose.AUTO
     return ToolChoice(choose=word, one_at_a_time=one)
 
 
@@ -332,32 +334,32 @@ def _chosen_word(raw: msgspec.Raw) -> Choose:
     try:
         return msgspec.json.decode(raw, type=Choose)
     except msgspec.MsgspecError:
-        raise _wrong("`tool_choice` must be none, auto, required, or name a function.") from None
+        raise wrong("`tool_choice` must be none, auto, required, or name a function.") from None
 
 
 def _format(sent: ChatRequest) -> ResponseFormat:
     wanted = sent.response_format
     if wanted is None or wanted.type == "text":
-        return _schema(sent.json_schema, "answer") if _is_set(sent.json_schema) else ResponseFormat()
+        return _schema(sent.json_schema, "answer") if is_set(sent.json_schema) else ResponseFormat()
     if wanted.type == "json_object":
-        return _schema(wanted.schema, "answer") if _is_set(wanted.schema) else ResponseFormat(shape=Shape.JSON)
+        return _schema(wanted.schema, "answer") if is_set(wanted.schema) else ResponseFormat(shape=Shape.JSON)
     if wanted.type == "json_schema" and wanted.json_schema is not None:
         return _schema(wanted.json_schema.schema, wanted.json_schema.name)
-    raise _wrong("`response_format` must be text, json_object, or json_schema with a schema.")
+    raise wrong(FORMATS)
 
 
 def _schema(raw: msgspec.Raw, name: str) -> ResponseFormat:
     if not bytes(raw).startswith(b"{"):
-        raise _wrong("`response_format`: the schema must be an object.")
+        raise wrong("`response_format`: the schema must be an object.")
     return ResponseFormat(shape=Shape.SCHEMA, schema=raw, name=name)
 
 
 def _thinking(sent: ChatRequest) -> Level:
     effort = sent.reasoning_effort or (sent.reasoning.effort if sent.reasoning else None)
     if effort is not None:
-        if effort not in _LEVELS:
-            raise _wrong(f"`reasoning_effort` must be one of {', '.join(_LEVELS)}.")
-        return _LEVELS[effort]
+        if effort not in LEVELS:
+            raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
+        return LEVELS[effort]
     return Level.DEFAULT if sent.think is None else Level.ON if sent.think else Level.OFF
 
 
@@ -380,7 +382,7 @@ def _sampling(sent: ChatRequest) -> Sampling:
 def _limits(sent: ChatRequest) -> Limits:
     told = sent.top_logprobs or 0
     if not 0 <= told <= _MOST_LOGPROBS:
-        raise _wrong(f"`top_logprobs` must be from 0 to {_MOST_LOGPROBS}.")
+        raise wrong(f"`top_logprobs` must be from 0 to {_MOST_LOGPROBS}.")
     stops = [sent.stop] if isinstance(sent.stop, str) else sent.stop or []
     most = sent.max_tokens if sent.max_completion_tokens is None else sent.max_completion_tokens
     return Limits(max_tokens=most, stops=tuple(filter(None, stops)), logprobs=told if sent.logprobs else None)
@@ -421,9 +423,11 @@ def _text(raw: msgspec.Raw) -> str:
         return ""
 
 
-def _is_set(raw: msgspec.Raw) -> bool:
+def is_set(raw: msgspec.Raw) -> bool:
+    """Tell whether a field was sent with anything but null."""
     return bytes(raw) not in _NOTHING
 
 
-def _wrong(sentence: str) -> BadRequest:
+def wrong(sentence: str) -> BadRequest:
+    """Return the refusal of a value."""
     return BadRequest(sentence, code="invalid_value")

@@ -1,0 +1,111 @@
+"""What of a chat is checked before an engine sees it: llama.cpp answers over what it does not understand, in silence.
+
+It is read in the pass that finds the model, and the bytes go on untouched. Ranges are those of OpenAI's document.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.openai.chat_request import (
+    ABSENT,
+    FORMATS,
+    LEVELS,
+    NO_MESSAGES,
+    Format,
+    chosen,
+    is_set,
+    with_chosen,
+    wrong,
+)
+from app.gateway.dialects.staying import Staying
+
+_EMPTY = (b"", b"null", b"[]")
+_FREE_CHOICES = (b'"auto"', b'"none"')
+_REFUSED = {
+    "functions": "`functions` are not called here; use `tools`.",
+    "function_call": "`function_call` is not heeded here; use `tool_choice`.",
+    "audio": "`audio` is not made here.",
+    "web_search_options": "`web_search_options`: nothing here searches the web.",
+}
+"""Fields that mean something and that no engine heeds."""
+_Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+_Most = Annotated[int, msgspec.Meta(ge=-1)]
+"""LM Studio's manual writes -1 for no limit."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """Whose turn it is. What is said the engine reads."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class Asked(Staying, frozen=True, kw_only=True):
+    """The part of a chat that concerns the gateway, and what has limits."""
+
+    model: str | None = None
+    stream: bool | None = None
+    messages: list[Turn] | None = None
+    tools: msgspec.Raw = ABSENT
+    tool_choice: msgspec.Raw = ABSENT
+    response_format: Format | None = None
+    stop: str | list[str] | None = None
+    n: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_tokens: _Most | None = None
+    max_completion_tokens: _Most | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
+    reasoning_effort: str | None = None
+    functions: msgspec.Raw = ABSENT
+    function_call: msgspec.Raw = ABSENT
+    audio: msgspec.Raw = ABSENT
+    web_search_options: msgspec.Raw = ABSENT
+
+
+def checked(body: bytes, asked: Asked) -> bytes:
+    """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
+    _check(asked)
+    if said := chosen(asked.tool_choice):
+        body = with_chosen(body, said)
+    return _without_empty_stops(body, asked.stop)
+
+
+def _without_empty_stops(body: bytes, stop: str | list[str] | None) -> bytes:
+    """Return the body without stops that are no text: llama.cpp finds those at the start of every answer."""
+    if stop != "" and (not isinstance(stop, list) or "" not in stop):
+        return body
+    fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
+    return msgspec.json.encode({**fields, "stop": [text for text in stop if text]})
+
+
+def _check(asked: Asked) -> None:
+    """Refuse what is wrong. A request without the field `messages` the engine refuses itself."""
+    if asked.messages is not None and not asked.messages:
+        raise wrong(NO_MESSAGES)
+    if asked.max_tokens == 0 or asked.max_completion_tokens == 0:
+        field = "max_tokens" if asked.max_tokens == 0 else "max_completion_tokens"
+        raise wrong(f"`{field}` must be at least 1.")
+    if asked.reasoning_effort is not None and asked.reasoning_effort not in LEVELS:
+        raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
+    if asked.response_format is not None:
+        _check_format(asked.response_format)
+    if _must_call(asked.tool_choice) and bytes(asked.tools) in _EMPTY:
+        raise wrong("`tool_choice` is only allowed when `tools` are specified.")
+    for field, sentence in _REFUSED.items():
+        if bytes(getattr(asked, field)) not in _EMPTY:
+            raise BadRequest(sentence, code="unsupported_parameter")
+
+
+def _must_call(raw: msgspec.Raw) -> bool:
+    return is_set(raw) and bytes(raw) not in _FREE_CHOICES
+
+
+def _check_format(wanted: Format) -> None:
+    schema = wanted.json_schema.schema if wanted.json_schema is not None else wanted.schema
+    lacks_schema = wanted.type == "json_schema" and not bytes(schema).startswith(b"{")
+    if lacks_schema or wanted.type not in {"text", "json_object", "json_schema"}:
+        raise wrong(FORMATS)
