@@ -15,7 +15,7 @@ from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import find, json_reply, load_for, read_document
 from app.gateway.proxy import Ask
 from app.gateway.services import SERVICES, Services
-from app.gateway.translated import asked_whole
+from app.gateway.translated import READY_S, asked_whole
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
 from engines.api import Route
@@ -27,10 +27,10 @@ _TOO_LONG = ("too large to process", "exceeds the context")
 
 
 class Embedded(msgspec.Struct, frozen=True, kw_only=True):
-    """The vectors, and the seconds spent loading."""
+    """The vectors, and the seconds until there was an engine."""
 
     vectors: Vectors = Vectors([])
-    load_s: float = 0.0
+    ready_s: float
 
 
 def add_routes(app: web.Application) -> None:
@@ -56,7 +56,7 @@ async def embed(request: web.Request) -> web.Response:
         model=sent.model,
         embeddings=[normalised(one.embedding, sent.dimensions) for one in found.vectors.data],
         total_duration=nanoseconds(time.perf_counter() - request[ARRIVED]),
-        load_duration=nanoseconds(found.load_s),
+        load_duration=nanoseconds(found.ready_s),
         prompt_eval_count=found.vectors.prompt_tokens,
     )
     return json_reply(reply)
@@ -96,18 +96,18 @@ async def _embedded(request: web.Request, route: str, ask: Ask, texts: list[str]
     with watched(services.metrics, route=route, model=ask.model, started=request[ARRIVED]) as watch:
         if texts:
             return await _asked(request, ask, watch)
-        async with services.supervisor.lease(ask.load, ask.terms) as lease:
+        async with services.supervisor.lease(ask.load, ask.terms):
             watch.outcome = Outcome.OK
-            return Embedded(load_s=lease.load_s)
+            return Embedded(ready_s=time.perf_counter() - request[ARRIVED])
 
 
 async def _asked(request: web.Request, ask: Ask, watch: Watch) -> Embedded:
     try:
-        body, lease = await asked_whole(request, ask, watch)
+        body, _ = await asked_whole(request, ask, watch)
     except RoundhouseError as error:
         if error.code == "context_length_exceeded" or any(words in str(error) for words in _TOO_LONG):
             raise BadRequest(
                 "the input length exceeds the context length", hint=str(error), code="context_length_exceeded"
             ) from None
         raise
-    return Embedded(vectors=read_vectors(body), load_s=lease.load_s)
+    return Embedded(vectors=read_vectors(body), ready_s=request[READY_S])

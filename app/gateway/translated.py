@@ -39,6 +39,8 @@ from app.supervisor.lease import Lease
 log = logging.getLogger(__name__)
 
 Batches = AsyncGenerator[Sequence[Event], None]
+READY_S = web.RequestKey("ready_s", float)
+"""Seconds from a request's arrival until it had an engine."""
 _ERROR_STATUS = 400
 HEAD_WITHIN_S = 30.0
 """By then a stream's head is sent although the model still loads: clients give up on a silent server (Cline: 300 s)."""
@@ -159,6 +161,7 @@ async def _attempt(stack: AsyncExitStack, request: web.Request, ask: Ask) -> tup
     services = request.app[SERVICES]
     async with AsyncExitStack() as attempt:
         lease = await attempt.enter_async_context(services.supervisor.lease(ask.load, ask.terms))
+        request[READY_S] = time.perf_counter() - request[ARRIVED]
         upstream = await attempt.enter_async_context(await sent(services, request, ask, lease))
         stack.push_async_exit(attempt.pop_all())
         return lease, upstream
@@ -186,6 +189,7 @@ def _timed(event: Event, request: web.Request, lease: Lease, watch: Watch) -> Ev
     prefill_s = said.prefill_s or max(0.0, first - request[ARRIVED] - lease.load_s)
     timings = Timings(
         load_s=lease.load_s,
+        ready_s=request[READY_S],
         prefill_s=prefill_s,
         decode_s=said.decode_s or watch.last - first,
         total_s=now - request[ARRIVED],

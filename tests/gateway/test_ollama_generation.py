@@ -103,6 +103,7 @@ async def test_a_chat_streams_by_default_and_ends_with_its_counts(gateway: Gatew
     assert (last["done"], last["done_reason"], last["prompt_eval_count"], last["eval_count"]) == (True, "stop", 7, 2)
     assert (last["prompt_eval_duration"], last["eval_duration"]) == (5_000_000, 8_000_000)
     assert last["total_duration"] > 4_000_000
+    assert 0 < last["load_duration"] < last["total_duration"], "there for a loaded model too"
     assert body_seen(gateway)["stream_options"] == {"include_usage": True}
     await counted(gateway, "chat", "ok")
     assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 7' in gateway.services.metrics.exposition([])
@@ -346,6 +347,7 @@ async def test_embeddings(gateway: Gateway) -> None:
     gateway.upstream.play = embeds([3.0, 4.0], [0.0, 2.0])
     status, reply = await whole(gateway, "/api/embed", {"model": "org/embed:q8", "input": ["a", "b"]})
     assert (status, reply["embeddings"], reply["prompt_eval_count"]) == (200, [[0.6, 0.8], [0.0, 1.0]], 4)
+    assert 0 < reply["load_duration"] < reply["total_duration"]
     assert body_seen(gateway)["input"] == ["a", "b"]
     _, reply = await whole(gateway, "/api/embed", {"model": "org/embed:q8", "input": "a", "dimensions": 1})
     assert reply["embeddings"][0] == [1.0]

@@ -211,9 +211,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds: waiting for the model to load, reading the prompt, writing the answer, and everything together."""
+    """Seconds: waiting for the model to load, reading the prompt, writing the answer, and everything together.
+
+    `ready_s` is until an engine was at hand, with all that came before: reading the request, queueing, loading.
+    """
 
     load_s: float = 0.0
+    ready_s: float = 0.0
     prefill_s: float = 0.0
     decode_s: float = 0.0
     total_s: float = 0.0

@@ -140,12 +140,15 @@ def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | 
 
 
 def ending_of(finished: Finished) -> Ending:
-    """Return the counts and times. A tool call is an ordinary stop to Ollama."""
+    """Return the counts and times. A tool call is an ordinary stop to Ollama.
+
+    Its `load_duration` is there for a loaded model too: it counts from the request's arrival.
+    """
     usage, timings = finished.usage, finished.timings
     return Ending(
         done_reason="length" if finished.reason is Finish.LENGTH else "stop",
         total_duration=nanoseconds(timings.total_s),
-        load_duration=nanoseconds(timings.load_s),
+        load_duration=nanoseconds(max(timings.load_s, timings.ready_s)),
         prompt_eval_count=usage.prompt or 0,
         prompt_eval_duration=nanoseconds(timings.prefill_s),
         eval_count=usage.completion or 0,
