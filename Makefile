@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines check fix bench screenshots package wheel clean
+.PHONY: help run test test-engines test-package check fix bench screenshots package wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,9 @@ test: .venv/ready  ## run every test
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800
+
+test-package: .venv/ready  ## install what `make package` made on a clean Debian and use it; needs root and debootstrap
+	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m packaging tests/packaging --timeout 1800
 
 # 330 MB of packages that nothing else here needs, so they have an environment of their own.
 clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the endpoint

@@ -9,7 +9,7 @@ from app.cli.gateway import connected, running
 from app.cli.output import json_option, show, talk
 from app.client.discovery import has_ended, running_gateway
 from app.client.http import Client
-from app.config.paths import default_paths
+from app.config.paths import Paths, default_paths
 from app.config.programs import become
 from app.config.table import BY_NAME
 from app.core import words
@@ -59,11 +59,16 @@ def status(*, as_json: bool) -> None:
 @json_option
 def down(*, as_json: bool) -> None:
     """Stop the service and its engines; answers in progress have a few seconds to finish."""
-    found = running_gateway(default_paths())
+    show("stopped", stopped(default_paths()), as_json=as_json, text=_stopped)
+
+
+def stopped(paths: Paths) -> bool:
+    """Stop the service if it runs, and wait until it is gone. Returns whether it ran."""
+    found = running_gateway(paths)
     if found is not None:
         Client(found).post("/shutdown", None, object)
         _wait_until_gone(found)
-    show("stopped", found is not None, as_json=as_json, text=_stopped)
+    return found is not None
 
 
 def _stopped(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value shown

@@ -34,6 +34,23 @@ def own_program() -> str:
     return str(running.with_name("roundhouse" + running.suffix))
 
 
+def how_to_remove() -> str:
+    """Return how the program itself is removed, in a sentence: the way it came."""
+    running = Path(sys.executable)
+    if not getattr(sys, "frozen", False):
+        return "The program itself is this checkout or environment; remove that folder."
+    if sys.platform == "linux" and running.is_relative_to("/usr"):
+        return "The program itself is a package: `sudo apt remove roundhouse`, or in the software centre."
+    if sys.platform == "win32":
+        return "The program itself is removed in Settings, under installed apps."
+    return f"The program itself is {_bundle(running)}; remove that."
+
+
+def _bundle(running: Path) -> Path:
+    """Return what a person sees of a frozen application: on macOS the .app around it, else its folder."""
+    return next((folder for folder in running.parents if folder.suffix == ".app"), running.parent)
+
+
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment for a child of ours, with `extra` on top."""
     return {**os.environ, **(extra or {})}

@@ -64,7 +64,18 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
 
 def _environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
     needed = {name: value for name, value in child_environment().items() if _is_needed(name.upper())}
-    return {**engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
+    return {**_kept_together(stage), **engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
+
+
+def _kept_together(stage: Path) -> dict[str, str]:
+    """Keep what uv keeps (its cache, the Pythons it fetches) among the engines, unless a person has a place for it.
+
+    Only where we are frozen: who installs an application wants all of it gone one day; a checkout's uv is its owner's.
+    """
+    if not getattr(sys, "frozen", False):
+        return {}
+    engines = stage.parents[1]
+    return {"UV_CACHE_DIR": str(engines / ".cache"), "UV_PYTHON_INSTALL_DIR": str(engines / ".python")}
 
 
 def _is_needed(name: str) -> bool:

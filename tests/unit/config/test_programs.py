@@ -8,7 +8,7 @@ import pytest
 
 from app import __version__
 from app.config import programs
-from app.config.programs import UV_VARIABLE, command, uv_program
+from app.config.programs import UV_VARIABLE, command, how_to_remove, uv_program
 
 
 def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tmp_path: Path) -> None:
@@ -50,3 +50,22 @@ def test_a_uv_that_was_named_counts_alone(nowhere: Path, monkeypatch: pytest.Mon
     beside.write_bytes(b"")
     monkeypatch.setenv(UV_VARIABLE, str(nowhere / "mine"))
     assert uv_program() is None
+
+
+@pytest.mark.parametrize(
+    ("platform", "running", "said"),
+    [
+        ("linux", "/usr/lib/roundhouse/roundhouse", "apt remove roundhouse"),
+        ("linux", "/home/me/roundhouse-1/roundhouse", "/home/me/roundhouse-1;"),
+        ("darwin", "/Applications/Roundhouse.app/Contents/MacOS/roundhouse", "Roundhouse.app;"),
+        ("win32", "/x/roundhouse.exe", "installed apps"),
+    ],
+)
+def test_how_the_program_is_removed_depends_on_how_it_came(
+    platform: str, running: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "checkout" in how_to_remove()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys, "executable", running)
+    assert said in how_to_remove()

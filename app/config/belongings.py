@@ -1,0 +1,114 @@
+"""Everything Roundhouse keeps on this computer, as `roundhouse uninstall` lists it: what it is and where it lies.
+
+Three kinds leave at three times. What is made again by itself goes with every uninstall; what a person made goes with
+`--purge`; models, which are large and may be wanted elsewhere, only when said so. What is shared with other programs is
+named and never touched.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from app.config.paths import Paths
+
+
+class Kind(StrEnum):
+    """When something leaves."""
+
+    MADE = "made"
+    """With every uninstall: the programs make it again."""
+    KEPT = "kept"
+    """With `--purge`: settings and conversations."""
+    MODELS = "models"
+    """When the person says so."""
+    SHARED = "shared"
+    """Never: other programs use it too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belonging:
+    """One file or folder that is there."""
+
+    what: str
+    path: Path
+    kind: Kind
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes on the disk. Reads folders."""
+        if self.path.is_symlink() or not self.path.is_dir():
+            return _length(self.path)
+        return sum(_length(Path(folder) / name) for folder, _, names in os.walk(self.path) for name in names)
+
+
+def belongings(paths: Paths) -> list[Belonging]:
+    """Return what is there now, the largest units that leave together. Looks at the disk."""
+    return [one for one in _possible(paths) if one.path.exists() or one.path.is_symlink()]
+
+
+def _possible(paths: Paths) -> Iterator[Belonging]:
+    data = paths.data
+    models = {paths.models, data / "hub", data / "blobs", data / "created"}
+    for path, what in (
+        (paths.state, "what is about the running service"),
+        (paths.logs, "logs"),
+        (data / "engines", "engines that were installed"),
+        (paths.hub_answers, "what the hub said of models"),
+    ):
+        yield Belonging(what=what, path=path, kind=Kind.MADE)
+    yield Belonging(what="settings, keys, and how the window looked", path=paths.config, kind=Kind.KEPT)
+    for path in sorted(_inside(data) - models - {data / "engines", paths.hub_answers}):
+        yield Belonging(what=_NAMES.get(path.name, "our own data"), path=path, kind=Kind.KEPT)
+    for path in sorted(models):
+        yield Belonging(what="models", path=path, kind=Kind.MODELS)
+    if paths.shared_hub is not None:
+        yield Belonging(what="models from the hub, shared with its programs", path=paths.shared_hub, kind=Kind.SHARED)
+
+
+_NAMES = {
+    "roundhouse.db": "conversations and usage",
+    "connect": "the files of tools as they were before they were wired",
+    "downloads.json": "the list of downloads",
+    "models.json": "the list of models",
+    "roundhouse.db-shm": "conversations and usage",
+    "roundhouse.db-wal": "conversations and usage",
+    "memory-bandwidth.json": "this machine's measured speed",
+    "headers.bin": "what model files say of themselves",
+}
+
+
+def _inside(folder: Path) -> set[Path]:
+    with suppress(OSError):
+        return set(folder.iterdir())
+    return set()
+
+
+def _length(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0
+
+
+def remove(found: Belonging) -> None:
+    """Remove a file or folder; a link is removed, never what it leads to. Raises OSError."""
+    if found.path.is_dir() and not found.path.is_symlink():
+        shutil.rmtree(found.path)
+    else:
+        found.path.unlink(missing_ok=True)
+
+
+def remove_empty(paths: Paths) -> None:
+    """Remove the folders of ours that hold nothing any more, and the empty ones that we made them in."""
+    for folder in (paths.data, paths.config, paths.state, paths.logs):
+        for each in (folder, folder.parent):
+            if each.name.casefold() in _OURS or each == folder:
+                with suppress(OSError):
+                    each.rmdir()
+
+
+_OURS = ("roundhouse",)
+"""~/.local/state/roundhouse holds `run` and `log`; with ROUNDHOUSE_HOME the person's own folder stays."""

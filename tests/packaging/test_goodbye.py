@@ -1,0 +1,69 @@
+"""Leaving: after data and package are purged the computer is as it was, but for what is documented."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import Computer, computer_of, install
+
+pytestmark = pytest.mark.packaging
+DOCUMENTED = (
+    "home/person/.cache/fontconfig",  # fontconfig's own, of whichever program drew first
+    "var/lib/dpkg",
+    "var/log",
+    "var/cache",
+)
+"""What the system notes for itself when a package comes and goes, and a program draws; docs/installing.md has them."""
+
+
+@pytest.fixture
+def fresh(clean: Path, package: Path, display: str, tmp_path: Path) -> Iterator[Computer]:
+    with computer_of(clean, tmp_path, display) as computer:
+        install(computer, package)
+        yield computer
+
+
+def left(computer: Computer) -> list[str]:
+    """Return the files that are on the computer and were not before."""
+    found = (path for path in computer.changed.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path)))
+    names = (path.relative_to(computer.changed).as_posix() for path in found)
+    return sorted(name for name in names if not name.startswith(DOCUMENTED))
+
+
+def is_hole(path: Path) -> bool:
+    """Tell whether this is how the layer notes that something was removed."""
+    return path.is_char_device() and path.stat().st_rdev == 0
+
+
+def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
+    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?").returncode == 0
+    assert fresh.run("roundhouse", "settings", "window.scale", "120").returncode == 0
+    fresh.run("roundhouse", "engines", "install", "openvino")  # which fails without a network, and leaves uv's folders
+    listed = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--dry-run").stdout
+    assert "/home/person/.local/share/roundhouse/roundhouse.db" in listed
+    done = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "apt remove roundhouse" in done.stdout
+    wait_until_quiet(fresh)
+    assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
+    assert left(fresh) == []
+
+
+def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> None:
+    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?").returncode == 0
+    fresh.run("roundhouse", "down")
+    wait_until_quiet(fresh)
+    assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
+    assert not (fresh.changed / "usr/lib/roundhouse").exists()
+    assert "home/person/.local/share/roundhouse/roundhouse.db" in left(fresh)
+    assert all(name.startswith("home/person/") for name in left(fresh))
+
+
+def wait_until_quiet(computer: Computer) -> None:
+    """Wait until nothing runs; the pause only spares the processor."""
+    deadline = time.monotonic() + 60
+    while computer.running():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,93 @@
+"""Saying goodbye: listed first, asked, and no more removed than was said."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import uninstall
+from app.cli.main import roundhouse
+from app.config.paths import Paths, default_paths
+
+
+@pytest.fixture(autouse=True)
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    paths = default_paths()
+    paths.create()
+    for file in (paths.settings_file, paths.database, paths.logs / "gateway.jsonl", paths.models / "big.gguf"):
+        file.write_bytes(bytes(10))
+    return paths
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(roundhouse, ["uninstall", *arguments], input=stdin)
+
+
+def files(paths: Paths) -> set[str]:
+    return {path.name for path in paths.config.parent.rglob("*") if path.is_file()}
+
+
+ALL = {"settings.toml", "roundhouse.db", "gateway.jsonl", "big.gguf"}
+
+
+def test_a_dry_run_lists_every_path_and_removes_nothing(paths: Paths) -> None:
+    rows = json.loads(run("--purge", "--dry-run", "--json").stdout)["goodbye"]["owned"]
+    leaving = {row["path"] for row in rows if row["leaves"]}
+    assert {str(paths.config), str(paths.state), str(paths.logs), str(paths.database)} <= leaving
+    assert next(row for row in rows if row["path"] == str(paths.models))["leaves"] is False
+    assert files(paths) == ALL
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ((), {"settings.toml", "roundhouse.db", "big.gguf"}),
+        (("--purge",), {"big.gguf"}),
+        (("--purge", "--models"), set()),
+    ],
+)
+def test_no_more_leaves_than_was_said(paths: Paths, options: tuple[str, ...], left: set[str]) -> None:
+    assert run("--yes", *options).exit_code == 0
+    assert files(paths) == left
+
+
+def test_after_a_purge_with_models_nothing_is_there_to_list(paths: Paths) -> None:
+    run("--yes", "--purge", "--models")
+    assert list(paths.config.parent.iterdir()) == []
+    assert "nothing of Roundhouse's here" in run("--dry-run").stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_where_nobody_can_be_asked_nothing_is_removed(paths: Paths, options: tuple[str, ...]) -> None:
+    done = run("--purge", *options)
+    assert (done.exit_code, files(paths)) == (2, ALL)
+    assert "--yes" in done.stderr
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uninstall, "_can_ask", lambda: True)
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(
+    ("answers", "left"),
+    [("n\ny\n", {"big.gguf"}), ("y\ny\n", set()), ("y\nn\n", ALL), ("", ALL)],
+    ids=["keep models", "models too", "changed mind", "no answer"],
+)
+def test_models_are_asked_for_separately_and_no_means_no(paths: Paths, answers: str, left: set[str]) -> None:
+    done = run("--purge", stdin=answers)
+    assert files(paths) == left
+    assert str(paths.models) in done.stderr
+
+
+def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_one: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(uninstall, "remove", refuses)
+    done = run("--yes")
+    assert done.exit_code == 1
+    assert f"{paths.logs}: Permission denied" in done.stderr

@@ -1,0 +1,88 @@
+"""What is ours on this computer, when it leaves, and what never does."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config.belongings import Kind, belongings, remove, remove_empty
+from app.config.paths import Paths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """Folders as they lie without ROUNDHOUSE_HOME, with something in each."""
+    state = tmp_path / "state/roundhouse"
+    made = Paths(
+        config=tmp_path / "config/roundhouse",
+        data=tmp_path / "share/roundhouse",
+        state=state / "run",
+        logs=state / "log",
+        shared_hub=tmp_path / "huggingface/hub",
+    )
+    made.create()
+    made.database.write_bytes(b"chats")
+    made.settings_file.write_text("")
+    (made.data / "hub/models--a").mkdir(parents=True)
+    (made.data / "something-new").write_text("")
+    (tmp_path / "huggingface/hub").mkdir(parents=True)
+    return made
+
+
+def kinds(paths: Paths) -> dict[Path, Kind]:
+    return {one.path: one.kind for one in belongings(paths)}
+
+
+def test_every_file_lies_in_something_that_is_listed(paths: Paths, tmp_path: Path) -> None:
+    listed = kinds(paths)
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
+        assert any(file.is_relative_to(path) for path in listed), file
+
+
+def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths) -> None:
+    assert kinds(paths) == {
+        paths.state: Kind.MADE,
+        paths.logs: Kind.MADE,
+        paths.config: Kind.KEPT,
+        paths.database: Kind.KEPT,
+        paths.data / "something-new": Kind.KEPT,
+        paths.models: Kind.MODELS,
+        paths.data / "hub": Kind.MODELS,
+        paths.shared_hub: Kind.SHARED,
+    }
+
+
+def test_after_everything_of_ours_is_removed_nothing_is_left(paths: Paths, tmp_path: Path) -> None:
+    for one in belongings(paths):
+        if one.kind is not Kind.SHARED:
+            remove(one)
+    remove_empty(paths)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert left == {"config", "share", "state", "huggingface", "huggingface/hub"}
+
+
+def test_the_folder_that_a_person_named_as_home_stays(tmp_path: Path) -> None:
+    home = tmp_path / "mine"
+    paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+    paths.create()
+    for one in belongings(paths):
+        remove(one)
+    remove_empty(paths)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+
+
+def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk"
+    elsewhere.mkdir()
+    (elsewhere / "model.gguf").write_bytes(b"weights")
+    paths.models.rmdir()
+    paths.models.symlink_to(elsewhere)
+    found = next(one for one in belongings(paths) if one.path == paths.models)
+    remove(found)
+    assert not paths.models.is_symlink()
+    assert (elsewhere / "model.gguf").exists()
+
+
+def test_sizes_are_counted(paths: Paths) -> None:
+    (paths.models / "deep").mkdir()
+    (paths.models / "deep/model.gguf").write_bytes(bytes(1000))
+    assert next(one for one in belongings(paths) if one.path == paths.models).size_bytes == 1000
