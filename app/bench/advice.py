@@ -81,17 +81,17 @@ def _times() -> Iterator[Figure]:
 
 def _answers(client: Client) -> Iterator[Figure]:
     client.get("/machine", Machine)
-    detection = _median(lambda: client.get("/machine?fresh=1", Machine), runs=3)
+    detection = median_s(lambda: client.get("/machine?fresh=1", Machine), runs=3)
     yield at_most("detection, warm", detection, DETECTION_S, "s")
     here, there = {"model": "guide"}, {"model": "Qwen3 14B", "machine": _WORKSTATION}
     for name, path, reply in (("plan", "/plan", Advice), ("estimate", "/estimate", Estimate)):
         for where, body in (("this machine", here), ("a described one", there)):
             client.post(path, body, reply)
-            seconds = _median(partial(client.post, path, body, reply), runs=RUNS)
+            seconds = median_s(partial(client.post, path, body, reply), runs=RUNS)
             yield at_most(f"{name} for {where}", seconds * _MS, ANSWER_MS, "ms")
 
 
-def _median(ask: Callable[[], object], *, runs: int) -> float:
+def median_s(ask: Callable[[], object], *, runs: int) -> float:
     """Return the median seconds of so many calls, one after the other."""
     times = []
     for _ in range(runs):

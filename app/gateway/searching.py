@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _FAST_ENOUGH = 8.0
 """Tokens per second below which a smaller model serves better: faster than people read."""
 _LEAST_CONTEXT = 4096
+_WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
+"""Uses for which it matters how fast tokens are written."""
 
 
 async def find(services: Services, query: HubQuery) -> HubResults:
@@ -103,7 +105,7 @@ def _picks(entries: Sequence[Entry], use: HubUse, ground: Ground) -> list[HubPic
             name=entry.title,
             repository=entry.repository,
             use=use,
-            card=card,
+            card=card if use in _WRITING else msgspec.structs.replace(card, decode=None),
             is_best=place == 0 and bool(card.fits),
             reason=_reason(card, use) if place == 0 and card.fits else "",
         )

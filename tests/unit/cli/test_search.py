@@ -1,0 +1,130 @@
+"""`search`, `show` and `token`: what they ask the gateway, and what they make of its answers."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import search, token
+from app.core.hub import HubResults, HubTokenState, SetHubToken, TokenPlace
+from app.core.models import ModelInfo
+from app.gui.demo import hub
+
+HERE = ModelInfo(
+    name="small", title="Small", path="/m/small.gguf", format="gguf", size_bytes=2 << 30, quantization="Q4_0"
+)
+KEPT = HubTokenState(place=TokenPlace.FILE, said="The token is in a file.")
+
+
+class Gateway:
+    """Answers from a table and keeps what was asked."""
+
+    def __init__(self, replies: dict[str, object]) -> None:
+        self.replies = replies
+        self.asked: list[tuple[str, str, object]] = []
+
+    def get(self, path: str, _reply: object, **_more: object) -> Any:  # noqa: ANN401 -- as the route has it
+        self.asked.append(("GET", path, None))
+        return self.replies[path.partition("?")[0]]
+
+    def post(self, path: str, body: object, _reply: object, **_more: object) -> Any:  # noqa: ANN401 -- as above
+        self.asked.append(("POST", path, body))
+        return self.replies[path]
+
+    def delete(self, path: str) -> None:
+        self.asked.append(("DELETE", path, None))
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    made = Gateway(
+        {
+            "/hub/search": hub.RESULTS,
+            "/hub/best": hub.PICKS,
+            "/hub/model": hub.MODEL,
+            "/hub/token": KEPT,
+            "/models": [HERE],
+        }
+    )
+    for module in (search, token):
+        monkeypatch.setattr(module, "connected", lambda: made)
+    return made
+
+
+def run(command: Any, *arguments: str, typed: str | None = None) -> Result:  # noqa: ANN401 -- click's commands
+    return CliRunner().invoke(command, list(arguments), input=typed)
+
+
+def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
+    said = "--format GGUF --task chat --publisher qwen --licence mit --sort likes --days 30 --open"
+    done = run(search.search, "qwen3", "8b", *said.split(), "--min-params", "500m", "--max-params", "9.5B")
+    assert done.exit_code == 0, done.output
+    assert gateway.asked[-1][1] == (
+        "/hub/search?text=qwen3+8b&format=gguf&task=chat&publisher=qwen&licence=mit&sort=likes"
+        "&min_parameters=500000000&max_parameters=9500000000&days=30&gated=false"
+    )
+
+
+def test_a_line_per_model_says_whether_it_fits_and_how_to_get_it(gateway: Gateway) -> None:
+    done = run(search.search, "qwen3")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("Qwen3-8B "))
+    assert line.split() == [
+        *("Qwen3-8B", "8.2B", "yes", "6.1", "GiB", "38", "tok/s", "gguf", "mlx", "awq", "exl3", "fp8"),
+        "unsloth/Qwen3-8B-GGUF",
+    ]
+    assert "(gated)" in next(line for line in done.stdout.splitlines() if "gemma" in line)
+    assert "--page more" in done.stderr
+    assert "estimates" in done.stderr
+
+
+def test_how_old_an_answer_is_is_said_and_nothing_found_too(gateway: Gateway) -> None:
+    gateway.replies["/hub/search"] = hub.OFFLINE_RESULTS
+    assert "2 h 10 min ago" in run(search.search, "qwen3").stderr
+    gateway.replies["/hub/search"] = HubResults(cards=[], as_of=0.0)
+    assert "Nothing of the kind" in run(search.search, "qwen3").stderr
+
+
+def test_the_best_is_asked_for_by_use(gateway: Gateway) -> None:
+    done = run(search.search, "--best", "coding")
+    assert gateway.asked == [("GET", "/hub/best?use=coding", None)]
+    assert "The best for chat" in done.stdout.splitlines()[1]
+
+
+@pytest.mark.parametrize("typed", ["many", "7c", "-1b"])
+def test_a_count_that_is_none_is_refused(gateway: Gateway, typed: str) -> None:
+    done = run(search.search, "x", f"--max-params={typed}")
+    assert done.exit_code == 2
+    assert gateway.asked == [] or gateway.asked[-1][0] != "GET"
+
+
+def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
+    done = run(search.show_model, "Small")
+    assert "/m/small.gguf" in done.stdout
+    assert [path for _, path, _ in gateway.asked] == ["/models"]
+
+
+def test_a_repository_is_shown_with_its_variants(gateway: Gateway) -> None:
+    done = run(search.show_model, "unsloth/Qwen3-8B-GGUF")
+    assert gateway.asked[-1][1] == "/hub/model?name=unsloth%2FQwen3-8B-GGUF"
+    line = next(line for line in done.stdout.splitlines() if "Q5_K_M" in line)
+    assert line.startswith("*")
+    assert "33 (26 to 41)" in line
+    assert "28k" in line
+    assert "* Q5_K_M is recommended." in done.stdout
+    gateway.replies["/hub/model"] = hub.GATED
+    assert "sign in and accept its terms" in run(search.show_model, "google/gemma-3-12b-it").stderr
+
+
+def test_json_is_versioned(gateway: Gateway) -> None:
+    assert set(json.loads(run(search.search, "x", "--json").stdout)) == {"version", "search"}
+    assert set(json.loads(run(search.show_model, "x/y", "--json").stdout)) == {"version", "hub_model"}
+
+
+def test_a_token_is_read_from_a_pipe_and_not_shown(gateway: Gateway) -> None:
+    done = run(token.token, "set", typed="hf_secret12\n")
+    assert gateway.asked == [("POST", "/hub/token", SetHubToken(token="hf_secret12\n"))]
+    assert "hf_secret12" not in done.output
+    assert KEPT.said in done.stdout
+    run(token.token, "forget")
+    assert ("DELETE", "/hub/token", None) in gateway.asked
