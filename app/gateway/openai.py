@@ -15,6 +15,7 @@ from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.openai import chat_checks, fim, ranking, vectors
+from app.gateway.dialects.openai.chat_form import CHAT
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.staying import Staying
 from app.gateway.faults import is_anthropic
@@ -132,7 +133,7 @@ class _Prepared(NamedTuple):
 
 def _prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> _Prepared:
     if isinstance(asked, chat_checks.Asked):
-        return _Prepared(route, chat_checks.checked(body, asked))
+        return _Prepared(route, chat_checks.checked(body, asked), CHAT)
     if route is Route.COMPLETIONS:
         return _completion(body, asked)
     if route is Route.EMBEDDINGS:

@@ -180,7 +180,9 @@ class _Course(NamedTuple):
 
 async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, course: _Course) -> web.StreamResponse:
     lease, form, watch = course
-    response = await begun(request, upstream.status, _answer_headers(upstream.headers))
+    headers = _answer_headers(upstream.headers)
+    headers["X-Accel-Buffering"] = "no"
+    response = await begun(request, upstream.status, headers)
     if await _pump(upstream, response, course) and form.is_complete(watch.tail):
         watch.outcome = Outcome.OK
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())

@@ -1,0 +1,71 @@
+import json
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.gateway.dialects.openai.chat_form import CHAT
+from app.gateway.form import Editor
+
+TEXTS = st.text(alphabet='ab"\\\n,{}:é"\\', max_size=12) | st.just('"reasoning_content":"x"')
+
+
+def whole(**message: object) -> bytes:
+    choice = {"finish_reason": "stop", "index": 0, "message": {"role": "assistant", **message}}
+    return compact({"choices": [choice], "id": "x"})
+
+
+def compact(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def event(delta: dict[str, object]) -> bytes:
+    return b"data: " + compact({"choices": [{"finish_reason": None, "index": 0, "delta": delta}]}) + b"\n\n"
+
+
+def deltas(stream: bytes) -> list[dict[str, object]]:
+    return [json.loads(data)["choices"][0]["delta"] for data in re.findall(rb"data: (.*)\n\n", stream)]
+
+
+def fed(edit: Editor, *chunks: bytes) -> bytes:
+    return b"".join(edit(chunk) for chunk in chunks)
+
+
+@given(text=TEXTS, thought=TEXTS)
+def test_a_whole_answer_has_every_key_and_both_names(text: str, thought: str) -> None:
+    choice = json.loads(CHAT.whole(whole(content=text, reasoning_content=thought)))["choices"][0]
+    assert choice["logprobs"] is None
+    assert choice["message"] == {
+        "role": "assistant",
+        "refusal": None,
+        "content": text,
+        "reasoning_content": thought,
+        "reasoning": thought,
+    }
+
+
+def test_what_is_there_already_stays_as_it_is() -> None:
+    body = compact({"choices": [{"finish_reason": "stop", "logprobs": {"content": []}, "message": {"refusal": "no"}}]})
+    assert CHAT.whole(body) == body
+    both = event({"reasoning_content": "a", "reasoning": "a"})
+    assert fed(CHAT.editor(), both) == both
+    plain = event({"content": "a"})
+    assert fed(CHAT.editor(), plain) == plain
+
+
+def test_the_first_delta_has_a_text() -> None:
+    sent = fed(CHAT.editor(), event({"role": "assistant", "content": None}), event({"content": "a"}))
+    assert deltas(sent) == [{"role": "assistant", "content": ""}, {"content": "a"}]
+
+
+@given(thoughts=st.lists(TEXTS, min_size=1, max_size=3), text=TEXTS, cut=st.integers(0, 400))
+def test_reasoning_has_both_names_wherever_the_network_cuts(thoughts: list[str], text: str, cut: int) -> None:
+    stream = b"".join(event({"reasoning_content": thought}) for thought in thoughts) + event({"content": text})
+    sent = fed(CHAT.editor(), stream[:cut], stream[cut:])
+    said = deltas(sent)
+    assert [one["reasoning_content"] for one in said[:-1]] == thoughts
+    assert said[-1] == {"content": text}
+    for one in said[:-1]:
+        assert one.get("reasoning", one["reasoning_content"]) == one["reasoning_content"]
+    in_a_key = any(match.start() < cut < match.end() for match in re.finditer(rb'"reasoning_content":"', stream))
+    assert in_a_key or all("reasoning" in one for one in said[:-1])
