@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from app.core.hub import HubCard, HubFound
 from app.hub.search import Listed
-from app.hub.shapes import split_name
 
 _FARTHEST = 5
 """Steps from a quantised model to what it was made from: one, or two where somebody quantised an unpacked copy."""
@@ -38,6 +37,8 @@ def cards(listed: Sequence[Listed]) -> list[HubCard]:
 
 def folded(repository: str) -> str:
     """Return what is left of a repository's name without publisher, format and quantisation, for comparing."""
+    from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
+
     name = repository.rpartition("/")[2]
     while (shorter := _FORM.sub("", split_name(name)[0])) != name and shorter:
         name = shorter

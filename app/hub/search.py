@@ -17,7 +17,6 @@ from app.core.hub import HubFound, HubQuery, HubSort, HubTask
 from app.hub.candidates import split_stem
 from app.hub.ranges import Budget, Remote
 from app.hub.repository import REPOSITORY
-from app.hub.shapes import split_name
 from app.hub.variants import PICKLES, quantization_of
 
 PAGE = 60
@@ -217,6 +216,8 @@ def _formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterator[str]
 
 
 def _quantizations(repository: str, files: Iterable[str]) -> list[str]:
+    from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
+
     ggufs = [PurePosixPath(file).name for file in files if file.lower().endswith(".gguf")]
     said = [quantization_of(split_stem(name)) for name in ggufs if "mmproj" not in name.lower()]
     return list(dict.fromkeys(filter(None, said))) or list(filter(None, [split_name(repository)[1]]))
