@@ -3,14 +3,13 @@
 Unlike elsewhere the stream begins before the model is loaded, since loading and reading the prompt are told of in it.
 """
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState
 from app.core.errors import BadRequest, RoundhouseError, UserError
 from app.gateway.asked_context import with_context
 from app.gateway.bodies import read_json
@@ -31,12 +30,13 @@ from app.gateway.launch import resolve
 from app.gateway.lmstudio_models import known_of
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import path_of
+from app.gateway.opening import Signs, first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.remembered import Remembered, new_response_id
 from app.gateway.services import SERVICES, Services
 from app.gateway.supplying import supplied
-from app.gateway.translated import Batches, asked, beginning, settled
+from app.gateway.translated import Batches, asked
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
 from engines.api import Route
@@ -136,37 +136,25 @@ async def _whole(request: web.Request, job: Job, batches: Batches) -> web.Respon
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder = Encoder(job.ask.model, response_id=job.response_id or None)
     response = web.StreamResponse(headers=_STREAM_HEADERS)
-    begun = await beginning(batches, within_s=0)
+    signs = Signs(within_s=_LOOK_S, every_s=_LOOK_S, head=bytes, alive=lambda: _progress(request, encoder))
     try:
         await response.prepare(request)
-        await response.write(encoder.begin())
-        await _loading(request, response, encoder, begun)
-        await response.write(_encoded(encoder, await begun))
+        await response.write(encoder.begin() + _progress(request, encoder))
+        await response.write(_encoded(encoder, await first_of(batches, request, response, signs)))
         async for batch in batches:
             await response.write(_encoded(encoder, batch))
     except RoundhouseError as error:
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await response.write(encoder.take(failed(error.body, error.status)))
-    finally:
-        await settled(begun)
     _keep(request, job, encoder)
     await response.write_eof()
     return response
 
 
-async def _loading(
-    request: web.Request, response: web.StreamResponse, encoder: Encoder, begun: "asyncio.Task[Sequence[Event]]"
-) -> None:
-    """Say how far loading is until the engine answers."""
-    services, name = request.app[SERVICES], encoder.instance
-    while not begun.done():
-        told = _progress(encoder, next((one for one in services.supervisor.statuses() if one.model == name), None))
-        if told:
-            await response.write(told)
-        await asyncio.wait({begun}, timeout=_LOOK_S)
-
-
-def _progress(encoder: Encoder, status: EngineStatus | None) -> bytes:
+def _progress(request: web.Request, encoder: Encoder) -> bytes:
+    """Say how far loading is, as long as the engine does not answer."""
+    statuses = request.app[SERVICES].supervisor.statuses()
+    status = next((one for one in statuses if one.model == encoder.instance), None)
     if status is not None and status.state is EngineState.READY:
         return encoder.loaded((status.load_seconds or 0.0) if encoder.is_loading else 0.0)
     return encoder.loading(status.progress if status else None)

@@ -27,11 +27,12 @@ from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateReques
 from app.gateway.faults import ollama_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import abilities_of, find, json_reply, load_for, read_document
+from app.gateway.opening import Signs, first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.gateway.supplying import supplied
-from app.gateway.translated import Batches, asked, beginning, settled
+from app.gateway.translated import Batches, asked
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
 
@@ -44,6 +45,10 @@ _STREAM_HEADERS = {
     hdrs.CACHE_CONTROL: "no-cache",
     "X-Accel-Buffering": "no",
 }
+
+
+_SIGNS = Signs(head=bytes, alive=bytes, every_s=60.0)
+"""Only the head: lines of this dialect all mean something."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,12 +154,11 @@ async def _whole(_request: web.Request, job: Job, batches: Batches, _watch: Watc
 
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     lines, response = Lines(job.form, _new_id), web.StreamResponse(headers=_STREAM_HEADERS)
-    begun = await beginning(batches)
     try:
-        if begun.done():
-            begun.result()  # a refusal before the first byte has a status of its own
-        await response.prepare(request)
-        await _send(response, lines.feed(await begun))
+        first = await first_of(batches, request, response, _SIGNS)
+        if not response.prepared:
+            await response.prepare(request)
+        await _send(response, lines.feed(first))
         async for batch in batches:
             await _send(response, lines.feed(batch))
         await _send(response, lines.end())
@@ -164,8 +168,6 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
         log.error(str(error), extra={"code": error.code, "model": job.ask.model})  # noqa: TRY400 -- said in a sentence
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await response.write(error_line(error.body))
-    finally:
-        await settled(begun)
     await response.write_eof()
     return response
 

@@ -22,12 +22,13 @@ from app.gateway.dialects.responses.trimming import shortened
 from app.gateway.faults import openai_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import json_reply
+from app.gateway.opening import Signs, first_of
 from app.gateway.responses_asked import Job, understood
 from app.gateway.responses_counted import count_of, counted
 from app.gateway.responses_kept import keep, made
 from app.gateway.services import SERVICES
 from app.gateway.supplying import with_plan
-from app.gateway.translated import Batches, asked, asked_whole, beginning, settled
+from app.gateway.translated import Batches, asked, asked_whole
 from app.gateway.watch import Outcome, Stopped, Watch, was_stopped, watched
 from engines.api import Route
 
@@ -114,14 +115,13 @@ async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch
 
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder, response = job.encoder, web.StreamResponse(headers=_STREAM_HEADERS)
-    begun = await beginning(batches)
+    signs = Signs(head=encoder.begin, alive=lambda: _ALIVE, every_s=ALIVE_EVERY_S)
     try:
-        if begun.done():
-            begun.result()  # a refusal before the first byte has a status of its own
-        await response.prepare(request)
-        await response.write(encoder.begin())
-        await _alive(response, begun)
-        await _send(request, response, job, await begun)
+        first = await first_of(batches, request, response, signs)
+        if not response.prepared:
+            await response.prepare(request)
+            await response.write(encoder.begin())
+        await _send(request, response, job, first)
         async for batch in batches:
             await _send(request, response, job, batch)
     except asyncio.CancelledError:
@@ -134,18 +134,8 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
         log.error(str(error), extra={"code": error.code, "model": job.ask.model})  # noqa: TRY400 -- said in a sentence
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await _send(request, response, job, [failed(error)])
-    finally:
-        await settled(begun)
     await response.write_eof()
     return response
-
-
-async def _alive(response: web.StreamResponse, begun: "asyncio.Task[Sequence[Event]]") -> None:
-    """Send comments until the engine answers."""
-    while not begun.done():
-        await asyncio.wait({begun}, timeout=ALIVE_EVERY_S)
-        if not begun.done():
-            await response.write(_ALIVE)
 
 
 async def _send(request: web.Request, response: web.StreamResponse, job: Job, batch: Sequence[Event]) -> None:

@@ -1,8 +1,7 @@
 """Write one stream of events to a client in its dialect: the head in time, every end said, errors in their place."""
 
-import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import aclosing
 from typing import Protocol
 
@@ -13,7 +12,8 @@ from app.gateway.dialects.canonical import Event
 from app.gateway.dialects.engine.stream import failed
 from app.gateway.form import Editor
 from app.gateway.heartbeat import COMMENT, EVERY_S, QUIET_S
-from app.gateway.translated import Batches, beginning, settled
+from app.gateway.opening import Signs, first_of
+from app.gateway.translated import Batches
 from app.gateway.watch import Outcome, Watch
 
 log = logging.getLogger(__name__)
@@ -62,16 +62,17 @@ async def written(
     request: web.Request, response: web.StreamResponse, batches: Batches, encoder: Encoder, watch: Watch
 ) -> None:
     """Write all of it. Raises what `asked` raises as long as no head has been sent; later it is said in the stream."""
+    owes_beginning = response.prepared  # as the next of several answers: signs of waiting open the first only
+    signs = Signs(within_s=QUIET_S, every_s=EVERY_S, head=encoder.begin, alive=lambda: COMMENT)
     async with aclosing(batches):
-        begun = await beginning(batches, within_s=QUIET_S)
         try:
-            if begun.done():
-                begun.result()  # a refusal before the first byte has a status of its own
+            first = await first_of(batches, request, response, signs)
             if not response.prepared:
                 await response.prepare(request)
-            await _send(response, encoder.begin())
-            await _keep_waiting(response, begun)
-            await _send(response, encoder.feed(await begun))
+                owes_beginning = True
+            if owes_beginning:
+                await _send(response, encoder.begin())
+            await _send(response, encoder.feed(first))
             async for batch in batches:
                 await _send(response, encoder.feed(batch))
             await _send(response, encoder.end())
@@ -81,15 +82,6 @@ async def written(
             log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
             watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
             await _send(response, encoder.feed([failed(error)]))
-        finally:
-            await settled(begun)
-
-
-async def _keep_waiting(response: web.StreamResponse, begun: "asyncio.Task[Sequence[Event]]") -> None:
-    """Send comments until the engine answers: a client that hears nothing gives up."""
-    while not begun.done():
-        await response.write(COMMENT)
-        await asyncio.wait({begun}, timeout=EVERY_S)
 
 
 async def _send(response: web.StreamResponse, data: bytes) -> None:

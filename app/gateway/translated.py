@@ -4,7 +4,6 @@ As in `proxy`, a request whose engine had gone is sent once more, nothing ends s
 or closes the events drops the engine's connection, which ends its work.
 """
 
-import asyncio
 import contextlib
 import logging
 import time
@@ -42,8 +41,6 @@ Batches = AsyncGenerator[Sequence[Event], None]
 READY_S = web.RequestKey("ready_s", float)
 """Seconds from a request's arrival until it had an engine."""
 _ERROR_STATUS = 400
-HEAD_WITHIN_S = 30.0
-"""By then a stream's head is sent although the model still loads: clients give up on a silent server (Cline: 300 s)."""
 
 
 def asked(request: web.Request, ask: Ask, watch: Watch) -> Batches:
@@ -120,28 +117,6 @@ async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[byt
         watch.whole(body)
         watch.outcome = Outcome.OK
         return body, lease
-
-
-async def beginning(batches: Batches, *, within_s: float | None = None) -> "asyncio.Task[Sequence[Event]]":
-    """Return the task of the first batch, done, or still waiting when the head is due. End it with `settled`."""
-    task = asyncio.create_task(_next(batches))
-    try:
-        await asyncio.wait({task}, timeout=HEAD_WITHIN_S if within_s is None else within_s)
-    except asyncio.CancelledError:
-        await settled(task)
-        raise
-    return task
-
-
-async def settled(task: "asyncio.Task[Sequence[Event]]") -> None:
-    """End a task of `beginning` that nobody waits for any more: the events cannot be closed while it runs."""
-    if not task.done():
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _next(batches: Batches) -> Sequence[Event]:
-    return await anext(batches)
 
 
 async def _opened(stack: AsyncExitStack, request: web.Request, ask: Ask) -> tuple[Lease, aiohttp.ClientResponse]:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
-from app.gateway import streaming, translated
+from app.gateway import opening, streaming
 from app.gateway.answers_apart import apart
 from app.gateway.answers_stream import Piece
 from app.gateway.services import Services
@@ -380,7 +380,7 @@ async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path
 async def test_a_client_that_waits_for_a_load_is_kept_and_told_how_it_ends(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(translated, "HEAD_WITHIN_S", 0.01)
+    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.01)
     monkeypatch.setattr(streaming, "EVERY_S", 0.01)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
