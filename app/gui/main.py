@@ -5,6 +5,7 @@ On the way out it ends the gateway that it started, unless the settings say to k
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType
 
 from PySide6.QtCore import QEventLoop, QTimer
@@ -15,7 +16,9 @@ from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, finder
+from app.gui.shell.opener import Opener
 from app.gui.shell.window import Window
+from app.gui.single import Single
 from app.gui.theme.theme import Theme
 
 _FAREWELL_MS = 1500
@@ -47,8 +50,23 @@ class Program:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the window until it is closed. Returns the exit status."""
-    return opened(sys.argv if argv is None else argv).run()
+    """Run the window until it is closed, or hand over to the one that is open. Returns the exit status."""
+    argv = sys.argv if argv is None else argv
+    prepared(argv)
+    single = Single(default_paths())
+    asked, folder = argv[1:], Path.cwd()
+    if not single.claim() and single.hand_over(asked, folder):
+        return 0
+    program = opened(argv)
+    opener = Opener(program.window, program.window.shell, program.window.library)
+    single.handed.connect(lambda handed: opener.take(handed.arguments, Path(handed.folder)))
+    program.window.closing.connect(single.close)  # a start from now on is one of its own
+    if asked:
+        QTimer.singleShot(0, lambda: opener.take(asked, folder))
+    try:
+        return program.run()
+    finally:
+        single.close()
 
 
 def opened(argv: list[str]) -> Program:

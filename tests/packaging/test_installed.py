@@ -76,6 +76,18 @@ def test_a_question_typed_into_the_window_is_answered_and_closing_it_ends_everyt
     sys.stderr.write(f"\nclick to first token, warm: {seconds:.2f} s\n")
 
 
+def test_a_second_start_hands_over_to_the_window_that_is_open(computer: Computer) -> None:
+    first = computer.start("roundhouse-window")
+    found = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
+    second = computer.run("roundhouse-window", "roundhouse://chat?model=guide")
+    assert (second.returncode, second.stderr) == (0, "")
+    assert len([one for one in computer.running() if Path(one.exe()).name == "roundhouse-window"]) == 1
+    assert first.poll() is None
+    _xdotool(computer, "windowfocus", "--sync", found, "key", "ctrl+q")
+    assert first.wait(timeout=WITHIN_S) == 0
+    wait_until(lambda: not computer.running())
+
+
 def _ask_in_the_window(computer: Computer) -> float:
     """Ask as a person does and return the seconds from the click to the first token of the answer."""
     before = len(_answers(computer))

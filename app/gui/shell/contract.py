@@ -55,6 +55,8 @@ class Shell(QObject):
     """Start a new chat with the model of this name; empty means the usual model."""
     files_dropped = Signal(list)
     """Model files (`Path`) that were dropped on the window; the models page lists them."""
+    repository_asked = Signal(str)
+    """Show this repository of the hub, "owner/name", on the models page."""
     task_asked = Signal(str)
     """A `Task`, or the name of a setting to show: for the page that is shown now."""
     page_shown = Signal(str)

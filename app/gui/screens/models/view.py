@@ -7,12 +7,13 @@ from pathlib import Path
 from PySide6.QtCore import QDir, Qt
 from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
 
+from app.core.downloads import Download
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
 from app.gui.screens.models.discover import Discover
 from app.gui.screens.models.downloads_panel import DownloadsPanel
-from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.fetching import Fetching, library_name
 from app.gui.screens.models.finding import Finding
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel
@@ -55,6 +56,7 @@ class ModelsScreen(Page):
         self._library, self._places = self._laid_out(), _Places(theme, self._turn)
         self.discover = Discover(theme, self.finding, self.fetching, shell)
         downloads = DownloadsPanel(theme, self.fetching, shell)
+        downloads.chat_asked.connect(self._chat)
         for part in (self._places, self._trouble, downloads, self.discover, self._library):
             self.body.addWidget(part)
         self.body.addStretch(1)
@@ -104,6 +106,7 @@ class ModelsScreen(Page):
             failed.connect(self._say)
         self.fetching.begun.connect(self._trouble.hide)
         shell.files_dropped.connect(self._add_dropped)
+        shell.repository_asked.connect(self._find)
         shell.task_asked.connect(self._do)
 
     def show_discover(self) -> None:
@@ -148,6 +151,9 @@ class ModelsScreen(Page):
         elif known:
             self._error.hide()
 
+    def _chat(self, download: Download) -> None:
+        self._shell.new_chat(library_name(self.model.library.items, download))
+
     def _say(self, error: ErrorBody) -> None:
         self._trouble.say(error, "Dismiss", self._trouble.hide)
 
@@ -155,6 +161,10 @@ class ModelsScreen(Page):
         self._turn(is_discovering=False)
         for file in files:
             self.model.register(file)
+
+    def _find(self, repository: str) -> None:
+        self.show_discover()
+        self.discover.field.setText(repository)
 
     def _do(self, task: str) -> None:
         if task == Task.ADD_FILE:

@@ -1,0 +1,127 @@
+"""What may come from outside, how it is read, and what the window does about it: nothing that costs, unasked."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytestqt.qtbot import QtBot
+
+from app.core.models import RegisterModel
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import Page
+from app.gui.shell.opener import Opener
+from app.gui.shell.opening import MOST_ARGUMENTS, ChatWith, FindModel, NotOpened, OpenFile, openings
+from app.gui.shell.window import Window
+
+Make = Callable[[Page], Window]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a model #1.gguf"
+    path.write_bytes(b"GGUF")
+    return path
+
+
+def test_files_are_taken_by_path_by_name_and_by_address(file: Path) -> None:
+    said = [str(file), file.name, f"file://{quote(str(file))}"]
+    assert openings(said, file.parent) == [OpenFile(file)] * 3
+
+
+@pytest.mark.parametrize(
+    ("link", "opening"),
+    [
+        ("roundhouse://pull/owner/name", FindModel("owner/name")),
+        ("roundhouse://pull/bartowski/Qwen_Qwen3-8B-GGUF/", FindModel("bartowski/Qwen_Qwen3-8B-GGUF")),
+        ("roundhouse://chat?model=guide", ChatWith("guide")),
+        ("roundhouse://chat?model=Qwen3%208B", ChatWith("Qwen3 8B")),
+        ("roundhouse://chat", ChatWith("")),
+    ],
+)
+def test_links_that_are_known(link: str, opening: object) -> None:
+    assert openings([link], Path("/")) == [opening]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "roundhouse://pull/owner",
+        "roundhouse://pull/owner/name/more",
+        "roundhouse://pull/../name",
+        "roundhouse://pull/owner/..",
+        "roundhouse://pull/owner/%2e%2e%2fetc",
+        "roundhouse://pull/owner/na%0ame",
+        "roundhouse://pull/-o/name",
+        "roundhouse://run/rm",
+        "roundhouse://chat?model=" + "x" * 300,
+        "roundhouse://chat?model=%1b%5b2J",
+        "roundhouse://[",
+        "https://example.org/model.gguf",
+        "no-such-file.gguf",
+        "/etc/passwd",
+        "a\nb.gguf",
+        "x" * 5000 + ".gguf",
+    ],
+)
+def test_everything_else_is_a_sentence(argument: str, tmp_path: Path) -> None:
+    (found,) = openings([argument], tmp_path)
+    assert isinstance(found, NotOpened)
+    assert found.sentence.endswith(".")
+
+
+@given(
+    st.lists(st.one_of(st.text(), st.text().map("roundhouse://".__add__), st.text().map("roundhouse://pull/".__add__)))
+)
+def test_nothing_that_comes_breaks_the_window(arguments: list[str]) -> None:
+    found = openings(arguments, Path("/nowhere"))
+    assert len(found) <= MOST_ARGUMENTS
+    for one in found:
+        assert not isinstance(one, FindModel) or one.repository.count("/") == 1
+
+
+@pytest.fixture
+def opened(make_window: Make) -> tuple[Window, Opener]:
+    window = make_window(Page.CHAT)
+    return window, Opener(window, window.shell, window.library)
+
+
+def test_a_file_is_listed_on_the_models_page(opened: tuple[Window, Opener], api: DemoApi, file: Path) -> None:
+    window, opener = opened
+    opener.take([file.name], file.parent)
+    assert window.pages.page is Page.MODELS
+    assert api.asked("POST", "/models") == [RegisterModel(path=str(file))]
+
+
+def test_a_link_to_a_model_shows_it_and_downloads_nothing(opened: tuple[Window, Opener], api: DemoApi) -> None:
+    window, opener = opened
+    opener.take(["roundhouse://pull/owner/name"], Path("/"))
+    page = window.pages.currentWidget()
+    assert isinstance(page, ModelsScreen)
+    assert page.discover.isVisible()
+    assert page.discover.field.text() == "owner/name"
+    assert not api.asked("POST", "/downloads")
+
+
+def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(opened: tuple[Window, Opener], qtbot: QtBot) -> None:
+    window, opener = opened
+    with qtbot.waitSignal(window.shell.chat_asked) as asked:
+        opener.take(["roundhouse://chat?model=guide"], Path("/"))
+    assert asked.args == ["guide"]
+
+
+def test_a_model_that_is_not_here_is_said(opened: tuple[Window, Opener], qtbot: QtBot) -> None:
+    window, opener = opened
+    with qtbot.assertNotEmitted(window.shell.chat_asked):
+        opener.take(["roundhouse://chat?model=nowhere"], Path("/"))
+    assert window.toast.isVisible()
+
+
+def test_a_minimised_window_comes_back(opened: tuple[Window, Opener]) -> None:
+    window, opener = opened
+    window.showMinimized()
+    opener.take([], Path("/"))
+    assert not window.isMinimized()
