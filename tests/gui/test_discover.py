@@ -262,6 +262,30 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(queue: tu
     assert not done._progress.isVisible()
 
 
+def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
+    done = hub.DOWNLOADS[3]
+    here = msgspec.structs.replace(data.MODELS[1], name="qwen-here", path=f"{done.folder}/{done.files[0]}")
+    api.replies |= {"GET /downloads": hub.DOWNLOADS, "GET /models": [here]}
+    screen.model.library.read()
+    screen.fetching.mirror.read()
+    api.flush()
+    asked: list[str] = []
+    shell.chat_asked.connect(asked.append)
+    (panel,) = screen.findChildren(DownloadsPanel)
+    rows_of(panel)[3]._buttons["chat"].click()
+    assert asked == ["qwen-here"]
+    assert fetching.library_name([], done) == done.title
+
+
+def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:
+    screen.show_discover()
+    discover = screen.discover
+    discover._chose(discover._licence, "mit", {"licence": "mit"})
+    discover._chose(discover._age, "Changed this month", {"days": 31})
+    assert (discover._licence.text(), discover._age.accessibleName()) == ("mit", "Changed this month")
+    assert {"licence=mit", "days=31"} <= set(api.calls[-1][1].partition("?")[2].split("&"))
+
+
 def test_the_queue_is_paused_moved_and_cancelled(
     queue: tuple[Fetching, DownloadsPanel], api: DemoApi, shell: QuietShell
 ) -> None:

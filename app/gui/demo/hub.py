@@ -75,6 +75,7 @@ LONG_CARD = _card(
     fits=False,
 )
 RESULTS = HubResults(cards=CARDS, as_of=NOON, next="more")
+GATED_RESULTS = HubResults(cards=CARDS[2:3], as_of=NOON)
 OFFLINE_RESULTS = HubResults(
     cards=[*CARDS[:2], LONG_CARD],
     as_of=NOON,

@@ -140,7 +140,7 @@ def discover_scenes() -> Iterator[Scene]:
     """Yield what the models page shows of the hub, and of downloads."""
     usual, page = data.replies(), Page.MODELS
     coming = {**usual, "GET /downloads": hub.DOWNLOADS}
-    gated = {**coming, "GET /hub/model": hub.GATED}
+    gated = {**usual, "GET /hub/model": hub.GATED, "GET /hub/search": hub.GATED_RESULTS}
     offline = {**usual, "GET /hub/search": hub.OFFLINE_RESULTS}
     yield Scene("models-downloads", page, coming, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("discover", page, coming, discover(), looks=USUAL_LOOKS)

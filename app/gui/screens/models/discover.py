@@ -64,12 +64,16 @@ class Discover(QWidget):
         self._task = Chip(theme, "Any task", checkable=False, icon="chevron-down")
         self._format = Chip(theme, "Any format", checkable=False, icon="chevron-down")
         self._size = Chip(theme, "Any size", checkable=False, icon="chevron-down")
+        self._licence = Chip(theme, "Any licence", checkable=False, icon="chevron-down")
+        self._age = Chip(theme, "Any age", checkable=False, icon="chevron-down")
         self._sort = Chip(theme, finding.SORTS[self.model.query.sort], checkable=False, icon="chevron-down")
         self._open = Chip(theme, "Without a gate")
         for chip, action in (
             (self._task, self._choose_task),
             (self._format, self._choose_format),
             (self._size, self._choose_size),
+            (self._licence, self._choose_licence),
+            (self._age, self._choose_age),
             (self._sort, self._choose_sort),
         ):
             chip.act(action)
@@ -139,6 +143,12 @@ class Discover(QWidget):
                 for words, (least, most) in finding.SIZES.items()
             },
         )
+
+    def _choose_licence(self) -> None:
+        self._menu(self._licence, {name or "Any licence": {"licence": name} for name in finding.LICENCES})
+
+    def _choose_age(self) -> None:
+        self._menu(self._age, {words: {"days": days} for words, days in finding.AGES.items()})
 
     def _choose_sort(self) -> None:
         self._menu(self._sort, {words: {"sort": sort} for sort, words in finding.SORTS.items()})

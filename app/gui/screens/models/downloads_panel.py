@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core.downloads import Download, DownloadState
@@ -20,6 +20,9 @@ from app.gui.widgets.text import Paragraph
 
 class DownloadsPanel(Section):
     """Shows what a `Fetching` has; hidden while there is nothing."""
+
+    chat_asked = Signal(object)
+    """A chat with what this download brought."""
 
     def __init__(self, theme: Theme, model: Fetching, shell: Shell) -> None:
         super().__init__(theme, "Downloads")
@@ -40,13 +43,20 @@ class DownloadsPanel(Section):
         self.clear_button.setVisible(any(item.state is DownloadState.DONE for item in items))
         self.list.sync(
             {item.id: item for item in items},
-            lambda item: DownloadRow(self._theme, self._model, self._shell, item),
+            self._row,
             DownloadRow.show_download,
         )
+
+    def _row(self, item: Download) -> "DownloadRow":
+        row = DownloadRow(self._theme, self._model, self._shell, item)
+        row.chat_asked.connect(self.chat_asked)
+        return row
 
 
 class DownloadRow(Row):
     """One download; `show_download` replaces it in place."""
+
+    chat_asked = Signal(object)
 
     def __init__(self, theme: Theme, model: Fetching, shell: Shell, download: Download) -> None:
         super().__init__(theme)
@@ -65,7 +75,7 @@ class DownloadRow(Row):
             "resume": Button(theme, "Resume", name=f"Resume {title}", action=self._resume),
             "again": Button(theme, "Try again", name=f"Try {title} again", action=self._resume),
             "first": Button(theme, "Next", look=Look.QUIET, name=f"Download {title} next", action=self._first),
-            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=partial(shell.new_chat, title)),
+            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=self._chat),
         }
         for button in self._buttons.values():
             self.tail.addWidget(button)
@@ -84,6 +94,9 @@ class DownloadRow(Row):
         offered = fetching.buttons_of(download)
         for key, button in self._buttons.items():
             button.setVisible(key in offered)
+
+    def _chat(self) -> None:
+        self.chat_asked.emit(self._download)
 
     def _pause(self) -> None:
         self._model.pause(self._download)

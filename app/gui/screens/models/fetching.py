@@ -1,10 +1,14 @@
 """Downloads as the models page has them: their state, what can be done with each, and the words for it."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
+from app.core.models import ModelInfo
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Downloads
 from app.gui.shell.contract import Shell
@@ -128,6 +132,14 @@ def facts(download: Download) -> str:
     if download.eta_s is not None:
         parts.append(f"{left(download.eta_s)} left")
     return " · ".join(parts)
+
+
+def library_name(models: Iterable[ModelInfo], download: Download) -> str:
+    """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
+    folder = Path(download.folder)
+    places = {folder, *(folder / file for file in download.files)}
+    listed = (model.name for model in models if download.folder and Path(model.path) in places)
+    return next(listed, download.title)
 
 
 def left(eta_s: float) -> str:

@@ -36,6 +36,8 @@ TASKS = {
     HubTask.RERANK: "Rerank",
 }
 FORMATS = ("", "gguf", "mlx", "exl3", "exl2", "awq", "gptq", "fp8", "nvfp4", "openvino", "onnx-genai")
+LICENCES = ("", "apache-2.0", "mit", "gemma", "llama3.1", "llama3.2", "llama3.3", "cc-by-nc-4.0")
+AGES = {"Any age": None, "Changed this month": 31, "Changed this year": 366}
 USES = {
     HubUse.CHAT: "Chat",
     HubUse.CODING: "Coding",
