@@ -1,0 +1,83 @@
+"""What a repository offers besides its main branch, and that one header is enough for all of it."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from app.core.errors import BadRequest, NotFound
+from app.hub.offers import facts_of, label, read_offer
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.gguf_files import TinyLlama
+
+CONFIG = json.dumps({"architectures": ["LlamaForCausalLM"]}).encode()
+MODEL = {"model.safetensors": b"w" * 100, "config.json": CONFIG}
+README = {"README.md": b"#"}
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        yield served
+
+
+RATES = [
+    ("4.0bpw", "4.0bpw"),
+    ("4.65bpw-h6", "4.7bpw"),
+    ("3.50bpw_H6", "3.5bpw"),
+    ("6_5", "6.5bpw"),
+    ("8", "8.0bpw"),
+    ("main", ""),
+    ("v2", ""),
+    ("fix-readme", ""),
+]
+
+
+@pytest.mark.parametrize(("branch", "quantization"), RATES)
+def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str, quantization: str) -> None:
+    stored = hub.add("org/Model-exl2", README)
+    stored.branches["2.0bpw"] = MODEL
+    stored.branches.setdefault(branch, MODEL)
+    offer = read_offer(hub.url, "org/Model-exl2")
+    found = {one.revision: one for one in offer.variants()}
+    assert (branch in found) is bool(quantization)
+    if quantization:
+        one = found[branch]
+        assert (one.quantization, one.format) == (quantization, "exl2")
+        assert offer.home(one).commit == stored.commit(branch)
+
+
+def test_only_repositories_of_such_a_format_are_asked_for_branches(hub: FakeHub) -> None:
+    stored = hub.add("org/Plain", MODEL)
+    stored.branches["4.0bpw"] = MODEL
+    assert read_offer(hub.url, "org/Plain").branches == []
+    assert not [path for _, path, _ in hub.asked if path.endswith("/refs")]
+
+
+def test_a_revision_that_is_named_is_all_there_is(hub: FakeHub) -> None:
+    stored = hub.add("org/Model-exl3", README)
+    stored.branches |= {"4.0bpw": MODEL, "5.0bpw": MODEL}
+    offer = read_offer(hub.url, "org/Model-exl3", revision="5.0bpw")
+    assert (offer.branches, offer.repository.commit) == ([], stored.commit("5.0bpw"))
+    assert len(offer.variants()) == 1
+
+
+def test_a_branch_that_holds_nothing_is_not_offered(hub: FakeHub) -> None:
+    stored = hub.add("org/Model-exl3", README)
+    stored.branches |= {"4.0bpw": README, "5.0bpw": {"pytorch_model.bin": b"x"}}
+    with pytest.raises(NotFound):
+        read_offer(hub.url, "org/Model-exl3").variants()
+    hub.add("org/Pickles-exl2", {"pytorch_model.bin": b"x"})
+    with pytest.raises(BadRequest):
+        read_offer(hub.url, "org/Pickles-exl2").variants()
+
+
+def test_one_header_is_read_for_all_and_never_twice(hub: FakeHub) -> None:
+    hub.add("org/small", {"s-Q4_K_M.gguf": TinyLlama().content(), "s-Q8_0.gguf": TinyLlama(layers=3).content()})
+    offer, facts = facts_of(read_offer(hub.url, "org/small"), hub.url)
+    assert set(facts) == {label(one) for one in offer.variants()}
+    assert len({one.file_bytes for one in facts.values()}) == 2
+    count = len(hub.asked)
+    again, same = facts_of(offer, hub.url)
+    assert (again, same, len(hub.asked)) == (offer, facts, count)
