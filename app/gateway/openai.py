@@ -14,8 +14,8 @@ from app.core.models import ModelInfo
 from app.gateway import proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.anthropic import models as anthropic_models
-from app.gateway.dialects.openai import chat_checks, fim, ranking, vectors
-from app.gateway.dialects.openai.chat_form import CHAT
+from app.gateway.dialects.openai import chat_checks, fim, ranking, text_form, vectors
+from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.staying import Staying
 from app.gateway.faults import is_anthropic
@@ -133,12 +133,15 @@ class _Prepared(NamedTuple):
 
 def _prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> _Prepared:
     if isinstance(asked, chat_checks.Asked):
-        return _Prepared(route, chat_checks.checked(body, asked), CHAT)
+        chat = ONE_CALL if asked.parallel_tool_calls is False else CHAT
+        return _Prepared(route, chat_checks.checked(body, asked), chat)
     if route is Route.COMPLETIONS:
         return _completion(body, asked)
     if route is Route.EMBEDDINGS:
-        dimensions = vectors.checked(decode(body, vectors.Asked))
-        return _Prepared(route, body, OPENAI if dimensions is None else vectors.Vectors(dimensions=dimensions))
+        wanted = decode(body, vectors.Asked)
+        dimensions = vectors.checked(wanted)
+        form = OPENAI if dimensions is None else vectors.Vectors(dimensions=dimensions)
+        return _Prepared(route, vectors.for_engine(body, wanted), form)
     if route is Route.RERANK:
         ranked = decode(body, ranking.Asked)
         return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
@@ -151,7 +154,8 @@ def _completion(body: bytes, asked: Asked) -> _Prepared:
         form = fim.Fim(model=asked.model or "", includes_usage=between.includes_usage)
         return _Prepared(Route.INFILL, fim.for_infill(body, between), form)
     fim.check_plain(decode(body, fim.Plain))
-    return _Prepared(Route.COMPLETIONS, body)
+    includes_usage = decode(body, text_form.Asked).includes_usage
+    return _Prepared(Route.COMPLETIONS, body, text_form.Texts(includes_usage=includes_usage))
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

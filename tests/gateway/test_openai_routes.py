@@ -273,7 +273,11 @@ async def test_what_an_engine_would_pass_over_is_refused_with_its_field(
 async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gateway: Gateway) -> None:
     names = ("stop", "n", "max_tokens", "temperature", "tools", "tool_choice", "functions", "audio", "response_format")
     bodies: list[dict[str, object]] = [{"model": "guide", name: None} for name in names]
-    bodies += [{"model": "guide", "max_tokens": -1}, {"model": "guide", "tool_choice": "auto"}]
+    bodies += [
+        {"model": "guide", "max_tokens": -1},
+        {"model": "guide", "tool_choice": "auto"},
+        {"model": "guide", "max_tokens": 5.0},
+    ]
     for body in bodies:
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
             assert reply.status == 200, body

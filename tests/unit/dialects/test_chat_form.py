@@ -4,7 +4,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.openai.chat_form import CHAT
+from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.form import Editor
 
 TEXTS = st.text(alphabet='ab"\\\n,{}:é"\\', max_size=12) | st.just('"reasoning_content":"x"')
@@ -69,3 +69,22 @@ def test_reasoning_has_both_names_wherever_the_network_cuts(thoughts: list[str],
         assert one.get("reasoning", one["reasoning_content"]) == one["reasoning_content"]
     in_a_key = any(match.start() < cut < match.end() for match in re.finditer(rb'"reasoning_content":"', stream))
     assert in_a_key or all("reasoning" in one for one in said[:-1])
+
+
+def call(index: int, **fields: object) -> dict[str, object]:
+    return {"tool_calls": [{"index": index, **fields}]}
+
+
+def test_a_client_that_takes_one_call_gets_one() -> None:
+    said = json.loads(ONE_CALL.whole(whole(content=None, tool_calls=[{"id": "a"}, {"id": "b"}])))
+    assert said["choices"][0]["message"]["tool_calls"] == [{"id": "a"}]
+    assert json.loads(ONE_CALL.whole(whole(content="a")))["choices"][0]["message"]["content"] == "a"
+
+
+@given(cut=st.integers(0, 600))
+def test_later_calls_of_a_stream_are_left_out(cut: int) -> None:
+    told = [{"reasoning_content": "a"}, call(0, id="a"), call(0, function={"arguments": "{}"}), call(1, id="b"), {}]
+    stream = b"".join(event(one) for one in told)
+    edit = ONE_CALL.editor()
+    left = deltas(edit(stream[:cut]) + edit(stream[cut:]))
+    assert left == [{"reasoning_content": "a", "reasoning": "a"}, *told[1:3], {}]

@@ -28,8 +28,8 @@ from app.gateway.engine_errors import understood
         (500, "'messages' is required", 400, "invalid_messages", "messages"),
         (501, "Infill is not supported by this model: prefix token is missing.", 400, "model_cannot", "model"),
         (501, "This server does not support reranking. Start it with `--reranking`", 400, "model_cannot", "model"),
-        (500, "something else", 500, 500, None),
-        (400, "image input is not supported", 400, 400, None),
+        (500, "something else", 500, "engine_error", None),
+        (400, "image input is not supported", 400, "invalid_value", None),
     ],
 )
 def test_the_callers_mistakes_are_told_from_the_engines(
@@ -70,6 +70,13 @@ def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
     error = json.loads(OPENAI.refusal(body, status).body)["error"]
     assert {"message", "type", "param", "code"} <= set(error)
     assert error["message"]
+
+
+@pytest.mark.parametrize(("said", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
+def test_no_encoding_is_the_usual_one(said: str | None, left: dict[str, object]) -> None:
+    body = json.dumps({"model": "m", "input": "a", "encoding_format": said}).encode()
+    sent = vectors.for_engine(body, msgspec.json.decode(body, type=vectors.Asked))
+    assert json.loads(sent) == {"model": "m", "input": "a", **left}
 
 
 def infill(**fields: object) -> dict[str, Any]:

@@ -31,8 +31,8 @@ _REFUSED = {
 }
 """Fields that mean something and that no engine heeds."""
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
-_Most = Annotated[int, msgspec.Meta(ge=-1)]
-"""LM Studio's manual writes -1 for no limit."""
+_Most = Annotated[float, msgspec.Meta(ge=-1)]
+"""LM Studio's manual writes -1 for no limit, and some clients write 512.0."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -48,17 +48,18 @@ class Asked(Staying, frozen=True, kw_only=True):
     stream: bool | None = None
     messages: list[Turn] | None = None
     tools: msgspec.Raw = ABSENT
+    parallel_tool_calls: bool | None = None
     tool_choice: msgspec.Raw = ABSENT
     response_format: Format | None = None
     stop: str | list[str] | None = None
-    n: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    n: Annotated[float, msgspec.Meta(ge=1)] | None = None
     max_tokens: _Most | None = None
     max_completion_tokens: _Most | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     presence_penalty: _Penalty | None = None
     frequency_penalty: _Penalty | None = None
-    top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
+    top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
     reasoning_effort: str | None = None
     functions: msgspec.Raw = ABSENT
     function_call: msgspec.Raw = ABSENT

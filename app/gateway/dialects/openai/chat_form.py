@@ -6,6 +6,8 @@ Clients read one name or the other: llama-server's and DeepSeek's `reasoning_con
 
 import re
 
+import msgspec
+
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.form import Editor
 
@@ -19,11 +21,16 @@ _BOTH = rb'"reasoning_content":\1,"reasoning":\1'
 _FIRST, _FIRST_MENDED = b'"delta":{"role":"assistant","content":null}', b'"delta":{"role":"assistant","content":""}'
 _MESSAGE, _REFUSAL = b'"message":{"role":"assistant",', b'"refusal"'
 _MESSAGE_MENDED = b'"message":{"role":"assistant","refusal":null,'
+_END = b"\n\n"
+_CALLS = b'"tool_calls":['
+_LATER_CALL = re.compile(rb'"tool_calls":\[\{"index":[1-9]')
 _CHOICE, _CHOICE_MENDED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"finish_reason":', b'"logprobs":'
 
 
 class Chat(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for chats."""
+    """`app.gateway.form.Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
+
+    one_call: bool = False
 
     def whole(self, body: bytes) -> bytes:
         """Return the document with what it lacks."""
@@ -31,14 +38,14 @@ class Chat(OpenAI, frozen=True, kw_only=True):
             body = body.replace(_MESSAGE, _MESSAGE_MENDED)
         if _LOGPROBS not in body:
             body = body.replace(_CHOICE, _CHOICE_MENDED)
-        return _with_both_names(body)
+        return _with_both_names(_first_calls(body) if self.one_call else body)
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-        return _Stream()
+        return _OneCall() if self.one_call else _Stream()
 
 
-CHAT = Chat()
+CHAT, ONE_CALL = Chat(), Chat(one_call=True)
 
 
 class _Stream:
@@ -58,6 +65,32 @@ class _Stream:
         if cut := _CUT.search(chunk):
             chunk, self._rest = chunk[: cut.start()], chunk[cut.start() :]
         return _with_both_names(chunk)
+
+
+class _OneCall:
+    """Mends whole events, and leaves out those of later calls."""
+
+    def __init__(self) -> None:
+        self._stream = _Stream()
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return what to send for a chunk."""
+        *events, self._rest = (self._rest + chunk).split(_END)
+        left = [event + _END for event in events if _LATER_CALL.search(event) is None]
+        return self._stream(b"".join(left)) if left else b""
+
+
+def _first_calls(body: bytes) -> bytes:
+    """Return a whole answer with one call per choice."""
+    if _CALLS not in body:
+        return body
+    fields = msgspec.json.decode(body)
+    for choice in fields["choices"]:
+        calls = choice["message"].get("tool_calls")
+        if calls:
+            choice["message"]["tool_calls"] = calls[:1]
+    return msgspec.json.encode(fields)
 
 
 def _with_both_names(body: bytes) -> bytes:

@@ -20,6 +20,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that the engine does not heed."""
 
     dimensions: int | None = None
+    encoding_format: msgspec.Raw = msgspec.Raw()
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -69,3 +70,12 @@ def checked(asked: Asked) -> int | None:
     if asked.dimensions is not None and asked.dimensions < 1:
         raise BadRequest("`dimensions` is at least 1.", code="invalid_value")
     return asked.dimensions
+
+
+def for_engine(body: bytes, asked: Asked) -> bytes:
+    """Return the body an engine is sent: llama.cpp refuses an `encoding_format` that is null."""
+    if bytes(asked.encoding_format) != b"null":
+        return body
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    del fields["encoding_format"]
+    return msgspec.json.encode(fields)

@@ -1,0 +1,143 @@
+"""llama.cpp's plain completions as OpenAI's document has them.
+
+llama.cpp puts their log probabilities as a chat's, names them like chats, and tells the counts of a stream in its last
+piece whether or not they were asked for. Here they are the four old lists, and the counts an event of their own.
+"""
+
+from collections import defaultdict
+
+import msgspec
+
+from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.form import Editor
+
+_END = b"\n\n"
+_DATA = b"data:"
+_DONE = b"[DONE]"
+_CHAT_ID, _ID = "chatcmpl-", "cmpl-"
+
+Fields = dict[str, object]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a request says how its answer is put."""
+
+    stream_options: Fields | None = None
+
+    @property
+    def includes_usage(self) -> bool:
+        """Tell whether a stream is to end with its counts."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+
+class _Likely(msgspec.Struct, frozen=True):
+    token: str = ""
+    logprob: float = 0.0
+    top_logprobs: list["_Likely"] = []
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    content: list[_Likely] | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True, kw_only=True):
+    text: str = ""
+    index: int = 0
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class _Choices(msgspec.Struct, frozen=True):
+    choices: list[_Choice]
+
+
+class Texts(OpenAI, frozen=True, kw_only=True):
+    """`app.gateway.form.Form` for one request."""
+
+    includes_usage: bool = False
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the document, mended; one that is no completion as it is."""
+        fields = _Mender().mended(body)
+        return body if fields is None else msgspec.json.encode(fields)
+
+    def editor(self) -> Editor:
+        """Return what mends one stream."""
+        return _Stream(includes_usage=self.includes_usage)
+
+
+class _Mender:
+    """Mends the pieces of one answer; `text_offset` counts characters of each choice from its beginning."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, int] = defaultdict(int)
+
+    def mended(self, document: bytes) -> dict[str, object] | None:
+        """Return the fields of a completion as they should be; None for anything else."""
+        try:
+            fields: Fields = dict(msgspec.json.decode(document, type=dict[str, msgspec.Raw]))
+            choices = msgspec.json.decode(document, type=_Choices).choices
+        except msgspec.MsgspecError:
+            return None
+        name = msgspec.json.decode(msgspec.json.encode(fields.get("id")))
+        if isinstance(name, str):
+            fields["id"] = _ID + name.removeprefix(_CHAT_ID).removeprefix(_ID)
+        return {**fields, "choices": [self._choice(one) for one in choices]}
+
+    def _choice(self, choice: _Choice) -> Fields:
+        told = choice.logprobs.content if choice.logprobs is not None else None
+        return {
+            "text": choice.text,
+            "index": choice.index,
+            "logprobs": None if told is None else self._lists(told, choice.index),
+            "finish_reason": choice.finish_reason,
+        }
+
+    def _lists(self, told: list[_Likely], index: int) -> Fields:
+        offsets = []
+        for one in told:
+            offsets.append(self._offsets[index])
+            self._offsets[index] += len(one.token)
+        return {
+            "tokens": [one.token for one in told],
+            "token_logprobs": [one.logprob for one in told],
+            "top_logprobs": [{top.token: top.logprob for top in one.top_logprobs} for one in told],
+            "text_offset": offsets,
+        }
+
+
+class _Stream:
+    """Mends whole events at a time, and keeps the counts for the end."""
+
+    def __init__(self, *, includes_usage: bool) -> None:
+        self._includes_usage = includes_usage
+        self._mender = _Mender()
+        self._rest = b""
+        self._last: Fields | None = None
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return what to send for a chunk."""
+        *events, self._rest = (self._rest + chunk).split(_END)
+        return b"".join(self._event(one.strip()) for one in events)
+
+    def _event(self, raw: bytes) -> bytes:
+        document = raw.removeprefix(_DATA).strip()
+        if document == _DONE:
+            return self._counts() + raw + _END
+        fields = self._mender.mended(document) if raw.startswith(_DATA) else None
+        if fields is None:  # a comment, or an error
+            return raw + _END
+        if "usage" in fields:
+            self._last = dict(fields)
+            fields.pop("usage")
+        return _event(fields)
+
+    def _counts(self) -> bytes:
+        """Return the event of counts. With several prompts the engine tells those of one."""
+        if self._last is None or not self._includes_usage:
+            return b""
+        return _event({**self._last, "choices": []})
+
+
+def _event(fields: Fields) -> bytes:
+    return b"data: " + msgspec.json.encode(fields) + _END

@@ -1,0 +1,58 @@
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.gateway.dialects.openai.text_form import Texts
+
+COUNTS = {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
+
+
+def likely(token: str) -> dict[str, object]:
+    return {"id": 1, "token": token, "bytes": [], "logprob": -0.5, "top_logprobs": [{"token": token, "logprob": -0.5}]}
+
+
+def piece(text: str, *, reason: str | None = None, **fields: object) -> dict[str, object]:
+    choice = {"text": text, "index": 0, "logprobs": {"content": [likely(text)]} if text else None}
+    return {"id": "chatcmpl-1", "model": "m", "choices": [{**choice, "finish_reason": reason}], **fields}
+
+
+STREAM = b"".join(
+    b"data: " + json.dumps(one).encode() + b"\n\n"
+    for one in (piece("One "), piece("two"), piece("", reason="stop", usage=COUNTS))
+)
+
+
+def events(sent: bytes) -> list[dict[str, Any]]:
+    *told, last, nothing = sent.split(b"\n\n")
+    assert (last, nothing) == (b"data: [DONE]", b"")
+    return [json.loads(one.removeprefix(b"data: ")) for one in told]
+
+
+def test_a_whole_answer_has_the_old_lists_and_a_name_of_its_own() -> None:
+    said = json.loads(Texts().whole(json.dumps(piece("One ", reason="length", usage=COUNTS)).encode()))
+    assert (said["id"], said["usage"], said["choices"][0]["finish_reason"]) == ("cmpl-1", COUNTS, "length")
+    assert said["choices"][0]["logprobs"] == {
+        "tokens": ["One "],
+        "token_logprobs": [-0.5],
+        "top_logprobs": [{"One ": -0.5}],
+        "text_offset": [0],
+    }
+
+
+def test_what_is_no_completion_stays_as_it_is() -> None:
+    assert Texts().whole(b'{"other":1}') == b'{"other":1}'
+    edit = Texts().editor()
+    assert edit(b': waiting\n\ndata: {"error":{}}\n\n') == b': waiting\n\ndata: {"error":{}}\n\n'
+
+
+@given(at=st.integers(0, len(STREAM)), asks=st.booleans())
+def test_a_streams_counts_come_alone_and_only_when_asked_for(at: int, asks: bool) -> None:  # noqa: FBT001 -- drawn
+    edit = Texts(includes_usage=asks).editor()
+    said = events(edit(STREAM[:at]) + edit(STREAM[at:]) + edit(b"data: [DONE]\n\n"))
+    pieces, counts = said[:3], said[3:]
+    assert [one["choices"][0]["text"] for one in pieces] == ["One ", "two", ""]
+    assert [one["choices"][0]["logprobs"]["text_offset"] for one in pieces[:2]] == [[0], [4]]
+    assert all("usage" not in one for one in pieces)
+    assert [(one["choices"], one["usage"]) for one in counts] == ([([], COUNTS)] if asks else [])
