@@ -68,6 +68,9 @@ class Asked(Staying, frozen=True, kw_only=True):
     output_config: Output | None = None
     output_format: msgspec.Raw = _NOTHING
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop_sequences: list[str] | None = None
 
     @property
     def is_one_at_a_time(self) -> bool:
@@ -85,6 +88,13 @@ def check(asked: Asked, *, counts_only: bool = False) -> None:
         raise _missing("max_tokens: Field required")
     if asked.max_tokens < 1:
         raise _missing("max_tokens: must be greater than or equal to 1")
+    for name, value in (("temperature", asked.temperature), ("top_p", asked.top_p)):
+        if value is not None and not 0 <= value <= 1:
+            raise _missing(f"{name}: range: 0..1")
+    if "" in (asked.stop_sequences or ()):
+        raise _missing("stop_sequences: each stop sequence must contain text")
+    if _must_call(asked.tool_choice) and not asked.tools:
+        raise _missing("tool_choice: may only be specified while providing tools")
 
 
 def for_engine(body: bytes, asked: Asked) -> bytes:
