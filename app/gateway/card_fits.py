@@ -88,10 +88,11 @@ def _quantization(card: HubCard, kind: str) -> str:
     if kind != "gguf":
         return usual
     listed = {label for one in card.repositories if kind in one.formats for label in one.quantizations}
-    if not listed or usual in listed:
-        return usual
     known = well_known(card.base)
-    return next((label for label in (known.native if known else "", *_NEXT_BEST) if label in listed), usual)
+    native = known.native if known else ""
+    if not listed:
+        return native or usual
+    return next((label for label in (native, usual, *_NEXT_BEST) if label in listed), usual)
 
 
 def _shape_of(card: HubCard) -> Shape | None:

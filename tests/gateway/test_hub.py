@@ -57,6 +57,13 @@ async def test_a_card_is_one_model_with_what_it_takes_here(gateway: Gateway, hub
     assert "published shape" in card["basis"]
 
 
+async def test_what_is_published_in_one_quantisation_is_judged_in_that(gateway: Gateway, hub: FakeHub) -> None:
+    add(hub, "ggml-org/gpt-oss-20b-GGUF", {"gpt-oss-20b-mxfp4.gguf": b"g"})
+    add(hub, "unsloth/Qwen3-4B-GGUF", {"q-Q8_0.gguf": b"g", "q-Q2_K.gguf": b"g"})
+    found = {card["title"]: card["quantization"] for card in await cards(gateway)}
+    assert found == {"gpt-oss-20b": "MXFP4", "Qwen3-4B": "Q8_0"}
+
+
 async def test_a_model_nobody_knows_is_estimated_from_its_parameters(gateway: Gateway, hub: FakeHub) -> None:
     for name in ("Zebra-1b", "Zebra-2b", "Zebra-9000b", "Nameless"):
         add(hub, f"org/{name}-GGUF", GGUF)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
@@ -153,8 +153,12 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     assert api.asked("POST", "/downloads") == [Pull(model="unsloth/Qwen3-8B-GGUF:Q5_K_M")]
     coming = msgspec.structs.replace(hub.DOWNLOADS[0], repository="unsloth/Qwen3-8B-GGUF")
     api.replies["GET /downloads"] = [coming]
+    top = screen.discover.mapTo(screen, QPoint(0, 0))
     api.flush()
-    assert row.button.text() == "Downloading"
+    QApplication.sendPostedEvents()
+    assert row.button.text() == "63%"
+    assert screen.discover.mapTo(screen, QPoint(0, 0)) == top
+    assert screen._places.coming.text() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     screen._shell.receive(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
     assert row.button.text() == "Here"
 

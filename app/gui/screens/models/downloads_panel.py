@@ -27,6 +27,7 @@ class DownloadsPanel(Section):
     def __init__(self, theme: Theme, model: Fetching, shell: Shell) -> None:
         super().__init__(theme, "Downloads")
         self._theme, self._model, self._shell = theme, model, shell
+        self._is_allowed = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.clear_button = Button(
             theme, "Clear", look=Look.QUIET, name="Take finished downloads off the list", action=model.clear
@@ -37,9 +38,14 @@ class DownloadsPanel(Section):
         model.changed.connect(self._show)
         self._show()
 
+    def allow(self, *, is_allowed: bool) -> None:
+        """Let it be seen, or not: where people point at other things, its coming would move them."""
+        self._is_allowed = is_allowed
+        self._show()
+
     def _show(self) -> None:
         items = self._model.mirror.items
-        self.setVisible(bool(items))
+        self.setVisible(self._is_allowed and bool(items))
         self.clear_button.setVisible(any(item.state is DownloadState.DONE for item in items))
         self.list.sync(
             {item.id: item for item in items},

@@ -82,10 +82,10 @@ class Fetching(QObject):
 
         self._api.delete(f"/downloads/{download.id}", gone, self.failed.emit)
 
-    def state_of(self, repository: str, quantization: str, revision: str) -> DownloadState | None:
-        """Return how far the download of a variant is; None if there is none."""
+    def of_variant(self, repository: str, quantization: str, revision: str) -> Download | None:
+        """Return the download of a variant; None if there is none."""
         found = (
-            item.state
+            item
             for item in self.mirror.items
             if item.repository == repository
             and item.quantization in {"", quantization}

@@ -10,7 +10,7 @@ from app.core.downloads import DownloadState
 from app.core.hub import HubModel, HubVariant
 from app.gui.net.mirror import COMING_STATES
 from app.gui.screens.models import finding
-from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.fetching import Fetching, fraction
 from app.gui.screens.models.finding import Sheet
 from app.gui.screens.settings.token import HUB_TOKEN
 from app.gui.shell.contract import Page, Shell
@@ -120,9 +120,12 @@ class VariantRow(Row):
         self.button.setEnabled(words == "Download")
 
     def _words(self, variant: HubVariant) -> str:
-        state = self._fetching.state_of(self._repository, variant.quantization, variant.revision)
+        download = self._fetching.of_variant(self._repository, variant.quantization, variant.revision)
+        state = download.state if download is not None else None
         if variant.is_here or state is DownloadState.DONE:
             return "Here"
+        if download is not None and state is DownloadState.RUNNING:
+            return f"{fraction(download) or 0.0:.0%}"
         if state in COMING_STATES or self._name in self._fetching.asked:
             return "Downloading"
         return "Download"

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
 
 from app.core.downloads import Download
 from app.core.errors import ErrorBody
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
 from app.gui.screens.models.discover import Discover
@@ -55,9 +56,9 @@ class ModelsScreen(Page):
         self._empty.add_action(Button(theme, "Discover models", look=Look.PRIMARY, action=self.show_discover))
         self._library, self._places = self._laid_out(), _Places(theme, self._turn)
         self.discover = Discover(theme, self.finding, self.fetching, shell)
-        downloads = DownloadsPanel(theme, self.fetching, shell)
-        downloads.chat_asked.connect(self._chat)
-        for part in (self._places, self._trouble, downloads, self.discover, self._library):
+        self._downloads = DownloadsPanel(theme, self.fetching, shell)
+        self._downloads.chat_asked.connect(self._chat)
+        for part in (self._places, self._trouble, self._downloads, self.discover, self._library):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self._listen()
@@ -105,6 +106,7 @@ class ModelsScreen(Page):
         for failed in (self.fetching.failed, self.model.failed):
             failed.connect(self._say)
         self.fetching.begun.connect(self._trouble.hide)
+        self.fetching.changed.connect(self._show_coming)
         shell.files_dropped.connect(self._add_dropped)
         shell.repository_asked.connect(self._find)
         shell.task_asked.connect(self._do)
@@ -123,6 +125,8 @@ class ModelsScreen(Page):
         self._places.mark(is_discovering=is_discovering)
         self._library.setVisible(not is_discovering)
         self.discover.setVisible(is_discovering)
+        self._downloads.allow(is_allowed=not is_discovering)
+        self._show_coming()
         for tool in self._library_tools:
             tool.setVisible(not is_discovering)
         if is_discovering:
@@ -150,6 +154,9 @@ class ModelsScreen(Page):
             self._error.say(model.error, "Try again", model.library.read)
         elif known:
             self._error.hide()
+
+    def _show_coming(self) -> None:
+        self._places.tell(phrases.coming(self.fetching.mirror.items) if self._is_discovering else "")
 
     def _chat(self, download: Download) -> None:
         self._shell.new_chat(library_name(self.model.library.items, download))
@@ -198,6 +205,15 @@ class _Places(QWidget):
             chip.act(partial(turn, is_discovering=is_discovering))
             line.addWidget(chip)
         line.addStretch(1)
+        self.coming = Button(theme, "", look=Look.BARE, name="Downloads", action=partial(turn, is_discovering=False))
+        line.addWidget(self.coming)
+
+    def tell(self, coming: str) -> None:
+        """Say at the end of the line what is being downloaded."""
+        self.coming.setText(coming)
+        self.coming.setAccessibleName(f"Downloads: {coming}")
+        self.coming.updateGeometry()
+        self.coming.setVisible(bool(coming))
 
     def mark(self, *, is_discovering: bool) -> None:
         """Mark the side that is shown."""
