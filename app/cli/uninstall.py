@@ -10,6 +10,7 @@ import msgspec
 from app.cli.gateway import connected
 from app.cli.output import json_option, show, table, talk
 from app.cli.service import stopped
+from app.config import background
 from app.config.belongings import Belonging, Kind, belongings, remove, remove_empty
 from app.config.hub_token import HubToken
 from app.config.paths import Paths, default_paths
@@ -52,7 +53,7 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
     """
     paths = default_paths()
     kinds = {Kind.MADE} | ({Kind.KEPT} if purge else set()) | ({Kind.MODELS} if models else set())
-    found = belongings(paths)
+    found = _all(paths)
     if not dry_run and found:
         _confirm(found, kinds, is_sure=yes, is_program=as_json)
     owned = [_row(one, kinds) for one in found]
@@ -60,6 +61,13 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
         _remove(paths, found, kinds)
     told = Goodbye(owned=owned, removed=not dry_run, program=how_to_remove())
     show("goodbye", told, as_json=as_json, text=_lines)
+
+
+def _all(paths: Paths) -> list[Belonging]:
+    """Return everything of ours, and the file by which the system keeps the service."""
+    file = background.this_keeper(paths).file
+    kept = [Belonging(what="what starts the service at log-in", path=file, kind=Kind.MADE)] if file.exists() else []
+    return [*kept, *belongings(paths)]
 
 
 def _confirm(found: list[Belonging], kinds: set[Kind], *, is_sure: bool, is_program: bool) -> None:
@@ -85,6 +93,10 @@ def _remove(paths: Paths, found: list[Belonging], kinds: set[Kind]) -> None:
     """Put tools back, stop the service, then remove. Raises StorageFault with what could not be removed."""
     if (paths.data / "connect").is_dir():
         _put_tools_back()
+    try:
+        background.remove(background.this_keeper(paths))
+    except RoundhouseError as error:
+        talk(f"{error} {error.body.detail}")
     stopped(paths)
     if Kind.KEPT in kinds:
         HubToken(paths.hub_token_file).forget()

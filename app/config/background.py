@@ -1,0 +1,210 @@
+"""Roundhouse's service as each system's own keeper of services knows it: the file that says it, and who is told.
+
+Linux has systemd's user units, macOS launchd's agents, Windows tasks at log-on: all of one person, none an
+administrator's. Run for real: none of the three; on Linux systemd checks the unit, and a stand-in plays systemctl.
+"""
+
+import os
+import plistlib
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from app.config.home import Home, this_home
+from app.config.paths import Paths
+from app.config.programs import child_environment, command
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
+from app.core.errors import EnvironmentFault
+
+NAME, LABEL = "roundhouse", "ai.roundhouse.service"
+_KEPT_VARIABLES = ("ROUNDHOUSE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+"""What says where things lie: a keeper starts programs without the shell's variables."""
+_WITHIN_S = 60
+
+_UNIT = """\
+[Unit]
+Description=Roundhouse: AI models on this computer at one endpoint
+
+[Service]
+Type=exec
+ExecStart={argv}
+{environment}Restart=on-failure
+RestartPreventExitStatus={never}
+KillMode=mixed
+TimeoutStopSec=60
+
+[Install]
+WantedBy=default.target
+"""
+_TASK = """\
+<?xml version="1.0" encoding="UTF-16"?>
+<Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">
+  <RegistrationInfo><Description>Roundhouse: AI models on this computer at one endpoint</Description></RegistrationInfo>
+  <Triggers><LogonTrigger><UserId>{user}</UserId></LogonTrigger></Triggers>
+  <Principals>
+    <Principal id="Author"><UserId>{user}</UserId><LogonType>InteractiveToken</LogonType></Principal>
+  </Principals>
+  <Settings>
+    <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>
+    <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>
+    <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>
+    <ExecutionTimeLimit>PT0S</ExecutionTimeLimit>
+    <RestartOnFailure><Interval>PT1M</Interval><Count>3</Count></RestartOnFailure>
+  </Settings>
+  <Actions><Exec><Command>{program}</Command><Arguments>{arguments}</Arguments></Exec></Actions>
+</Task>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper:
+    """What one system wants: a file, and commands after it is there, before it goes, and to see whether it counts."""
+
+    file: Path
+    data: bytes
+    begin: tuple[tuple[str, ...], ...]
+    end: tuple[tuple[str, ...], ...]
+    ask: tuple[str, ...]
+
+
+def this_keeper(paths: Paths) -> Keeper:
+    """Return how the service is kept for the person this process runs as."""
+    return keeper(this_home(), child_environment(), data=paths.data, user=this_user())
+
+
+def keeper(home: Home, environ: Mapping[str, str], *, data: Path, user: str) -> Keeper:
+    """Return how the service is kept on the system of `home`; `data` is our own folder, `user` an id or a name."""
+    argv = command("app.gateway")
+    if home.system == "macos":
+        file = home.folder / "Library/LaunchAgents" / f"{LABEL}.plist"
+        place = f"gui/{user}"
+        return Keeper(
+            file=file,
+            data=launch_agent(argv, _kept(environ)),
+            begin=(("launchctl", "bootstrap", place, str(file)),),
+            end=(("launchctl", "bootout", f"{place}/{LABEL}"),),
+            ask=("launchctl", "print", f"{place}/{LABEL}"),
+        )
+    if home.system == "windows":
+        file = data / "service-task.xml"
+        return Keeper(
+            file=file,
+            data=windows_task(argv, user),
+            begin=(
+                ("schtasks", "/Create", "/TN", NAME, "/XML", str(file), "/F"),
+                ("schtasks", "/Run", "/TN", NAME),
+            ),
+            end=(("schtasks", "/Delete", "/TN", NAME, "/F"),),
+            ask=("schtasks", "/Query", "/TN", NAME),
+        )
+    unit = f"{NAME}.service"
+    return Keeper(
+        file=home.config / "systemd/user" / unit,
+        data=systemd_unit(argv, _kept(environ)),
+        begin=(("systemctl", "--user", "daemon-reload"), ("systemctl", "--user", "enable", "--now", unit)),
+        end=(("systemctl", "--user", "disable", "--now", unit),),
+        ask=("systemctl", "--user", "is-enabled", unit),
+    )
+
+
+def systemd_unit(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Return a user unit, quoted as systemd.service(5) has it under "Command lines"."""
+    named = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in sorted(environment.items()))
+    text = _UNIT.format(
+        argv=" ".join(_quoted(part).replace("$", "$$") for part in argv),
+        environment=named,
+        never=f"{EXIT_ALREADY_RUNNING} {EXIT_NO_KEY}",
+    )
+    return text.encode()
+
+
+def launch_agent(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Return a property list for launchd; see launchd.plist(5)."""
+    wanted = {
+        "Label": LABEL,
+        "ProgramArguments": list(argv),
+        "EnvironmentVariables": dict(environment),
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ProcessType": "Interactive",
+        "ExitTimeOut": 60,
+    }
+    return plistlib.dumps(wanted)
+
+
+def windows_task(argv: Sequence[str], user: str) -> bytes:
+    """Return a task for the task scheduler, in the encoding it demands."""
+    arguments = subprocess.list2cmdline(argv[1:])
+    text = _TASK.format(user=escape(user), program=escape(argv[0]), arguments=escape(arguments))
+    return text.encode("utf-16")
+
+
+def install(found: Keeper) -> None:
+    """Write the file and tell the keeper; nothing stays if it refuses. Raises EnvironmentFault with what it said."""
+    found.file.parent.mkdir(parents=True, exist_ok=True)
+    found.file.write_bytes(found.data)
+    try:
+        for argv in found.begin:
+            _told(argv)
+    except EnvironmentFault:
+        found.file.unlink(missing_ok=True)
+        raise
+
+
+def remove(found: Keeper) -> bool:
+    """Take the service back; return whether there was one. Raises EnvironmentFault when its keeper refuses."""
+    if not found.file.exists():
+        return False
+    for argv in found.end:
+        _told(argv)
+    found.file.unlink(missing_ok=True)
+    return True
+
+
+def is_kept(found: Keeper) -> bool:
+    """Say whether the keeper knows of it and starts it."""
+    try:
+        _told(found.ask)
+    except EnvironmentFault:
+        return False
+    return found.file.exists()
+
+
+def _told(argv: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=_WITHIN_S, env=child_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFault(
+            f"{argv[0]} cannot be run here.",
+            hint="Without it, `roundhouse up` starts the service whenever you want it.",
+            code="no_service_keeper",
+            detail=str(error),
+        ) from error
+    if done.returncode:
+        raise EnvironmentFault(
+            f"{argv[0]} refused.",
+            hint="It keeps services for people who are logged in, on systems that it started itself.",
+            code="service_refused",
+            detail=(done.stderr or done.stdout).strip(),
+        )
+
+
+def _kept(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in _KEPT_VARIABLES if environ.get(name)}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def this_user() -> str:
+    """Return how this system's keeper names the person: by number on macOS, by name on Windows."""
+    if sys.platform == "win32":
+        return os.environ.get("USERDOMAIN", "") + "\\" + os.environ.get("USERNAME", "")
+    return str(os.getuid())

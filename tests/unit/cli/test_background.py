@@ -1,0 +1,43 @@
+"""`roundhouse service`, with a keeper that only writes and removes its file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli.main import roundhouse
+from app.config import background
+from app.config.background import Keeper
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
+    file = tmp_path / "units/roundhouse.service"
+    found = Keeper(file=file, data=b"unit", begin=(), end=(), ask=("true",))
+    monkeypatch.setattr(background, "keeper", lambda *_args, **_kwargs: found)
+    return file
+
+
+def kept(*arguments: str) -> bool:
+    done = CliRunner().invoke(roundhouse, ["service", *arguments, "--json"])
+    assert done.exit_code == 0, done.stderr
+    said = json.loads(done.stdout)["service"]["kept"]
+    assert isinstance(said, bool)
+    return said
+
+
+def test_installed_asked_and_removed(file: Path) -> None:
+    assert [kept("status"), kept("install"), kept("status")] == [False, True, True]
+    assert file.read_bytes() == b"unit"
+    assert [kept("remove"), kept("status")] == [False, False]
+    assert not file.exists()
+
+
+def test_uninstalling_lists_it_and_takes_it_back(file: Path) -> None:
+    kept("install")
+    listed = CliRunner().invoke(roundhouse, ["uninstall", "--dry-run"]).stdout
+    assert str(file) in listed
+    assert CliRunner().invoke(roundhouse, ["uninstall", "--yes"]).exit_code == 0
+    assert not file.exists()
