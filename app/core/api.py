@@ -44,6 +44,13 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /running                            list[EngineStatus]
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus
+    POST   /removals/plan        RemoveModel   Removal, nothing is changed
+    POST   /removals             RemoveModel   Removal, the files are gone or in the trash
+    POST   /removals/{id}/undo                 ModelInfo, since the gateway started
+    GET    /library/job                        LibraryJob or null: what runs, or ran last
+    DELETE /library/job                        204, calls it off
+    POST   /library/verify       VerifyModel   LibraryJob; /events say how far it is
+    POST   /library/duplicates FindDuplicates  LibraryJob
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /model-settings                     ModelSettings by model, where anything is set
     POST   /model-settings       SetModel      ModelSettings, all of one model at once

@@ -10,6 +10,7 @@ import msgspec
 from app.core.downloads import Download
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus
+from app.core.library import LibraryJob
 from app.core.requests import RequestInfo
 
 
@@ -91,6 +92,12 @@ class DownloadRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="download_r
     id: str
 
 
+class LibraryJobChanged(msgspec.Struct, frozen=True, kw_only=True, tag="library_job"):
+    """A check of files or a search for duplicates has come further, or has ended."""
+
+    job: LibraryJob
+
+
 class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """A request at the endpoint came, moved on, or ended. While it goes on this is repeated about once a second."""
 
@@ -113,6 +120,7 @@ Event = (
     | EngineJobChanged
     | DownloadChanged
     | DownloadRemoved
+    | LibraryJobChanged
     | RequestChanged
     | RequestsForgotten
 )

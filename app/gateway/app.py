@@ -8,6 +8,7 @@ from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.downloading import add_downloads
 from app.gateway.guard import Guard, is_wide
 from app.gateway.inspector import INSPECTOR, Inspector
+from app.gateway.library_work import add_library
 from app.gateway.listen import own_names
 from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
 from app.gateway.searching import add_catalogue
@@ -25,6 +26,7 @@ def build_app(services: Services) -> web.Application:
     app[INSPECTOR] = Inspector(services)
     add_downloads(app)
     add_catalogue(app)
+    add_library(app)
     app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)

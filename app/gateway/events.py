@@ -18,6 +18,7 @@ from app.core.events import (
     EngineJobChanged,
     EnginesChanged,
     Event,
+    LibraryJobChanged,
     LogLine,
     ModelsChanged,
     RequestChanged,
@@ -124,6 +125,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     EngineJobChanged: lambda event: event.job.id,
     DownloadChanged: lambda event: event.download.id,
     DownloadRemoved: lambda event: event.id,
+    LibraryJobChanged: lambda event: event.job.id,
     RequestChanged: lambda event: event.request.id,
 }
 """What an event is about, where a newer one makes an older one worthless."""

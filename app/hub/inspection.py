@@ -123,6 +123,8 @@ def _first_problem(candidate: Candidate, error: UserError) -> str:
     missing = [number for number, part in enumerate(candidate.parts, start=1) if not part.exists()]
     if not missing:
         return str(error)
+    if not candidate.first.parent.exists():
+        return "Its folder is away: connect the drive it is on."
     if len(candidate.parts) == 1:
         return "The file is no longer there."
     return f"Part {missing[0]} of {len(candidate.parts)} is missing."

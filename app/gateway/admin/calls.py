@@ -20,6 +20,7 @@ from app.gateway.calibrating import Calibrator
 from app.gateway.downloads import DOWNLOADS, Downloads
 from app.gateway.engine_slot import EnginesSlot
 from app.gateway.inspector import INSPECTOR, Inspector
+from app.gateway.library_work import LIBRARY, LibraryWork
 from app.gateway.services import SERVICES, Services
 
 ANSWERS = web.AppKey("answers", Answers)
@@ -47,6 +48,7 @@ class Call(Generic[B_co, Q_co]):
     engines: EnginesSlot
     inspector: Inspector
     downloads: Downloads
+    library: LibraryWork
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -99,6 +101,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
         downloads=request.app[DOWNLOADS],
+        library=request.app[LIBRARY],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

@@ -12,7 +12,7 @@ from app import __version__
 from app.advisor.rules import choose
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
-from app.core.events import EngineChanged, EngineJobChanged, Event, ModelsChanged, SettingChanged
+from app.core.events import EngineChanged, EngineJobChanged, Event, LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway import responses_kept
@@ -116,5 +116,7 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
             yield call.calibrator.last
         if call.engines.last_job is not None:
             yield EngineJobChanged(job=call.engines.last_job)
+        if call.library.last is not None:
+            yield LibraryJobChanged(job=call.library.last)
         async for event in subscription:
             yield event

@@ -25,6 +25,7 @@ from app.gateway.admin import (
     gateway,
     hub,
     keys,
+    library,
     lifecycle,
     made,
     models,
@@ -222,6 +223,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=UnloadModel,
         reply=EngineStatus,
     ),
+    *library.ENDPOINTS,
     *lifecycle.ENDPOINTS,
     Endpoint(
         method="GET",

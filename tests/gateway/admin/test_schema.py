@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -164,6 +165,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     made_and_attached_models_answer_as_they_say(call)
     downloads_answer_as_they_say(call, hub)
     lifecycle_answers_as_it_says(call)
+    library_answers_as_it_says(call, gateway)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
@@ -179,6 +181,25 @@ def lifecycle_answers_as_it_says(call: Checked) -> None:
     call("POST", "/model-settings", {"model": "quick"})
     call("POST", "/load", {"model": "quick"})
     assert call("GET", "/memory")["pools"][0]["holders"]
+
+
+def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
+    call("DELETE", "/library/job")
+    file = TinyLlama(layers=1).write(gateway.paths.models / "unwanted.gguf")
+    assert call("POST", "/removals/plan", {"model": "unwanted"})["files"] == [str(file)]
+    assert call("POST", "/library/verify", {"model": "unwanted"})["kind"] == "verify"
+    call("DELETE", "/library/job")
+    assert call("GET", "/library/job")["is_done"]
+    assert call("POST", "/library/duplicates", {})["kind"] == "duplicates"
+    call("DELETE", "/library/job")
+    removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
+    assert not file.exists()
+    if removed["id"]:
+        assert call("POST", "/removals/{id}/undo", id=removed["id"])["name"] == "unwanted"
+        call("POST", "/removals", {"model": "unwanted", "for_good": True})
+    else:
+        call("POST", "/removals/{id}/undo", id="nothing")
+    assert not file.exists()
 
 
 def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:

@@ -1,0 +1,179 @@
+"""The files of models: rm, verify, duplicates, import."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, talk
+from app.client.http import Client, segment
+from app.core import words
+from app.core.errors import BadRequest, EnvironmentFault
+from app.core.events import Event, LibraryJobChanged
+from app.core.library import Duplicate, FindDuplicates, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
+from app.core.models import ModelInfo, RegisterModel
+from app.core.settings import SettingInfo
+
+_LONG_S = 24 * 3600.0
+"""Hashing a library of terabytes takes hours."""
+_DISK_S = 60.0
+"""A drive that sleeps takes its time to spin up."""
+_FOLDERS = "models.folders"
+_BAD = frozenset({Verdict.WRONG, Verdict.CUT_OFF})
+
+
+@click.command("rm")
+@click.argument("name")
+@click.option("--for-good", is_flag=True, help="Delete at once instead of moving to the trash.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
+    """Remove the model NAME with its files, after saying what that takes away.
+
+    Files go to the trash where there is one. Models that other programs keep are removed there. A made model loses its
+    name only.
+    """
+    client = connected()
+    model = next(
+        (one for one in client.get("/models", list[ModelInfo]) if one.name.casefold() == name.casefold()), None
+    )
+    if model is not None and model.preset is not None:
+        client.delete(f"/models/{segment(model.name)}")
+        show("forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no name any more."])
+        return
+    plan = client.post("/removals/plan", RemoveModel(model=name), Removal, timeout_s=_DISK_S)
+    for line in _planned(plan, for_good=for_good):
+        talk(line)
+    if not (yes or as_json):
+        click.confirm("Remove it?", abort=True, err=True)
+    done = client.post("/removals", RemoveModel(model=name, for_good=for_good), Removal, timeout_s=_DISK_S)
+    show("removal", done, as_json=as_json, text=_removed)
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def verify(name: str, *, as_json: bool) -> None:
+    """Read the files of the model NAME and compare them with the hashes that are known of them.
+
+    Those are the hub's and Ollama's; a file without one is held against its own header. Exit code 1: a file is wrong.
+    """
+    job = _carry_out(connected(), "/library/verify", VerifyModel(model=name))
+    show("job", job, as_json=as_json, text=_checked)
+    if any(check.verdict in _BAD for check in job.checks):
+        sys.exit(1)
+
+
+@click.command("duplicates")
+@click.option("--reclaim", is_flag=True, help="Let equal files share their space.")
+@json_option
+def find_duplicates(*, reclaim: bool, as_json: bool) -> None:
+    """Find models' files that lie on the disk more than once, and how much sharing their space would free.
+
+    Files of other programs are never changed; ours share the space of theirs.
+    """
+    job = _carry_out(connected(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
+    show("job", job, as_json=as_json, text=lambda found: _duplicates(found, reclaimed=reclaim))
+
+
+@click.command("import")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@json_option
+def import_model(path: Path, *, as_json: bool) -> None:
+    """List the model at PATH where it lies: a file, a model's folder, or a folder with models in it.
+
+    Nothing is copied or changed. A folder is looked through from now on, also one on a drive that comes and goes.
+    """
+    client, place = connected(), path.absolute()
+    try:
+        added = client.post("/models", RegisterModel(path=str(place)), ModelInfo, timeout_s=_DISK_S)
+    except BadRequest:
+        if not place.is_dir():
+            raise
+        _add_folder(client, place, as_json=as_json)
+        return
+    show("model", added, as_json=as_json, text=lambda model: [f"{model.name} is here now, at {model.path}."])
+
+
+def _add_folder(client: Client, folder: Path, *, as_json: bool) -> None:
+    settings = client.get("/settings", list[SettingInfo])
+    now = next(one.value for one in settings if one.name == _FOLDERS)
+    others = [one for one in now if one != str(folder)] if isinstance(now, list) else []
+    client.patch("/settings", {_FOLDERS: [*others, str(folder)]}, list[SettingInfo])
+    models = client.get("/models", list[ModelInfo], timeout_s=_LONG_S)
+    found = [model for model in models if Path(model.path).is_relative_to(folder)]
+    show("models", found, as_json=as_json, text=lambda known: [f"{len(known)} models are here now, from {folder}."])
+
+
+def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
+    where = "is deleted for good" if for_good else "goes to the trash"
+    yield f"{plan.model}: {len(plan.files)} files, {words.size(plan.frees_bytes)}; it {where}."
+    yield from (f"  {file}" for file in plan.files)
+    if plan.made_models:
+        yield f"Made of it, and unusable without it: {', '.join(plan.made_models)}."
+    if plan.aliases:
+        yield f"Names that stand for it: {', '.join(plan.aliases)}."
+    yield from plan.left
+
+
+def _removed(done: Removal) -> Iterator[str]:
+    if done.goes_to_trash:
+        yield f"{done.model} is in the trash. {words.size(done.frees_bytes)} are free once that is emptied."
+    else:
+        yield f"{done.model} is gone. {words.size(done.frees_bytes)} are free."
+
+
+def _checked(job: LibraryJob) -> Iterator[str]:
+    for check in job.checks:
+        yield f"{check.verdict.replace('_', ' '):8}  {check.path}  {check.note}".rstrip()
+
+
+def _duplicates(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
+    for one in job.duplicates:
+        yield from _copies(one)
+    if reclaimed:
+        yield f"{words.size(job.reclaimed_bytes)} were freed."
+        return
+    total = sum(one.reclaims_bytes for one in job.duplicates)
+    yield f"Sharing would free {words.size(total)}: roundhouse duplicates --reclaim" if total else "Nothing to reclaim."
+
+
+def _copies(one: Duplicate) -> Iterator[str]:
+    yield f"{words.size(one.size_bytes)}, {len(one.paths)} times"
+    for path in one.paths:
+        yield f"  {path}{'  could share' if path in one.reclaimable else ''}"
+    yield from (f"  {note}" for note in one.notes)
+
+
+def _carry_out(client: Client, path: str, body: object) -> LibraryJob:
+    """Begin a job and follow it to its end; Ctrl-C calls it off. Raises what it ended by."""
+    events = client.stream("/events", Event, timeout_s=_LONG_S)
+    begun = client.post(path, body, LibraryJob, timeout_s=_DISK_S)
+    try:
+        done = _followed(events, begun, _shown() if sys.stderr.isatty() else lambda _job: None)
+    except KeyboardInterrupt:
+        client.delete("/library/job")
+        raise
+    if done.error is not None:
+        raise EnvironmentFault(done.error.sentence, hint=done.error.hint, code=done.error.code)
+    return done
+
+
+def _followed(events: Iterator[Event], begun: LibraryJob, tell: Callable[[LibraryJob], None]) -> LibraryJob:
+    for event in events:
+        if isinstance(event, LibraryJobChanged) and event.job.id == begun.id:
+            tell(event.job)
+            if event.job.is_done:
+                return event.job
+    raise EnvironmentFault("The service ended while it worked.", hint="Start it again.", code="gateway_gone")
+
+
+def _shown() -> Callable[[LibraryJob], None]:
+    def show_line(job: LibraryJob) -> None:
+        share = job.done_bytes / job.total_bytes if job.total_bytes else 1.0
+        line = "" if job.is_done else f"{share:4.0%} of {words.size(job.total_bytes)}  {Path(job.file).name}"
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+
+    return show_line

@@ -1,0 +1,112 @@
+"""What is done with the files of models: removal, checks, duplicates. Sizes are bytes."""
+
+from enum import StrEnum
+
+import msgspec
+
+from app.core.errors import ErrorBody
+
+
+class Removal(msgspec.Struct, frozen=True, kw_only=True):
+    """What removing a model takes away, before it is done and after."""
+
+    id: str = ""
+    """Names a removal that was done, to undo it; empty before."""
+    model: str
+    files: list[str]
+    """Files that go; of the hub's cache, the content and the links to it."""
+    frees_bytes: int = 0
+    """Once the trash is emptied, where they go there."""
+    goes_to_trash: bool = True
+    made_models: list[str] = []
+    """Made of it; they cannot be used without it."""
+    aliases: list[str] = []
+    """Patterns of `models.aliases` that stand for it."""
+    left: list[str] = []
+    """What stays, and why, in sentences."""
+
+
+class RemoveModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model's files to be removed: to the trash, or at once with `for_good`."""
+
+    model: str
+    for_good: bool = False
+
+
+class JobKind(StrEnum):
+    """What is done in the background: one at a time, since each reads whole files."""
+
+    VERIFY = "verify"
+    DUPLICATES = "duplicates"
+
+
+class Verdict(StrEnum):
+    """What a check of one file came to.
+
+    right      its content has the hash it should have
+    wrong      it has another
+    whole      nobody said which hash it should have; it is as long as its header says
+    cut_off    it is shorter than its header says, or cannot be read
+    """
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    WHOLE = "whole"
+    CUT_OFF = "cut_off"
+
+
+class FileCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that was checked. `note` says against what, or what is wrong."""
+
+    path: str
+    verdict: Verdict
+    note: str = ""
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """One content that lies on the disk more than once. Names of one file count as one."""
+
+    sha256: str
+    size_bytes: int
+    paths: list[str]
+    """One path of each copy, the one to keep first."""
+    models: list[str] = []
+    reclaimable: list[str] = []
+    """Those of `paths` that could share the space of the first."""
+    notes: list[str] = []
+    """Why others could not, in sentences."""
+
+    @property
+    def reclaims_bytes(self) -> int:
+        """What sharing frees."""
+        return self.size_bytes * len(self.reclaimable)
+
+
+class LibraryJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of a model's files or a search for duplicates: how far it is, and what it found."""
+
+    id: str
+    kind: JobKind
+    model: str = ""
+    file: str = ""
+    """What is read now."""
+    done_bytes: int = 0
+    total_bytes: int = 0
+    is_done: bool = False
+    error: ErrorBody | None = None
+    checks: list[FileCheck] = []
+    duplicates: list[Duplicate] = []
+    reclaimed_bytes: int = 0
+    """What was freed, where it was asked for."""
+
+
+class VerifyModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a model's files to be read and compared with the hashes that are known of them."""
+
+    model: str
+
+
+class FindDuplicates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for contents that lie here more than once; with `reclaim`, let copies share their space."""
+
+    reclaim: bool = False

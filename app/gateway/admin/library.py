@@ -1,0 +1,97 @@
+"""The files of models: remove and bring back, check, find what is here twice."""
+
+from app.core.library import FindDuplicates, LibraryJob, Removal, RemoveModel, VerifyModel
+from app.core.models import ModelInfo
+from app.gateway.admin.calls import Call, Endpoint, NoQuery
+
+
+async def plan(call: Call[RemoveModel, NoQuery]) -> Removal:
+    """POST /removals/plan."""
+    return await call.library.plan(call.body.model)
+
+
+async def remove(call: Call[RemoveModel, NoQuery]) -> Removal:
+    """POST /removals."""
+    return await call.library.remove(call.body.model, for_good=call.body.for_good)
+
+
+async def undo(call: Call[None, NoQuery]) -> ModelInfo:
+    """POST /removals/{id}/undo."""
+    return await call.library.undo(call.names["id"])
+
+
+async def job(call: Call[None, NoQuery]) -> LibraryJob | None:
+    """GET /library/job."""
+    return call.library.last
+
+
+async def cancel(call: Call[None, NoQuery]) -> None:
+    """DELETE /library/job."""
+    await call.library.cancel()
+
+
+async def verify(call: Call[VerifyModel, NoQuery]) -> LibraryJob:
+    """POST /library/verify."""
+    return await call.library.verify(call.body.model)
+
+
+async def find_duplicates(call: Call[FindDuplicates, NoQuery]) -> LibraryJob:
+    """POST /library/duplicates."""
+    return await call.library.find_duplicates(reclaim=call.body.reclaim)
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="POST",
+        path="/removals/plan",
+        handler=plan,
+        summary="Say what removing a model's files would take away; nothing is changed",
+        body=RemoveModel,
+        reply=Removal,
+    ),
+    Endpoint(
+        method="POST",
+        path="/removals",
+        handler=remove,
+        summary="Remove a model's files, to the trash or for good",
+        body=RemoveModel,
+        reply=Removal,
+    ),
+    Endpoint(
+        method="POST",
+        path="/removals/{id}/undo",
+        handler=undo,
+        summary="Bring back a model that went to the trash since the gateway started",
+        reply=ModelInfo,
+    ),
+    Endpoint(
+        method="GET",
+        path="/library/job",
+        handler=job,
+        summary="Show the check or search that runs, or ran last",
+        reply=LibraryJob | None,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/library/job",
+        handler=cancel,
+        summary="Call the check or search off",
+        status=204,
+    ),
+    Endpoint(
+        method="POST",
+        path="/library/verify",
+        handler=verify,
+        summary="Read a model's files and compare them with the hashes that are known of them",
+        body=VerifyModel,
+        reply=LibraryJob,
+    ),
+    Endpoint(
+        method="POST",
+        path="/library/duplicates",
+        handler=find_duplicates,
+        summary="Find contents that lie here more than once, and let copies share their space",
+        body=FindDuplicates,
+        reply=LibraryJob,
+    ),
+)

@@ -1,0 +1,99 @@
+"""The trash of this person, so that a mistake costs nothing: Linux's as freedesktop.org wrote it down, others by name.
+
+Files move within their own disk: into the home trash, or into `.Trash-UID` at the top of another disk.
+https://specifications.freedesktop.org/trash-spec/1.0/ . On macOS and Windows Send2Trash asks the system; what is there
+is brought back with the system's own means.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from app.core.errors import StorageFault
+
+
+class Trash:
+    """Moves files there and back. `home_trash` is where those of the home folder's disk go."""
+
+    def __init__(self, home_trash: Path, *, platform: str = sys.platform) -> None:
+        self._home_trash, self._platform = home_trash, platform
+
+    @property
+    def can_restore(self) -> bool:
+        """Whether what went there can be brought back by us."""
+        return self._platform.startswith("linux")
+
+    def put(self, file: Path) -> Path | None:
+        """Move a file there; return where it is now, if that can be told. Raises StorageFault (no_trash)."""
+        try:
+            if self.can_restore:
+                return self._put(file)
+            from send2trash import send2trash  # noqa: PLC0415 -- not installed on Linux, where it is not needed
+
+            send2trash(str(file))
+        except OSError as error:
+            raise StorageFault(
+                f"{file.name} could not be moved to the trash: {error.strerror or error}.",
+                hint="It can be deleted for good instead.",
+                code="no_trash",
+            ) from error
+        return None
+
+    def restore(self, kept: Path, original: Path) -> None:
+        """Move a file back to where it was. Raises StorageFault, also if something else is there by now."""
+        try:
+            original.parent.mkdir(parents=True, exist_ok=True)
+            os.link(kept, original)  # a rename would overwrite what came in the meantime
+        except OSError as error:
+            raise StorageFault(
+                f"{original.name} could not be brought back: {error.strerror or error}.", hint=f"It is at {kept}."
+            ) from error
+        kept.unlink(missing_ok=True)
+        _info_of(kept).unlink(missing_ok=True)
+
+    def _put(self, file: Path) -> Path:
+        root, listed_as = self._place(file)
+        for folder in (root, root / "files", root / "info"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target, info = _reserved(root, file.name)
+        try:
+            when = time.strftime("%Y-%m-%dT%H:%M:%S")
+            info.write_text(f"[Trash Info]\nPath={quote(listed_as)}\nDeletionDate={when}\n", encoding="ascii")
+            file.rename(target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                info.unlink()
+            raise
+        return target
+
+    def _place(self, file: Path) -> tuple[Path, str]:
+        """Return the trash on a file's disk, and how its path is written down there."""
+        disk = file.parent.stat().st_dev
+        nearest = next(folder for folder in (self._home_trash, *self._home_trash.parents) if folder.exists())
+        if nearest.stat().st_dev == disk:
+            return self._home_trash, str(file)
+        top = file.parent.resolve()
+        while top.parent != top and top.parent.stat().st_dev == disk:
+            top = top.parent
+        return top / f".Trash-{os.getuid()}", str(file.parent.resolve().relative_to(top) / file.name)
+
+
+def _reserved(root: Path, name: str) -> tuple[Path, Path]:
+    """Return a free place and its note, which exists from now on: that is how the specification reserves a name."""
+    for number in range(1, 10_000):
+        free = name if number == 1 else f"{name}.{number}"
+        target = root / "files" / free
+        info = _info_of(target)
+        with contextlib.suppress(FileExistsError):
+            info.touch(mode=0o600, exist_ok=False)
+            if not os.path.lexists(target):
+                return target, info
+            info.unlink()
+    raise FileExistsError(17, "the trash is full of files of that name")
+
+
+def _info_of(kept: Path) -> Path:
+    return kept.parent.parent / "info" / f"{kept.name}.trashinfo"

@@ -1,0 +1,164 @@
+"""Checks, searches and removals as the gateway does them: one at a time, told, called off, undone."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import pytest
+
+from app.config.home import this_home
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import Conflict, NotFound
+from app.core.library import LibraryJob, Verdict
+from app.gateway.events import EventHub
+from app.gateway.library_work import LibraryWork
+from app.hub import duplicates
+from app.hub.library import Library
+from app.hub.trash import Trash
+from tests.gguf_files import TinyLlama
+
+PATIENCE_S = 20.0
+
+
+class Setting:
+    """No aliases."""
+
+    def items(self, _name: str) -> list[str]:
+        return []
+
+
+class Engines:
+    """What is loaded."""
+
+    def __init__(self) -> None:
+        self.loaded: list[EngineStatus] = []
+
+    def statuses(self) -> list[EngineStatus]:
+        return self.loaded
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen class of many parts
+    for name in ("models", "more"):
+        (tmp_path / name).mkdir()
+    return SimpleNamespace(
+        library=Library(lambda: [tmp_path / "models"], tmp_path / "state" / "models.json", tmp_path / "none.gguf"),
+        events=EventHub(),
+        settings=Setting(),
+        supervisor=Engines(),
+        home=this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, "linux"),
+    )
+
+
+@pytest.fixture
+async def work(services: Any, tmp_path: Path) -> AsyncIterator[LibraryWork]:  # noqa: ANN401 -- as above
+    work = LibraryWork(cast("Any", services))
+    work.trash = Trash(tmp_path / "trash", platform="linux")
+    yield work
+    await work.close()
+
+
+async def ended(work: LibraryWork) -> LibraryJob:
+    async with asyncio.timeout(PATIENCE_S):
+        assert work._task is not None
+        await asyncio.wait({work._task})
+    assert work.last is not None
+    assert work.last.is_done
+    return work.last
+
+
+async def test_a_model_is_checked_and_every_byte_told(work: LibraryWork, tmp_path: Path) -> None:
+    file = TinyLlama().write(tmp_path / "models" / "m.gguf")
+    begun = await work.verify("m")
+    assert (begun.model, begun.total_bytes, begun.is_done) == ("m", file.stat().st_size, False)
+    job = await ended(work)
+    assert (job.done_bytes, job.error) == (job.total_bytes, None)
+    assert [(check.path, check.verdict) for check in job.checks] == [(str(file), Verdict.WHOLE)]
+
+
+async def test_one_job_at_a_time_and_it_can_be_called_off(work: LibraryWork, tmp_path: Path) -> None:
+    TinyLlama().write(tmp_path / "models" / "m.gguf")
+    reading, go_on = threading.Event(), threading.Event()
+
+    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verifying.check`
+        for file in files * 1000:
+            reading.set()
+            assert go_on.wait(PATIENCE_S)
+            said(file, 1)
+            yield from ()
+
+    with patch("app.hub.verifying.check", slow):
+        await work.verify("m")
+        assert await asyncio.to_thread(reading.wait, PATIENCE_S)
+        with pytest.raises(Conflict) as caught:
+            await work.find_duplicates(reclaim=False)
+        assert caught.value.code == "library_job_running"
+        ending = asyncio.create_task(work.cancel())
+        await asyncio.sleep(0)
+        go_on.set()
+        await ending
+    job = await ended(work)
+    assert job.error is not None
+    assert job.error.code == "cancelled"
+    assert job.done_bytes < 1000
+    await work.verify("m")
+    assert (await ended(work)).error is None
+
+
+async def test_duplicates_are_found_and_reclaimed_when_asked(
+    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
+    content = TinyLlama().content()
+    for name in ("one", "two"):
+        (tmp_path / "models" / f"{name}.gguf").write_bytes(content)
+    await work.find_duplicates(reclaim=False)
+    (found,) = (job := await ended(work)).duplicates
+    assert (found.sha256, found.models) == (hashlib.sha256(content).hexdigest(), ["one", "two"])
+    assert (job.reclaimed_bytes, found.reclaims_bytes) == (0, len(content))
+    await work.find_duplicates(reclaim=True)
+    assert (await ended(work)).reclaimed_bytes == len(content)
+    assert {file.read_bytes() for file in (tmp_path / "models").iterdir()} == {content}
+
+
+async def test_a_removed_model_comes_back_as_it_was_registered(
+    work: LibraryWork,
+    services: Any,  # noqa: ANN401 -- as above
+    tmp_path: Path,
+) -> None:
+    file = TinyLlama().write(tmp_path / "more" / "m.gguf")
+    services.library.register(file)
+    plan = await work.plan("m")
+    assert (plan.id, plan.files, plan.frees_bytes) == ("", [str(file)], file.stat().st_size)
+    before = services.events.revision
+    done = await work.remove("m", for_good=False)
+    assert not file.exists()
+    assert services.events.revision > before
+    assert [model.name for model in services.library.models()] == ["guide"]
+    assert (await work.undo(done.id)).path == str(file)
+    assert services.library.find("m").problem == ""
+    with pytest.raises(NotFound):
+        await work.undo(done.id)
+
+
+async def test_for_good_cannot_be_undone(work: LibraryWork, tmp_path: Path) -> None:
+    file = TinyLlama().write(tmp_path / "models" / "m.gguf")
+    done = await work.remove("m", for_good=True)
+    assert (done.id, done.goes_to_trash, file.exists()) == ("", False, False)
+    assert not (tmp_path / "trash").exists()
+
+
+async def test_what_is_loaded_stays(work: LibraryWork, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
+    file = TinyLlama().write(tmp_path / "models" / "m.gguf")
+    services.supervisor.loaded = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.READY)]
+    with pytest.raises(Conflict, match="is loaded"):
+        await work.remove("m", for_good=True)
+    assert file.exists()
+    services.supervisor.loaded = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.FAILED)]
+    await work.remove("m", for_good=True)
+    assert not file.exists()

@@ -1,0 +1,157 @@
+"""What removing, checking and searching say, and what is asked of the gateway for it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import library
+from app.cli.main import roundhouse
+from app.core.errors import BadRequest, ErrorBody
+from app.core.events import Event, LibraryJobChanged, ModelsChanged
+from app.core.library import Duplicate, FileCheck, JobKind, LibraryJob, Removal, Verdict
+from app.core.models import ModelInfo, Preset
+from app.core.settings import SettingInfo
+
+JOB = LibraryJob(id="1", kind=JobKind.VERIFY, model="m", total_bytes=10)
+PLAN = Removal(
+    model="m", files=["/m.gguf"], frees_bytes=5_000_000, made_models=["terse"], aliases=["gpt-*=m"], left=["b stays."]
+)
+FOLDERS = {"name": "models.folders", "section": "models", "title": "", "help": "", "kind": "list", "default": []}
+
+
+def model(name: str, **more: Any) -> ModelInfo:  # noqa: ANN401 -- fields of the struct
+    return ModelInfo(name=name, title=name, path=f"/models/{name}.gguf", format="gguf", size_bytes=1, **more)
+
+
+class Gateway:
+    """Answers as the real one, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, object]] = []
+        self.end = msgspec.structs.replace(JOB, is_done=True)
+        self.interrupts = False
+        self.refuses_folders = False
+
+    def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
+        del reply, timeout_s
+        if path == "/settings":
+            return [SettingInfo(**{**FOLDERS, "value": ["/old"]})]
+        return [model("m"), model("terse", preset=Preset(base="m"))]
+
+    def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
+        del timeout_s
+        self.asked.append(("POST", path, msgspec.to_builtins(body)))
+        if self.refuses_folders:
+            raise BadRequest("No model.")
+        return PLAN if reply is Removal else JOB if reply is LibraryJob else model("m")
+
+    def patch(self, path: str, body: object, reply: Any) -> None:  # noqa: ANN401 -- any type
+        del reply
+        self.asked.append(("PATCH", path, body))
+
+    def delete(self, path: str) -> None:
+        self.asked.append(("DELETE", path, None))
+
+    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
+        del path, event, timeout_s
+        yield ModelsChanged()
+        yield LibraryJobChanged(job=msgspec.structs.replace(JOB, id="other", is_done=True))
+        yield LibraryJobChanged(job=JOB)
+        if self.interrupts:
+            raise KeyboardInterrupt
+        yield LibraryJobChanged(job=self.end)
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    made = Gateway()
+    monkeypatch.setattr(library, "connected", lambda: made)
+    return made
+
+
+def run(*arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(roundhouse, arguments, input=typed)
+
+
+def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
+    refused = run("rm", "m", typed="n\n")
+    assert refused.exit_code == 1
+    assert [path for _, path, _ in gateway.asked] == ["/removals/plan"]
+    for said in ("goes to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
+        assert said in refused.stderr
+    done = run("rm", "m", "--yes")
+    assert done.exit_code == 0
+    assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
+    assert "once that is emptied" in done.stdout
+
+
+def test_removing_for_good_is_asked_for(gateway: Gateway) -> None:
+    done = run("rm", "m", "--for-good", "--json")
+    assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": True})
+    assert json.loads(done.stdout)["removal"]["model"] == "m"
+
+
+def test_a_made_model_loses_its_name(gateway: Gateway) -> None:
+    assert "no name any more" in run("rm", "TERSE").stdout
+    assert gateway.asked == [("DELETE", "/models/terse", None)]
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(Verdict.RIGHT, 0), (Verdict.WHOLE, 0), (Verdict.WRONG, 1)])
+def test_a_check_says_each_file_and_an_exit_code(gateway: Gateway, verdict: Verdict, code: int) -> None:
+    checks = [FileCheck(path="/m.gguf", verdict=verdict, note="Because.")]
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, checks=checks)
+    done = run("verify", "m")
+    assert done.exit_code == code
+    assert done.stdout.split() == [verdict.value, "/m.gguf", "Because."]
+
+
+def test_ctrl_c_calls_a_check_off(gateway: Gateway) -> None:
+    gateway.interrupts = True
+    assert run("verify", "m").exit_code == 130
+    assert gateway.asked[-1] == ("DELETE", "/library/job", None)
+
+
+def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
+    error = ErrorBody(code="cancelled", sentence="It was called off.")
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
+    done = run("verify", "m")
+    assert done.exit_code == 1
+    assert "called off" in done.stderr
+
+
+def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
+    one = Duplicate(
+        sha256="a" * 64,
+        size_bytes=2_000_000_000,
+        paths=["/a", "/b", "/c"],
+        reclaimable=["/b"],
+        notes=["/c: it is far."],
+    )
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, duplicates=[one], reclaimed_bytes=2_000_000_000)
+    found = run("duplicates").stdout
+    assert "/b  could share" in found
+    assert "/c: it is far." in found
+    assert "--reclaim" in found
+    assert "were freed" in run("duplicates", "--reclaim").stdout
+    assert gateway.asked[-1] == ("POST", "/library/duplicates", {"reclaim": True})
+
+
+def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    file.touch()
+    assert "m is here now" in run("import", str(file)).stdout
+    assert gateway.asked == [("POST", "/models", {"path": str(file)})]
+
+
+def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_path: Path) -> None:
+    gateway.refuses_folders = True
+    assert "0 models are here now" in run("import", str(tmp_path)).stdout
+    assert gateway.asked[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
+    file = tmp_path / "m.txt"
+    file.touch()
+    assert run("import", str(file)).exit_code == 2

@@ -1,0 +1,107 @@
+"""Equal contents are found by their bytes, and share space only where nobody can be harmed by it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.core.models import ModelInfo
+from app.hub import duplicates
+from app.hub.duplicates import Copy, described, equal, share, suspects
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 4)
+
+
+def model(file: Path, content: bytes, *, store: str = "") -> ModelInfo:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    name = file.stem
+    return ModelInfo(name=name, title=name, path=str(file), format="gguf", size_bytes=len(content), store=store)
+
+
+def found(models: list[ModelInfo]) -> list[tuple[str, list[Copy]]]:
+    return [one for group in suspects(models) for one in equal(group, lambda _file, _more: None)]
+
+
+def test_only_what_is_equal_throughout_is_a_duplicate(tmp_path: Path) -> None:
+    long = bytes(200_000)
+    models = [
+        model(tmp_path / "a.gguf", b"1" + long + b"1"),
+        model(tmp_path / "b.gguf", b"1" + long + b"1"),
+        model(tmp_path / "c.gguf", b"1" + long + b"2"),
+        model(tmp_path / "d.gguf", b"1" + long[:100_000] + b"x" + long[:99_999] + b"1"),
+        model(tmp_path / "e.gguf", b"short"),
+    ]
+    ((_, copies),) = found(models)
+    assert [copy.path.name for copy in copies] == ["a.gguf", "b.gguf"]
+
+
+def test_two_names_of_one_file_are_no_duplicate(tmp_path: Path) -> None:
+    first = model(tmp_path / "a.gguf", b"weights")
+    os.link(tmp_path / "a.gguf", tmp_path / "b.gguf")
+    second = ModelInfo(name="b", title="b", path=str(tmp_path / "b.gguf"), format="gguf", size_bytes=7)
+    assert found([first, second]) == []
+
+
+def test_copies_share_the_space_of_one_and_stay_readable(tmp_path: Path) -> None:
+    models = [model(tmp_path / name / "m.gguf", b"weights") for name in "abc"]
+    ((digest, copies),) = found(models)
+    told, kept, free = described(digest, copies)
+    assert told.reclaims_bytes == 14
+    assert all(share(kept, copy) for copy in free)
+    assert {Path(one.path).read_bytes() for one in models} == {b"weights"}
+    assert [sorted(entry.name for entry in (tmp_path / name).iterdir()) for name in "abc"] == [["m.gguf"]] * 3
+    assert found(models) == [] or kept.path.stat().st_nlink == 1  # a file system that clones keeps them apart
+
+
+def test_a_link_of_the_hubs_cache_stays_a_link(tmp_path: Path) -> None:
+    own = model(tmp_path / "a.gguf", b"weights")
+    blob = tmp_path / "hub" / "blobs" / "abc"
+    model(blob, b"weights")
+    link = tmp_path / "hub" / "m.gguf"
+    link.symlink_to(blob)
+    cached = ModelInfo(name="m", title="m", path=str(link), format="gguf", size_bytes=7)
+    ((digest, copies),) = found([own, cached])
+    _, kept, free = described(digest, copies)
+    assert share(kept, free[0])
+    assert link.is_symlink()
+    assert link.read_bytes() == b"weights"
+
+
+def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> None:
+    own = model(tmp_path / "a.gguf", b"weights")
+    theirs = model(tmp_path / "ollama" / "x", b"weights", store="Ollama")
+    also = model(tmp_path / "jan" / "y", b"weights", store="Jan")
+    ((digest, copies),) = found([own, theirs, also])
+    told, kept, free = described(digest, copies)
+    assert (kept.store, [copy.path.name for copy in free]) == ("Jan", ["a.gguf"])
+    assert any("kept by Ollama" in note for note in told.notes)
+
+
+@pytest.mark.parametrize("changed", ["kept", "copy"])
+def test_what_changed_since_it_was_read_is_left_alone(tmp_path: Path, changed: str) -> None:
+    models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
+    ((digest, copies),) = found(models)
+    _, kept, free = described(digest, copies)
+    file = (kept if changed == "kept" else free[0]).path
+    file.write_bytes(b"changed")
+    os.utime(file, ns=(0, 0))
+    assert not share(kept, free[0])
+    assert file.read_bytes() == b"changed"
+
+
+def test_another_disk_another_owner_and_a_closed_folder_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
+    ((digest, (first, second)),) = found(models)
+    assert "another disk" in described(digest, [first, second._replace(device=first.device + 1)])[0].notes[0]
+    assert "somebody else" in described(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
+    monkeypatch.setattr("app.hub.duplicates.os.access", lambda _path, _mode: False)
+    assert "cannot be written" in described(digest, [first, second])[0].notes[0]

@@ -1,0 +1,64 @@
+"""What is put into the trash lies where the system looks for it, and comes back."""
+
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from app.core.errors import StorageFault
+from app.hub.trash import Trash
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
+
+
+@pytest.fixture
+def trash(tmp_path: Path) -> Trash:
+    return Trash(tmp_path / "share" / "Trash")
+
+
+def test_a_file_goes_there_with_a_note_and_comes_back(trash: Trash, tmp_path: Path) -> None:
+    file = tmp_path / "my model.gguf"
+    file.write_bytes(b"weights")
+    kept = trash.put(file)
+    assert kept == tmp_path / "share/Trash/files/my model.gguf"
+    assert not file.exists()
+    note = (tmp_path / "share/Trash/info/my model.gguf.trashinfo").read_text()
+    head, path, when = note.splitlines()
+    assert head == "[Trash Info]"
+    assert unquote(path.removeprefix("Path=")) == str(file)
+    assert when.startswith("DeletionDate=2")
+    trash.restore(kept, file)
+    assert file.read_bytes() == b"weights"
+    assert list((tmp_path / "share/Trash/info").iterdir()) == []
+
+
+def test_two_of_a_name_have_places_of_their_own(trash: Trash, tmp_path: Path) -> None:
+    kept = []
+    for content in (b"one", b"two"):
+        (tmp_path / "model.gguf").write_bytes(content)
+        kept.append(trash.put(tmp_path / "model.gguf"))
+    assert [place.name for place in kept if place] == ["model.gguf", "model.gguf.2"]
+    assert kept[0] is not None
+    assert kept[0].read_bytes() == b"one"
+
+
+def test_what_came_in_the_meantime_is_not_overwritten(trash: Trash, tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"old")
+    kept = trash.put(file)
+    assert kept is not None
+    file.write_bytes(b"new")
+    with pytest.raises(StorageFault, match="could not be brought back"):
+        trash.restore(kept, file)
+    assert (file.read_bytes(), kept.read_bytes()) == (b"new", b"old")
+
+
+def test_where_there_is_no_trash_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in the way").touch()
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"weights")
+    with pytest.raises(StorageFault) as caught:
+        Trash(tmp_path / "in the way" / "Trash").put(file)
+    assert caught.value.code == "no_trash"
+    assert file.exists()
