@@ -13,7 +13,7 @@ from aiohttp import web
 
 from app.core.engines import EngineStatus
 from app.core.models import ModelInfo
-from app.gateway import lmstudio_chat, lmstudio_models, proxy
+from app.gateway import lmstudio_chat, lmstudio_downloads, lmstudio_models, proxy
 from app.gateway.bodies import decode
 from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
@@ -46,6 +46,7 @@ def add_routes(app: web.Application) -> None:
     ):
         app.router.add_post(f"/api/v0/{path}", _answering(route))
     lmstudio_models.add_routes(app)
+    lmstudio_downloads.add_routes(app)
     lmstudio_chat.add_routes(app)
 
 

@@ -1,7 +1,4 @@
-"""LM Studio's routes about models: what is here, in both versions of its API, and loading and unloading.
-
-Downloads cannot be asked for there: what is already here is said to be, the rest is refused in its own words.
-"""
+"""LM Studio's routes about models: what is here, in both versions of its API, and loading and unloading."""
 
 import asyncio
 import time
@@ -37,12 +34,6 @@ class Unloaded(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str
 
 
-class Download(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of /api/v1/models/download for a model that is here: no job is needed."""
-
-    status: str
-
-
 def add_routes(app: web.Application) -> None:
     """Add them."""
     app.router.add_get("/api/v0/models", list_v0)
@@ -50,8 +41,6 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/models", list_v1)
     app.router.add_post("/api/v1/models/load", load)
     app.router.add_post("/api/v1/models/unload", unload)
-    app.router.add_post("/api/v1/models/download", download)
-    app.router.add_get("/api/v1/models/download/status/{job_id}", download_status)
 
 
 async def list_v0(request: web.Request) -> web.Response:
@@ -108,26 +97,6 @@ async def unload(request: web.Request) -> web.Response:
         raise NotFound(f"{asked!r} is not loaded.", hint="/api/v1/models lists what is.", code="model_not_found")
     await services.supervisor.unload(name)
     return _json(Unloaded(instance_id=name))
-
-
-async def download(request: web.Request) -> web.Response:
-    """POST /api/v1/models/download."""
-    asked = await read_json(request, requests.DownloadRequest)
-    name = requests.required(asked.model, "model")
-    wanted = f"{name}:{asked.quantization}" if asked.quantization else name
-    try:
-        await find_model(request.app[SERVICES], wanted)
-    except NotFound:
-        raise requests.not_here(
-            f"{wanted!r} is not here, and models cannot be downloaded by way of this address yet.",
-            "Put its GGUF file into the models folder.",
-        ) from None
-    return _json(Download(status="already_downloaded"))
-
-
-async def download_status(request: web.Request) -> web.Response:
-    """GET /api/v1/models/download/status/{job_id}: there are no jobs."""
-    raise NotFound(f"There is no download {request.match_info['job_id']!r}.", code="job_not_found")
 
 
 async def known_of(services: Services, model: ModelInfo) -> Known:

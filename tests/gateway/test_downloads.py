@@ -213,6 +213,20 @@ async def test_ollamas_clients_are_told_what_went_wrong(gateway: Gateway, hub: F
         assert "error" in await reply.json()
 
 
+async def test_lm_studios_clients_ask_after_a_job(gateway: Gateway) -> None:
+    url = f"{gateway.url}/api/v1/models/download"
+    async with gateway.http.post(url, json={"model": NAME, "quantization": "Q4_K_M"}) as reply:
+        begun = await reply.json()
+    assert (reply.status, begun["status"]) == (200, "downloading")
+    assert begun["total_size_bytes"] > 0
+    assert begun["started_at"].endswith("Z")
+    ended = await over(gateway, begun["job_id"])
+    async with gateway.http.get(f"{url}/status/{begun['job_id']}") as reply:
+        told = await reply.json()
+    assert (told["status"], told["downloaded_bytes"]) == ("completed", ended["total_bytes"])
+    assert told["completed_at"] >= told["started_at"]
+
+
 async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gateway, hub: FakeHub) -> None:
     stalled = threading.Event()
     hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)

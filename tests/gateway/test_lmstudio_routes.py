@@ -203,7 +203,7 @@ async def test_mistakes_at_v0_have_openais_shape(
         ("models/load", {"model": "guide", "context_length": "big"}, 400, "invalid_request"),
         ("models/load", {"model": "guide", "num_experts": 4}, 400, "not_implemented"),
         ("models/unload", {"instance_id": "org/embed:q8"}, 404, "model_not_found"),
-        ("models/download", {"model": "Qwen/Qwen3-8B-GGUF"}, 400, "not_implemented"),
+        ("models/download", {"model": "nobody-has-this"}, 400, "model_not_found"),
         ("nonsense", {}, 404, "invalid_request"),
     ],
 )

@@ -83,7 +83,13 @@ def test_a_client_that_takes_one_call_gets_one() -> None:
 
 @given(cut=st.integers(0, 600))
 def test_later_calls_of_a_stream_are_left_out(cut: int) -> None:
-    told = [{"reasoning_content": "a"}, call(0, id="a"), call(0, function={"arguments": "{}"}), call(1, id="b"), {}]
+    told: list[dict[str, object]] = [
+        {"reasoning_content": "a"},
+        call(0, id="a"),
+        call(0, function={"arguments": "{}"}),
+        call(1, id="b"),
+        {},
+    ]
     stream = b"".join(event(one) for one in told)
     edit = ONE_CALL.editor()
     left = deltas(edit(stream[:cut]) + edit(stream[cut:]))
