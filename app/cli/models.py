@@ -1,21 +1,33 @@
 """`roundhouse list`: the models on this computer."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
 from app.cli.gateway import connected
-from app.cli.output import json_option, show, table
+from app.cli.output import json_option, show, table, talk
 from app.core import words
 from app.core.models import ModelInfo
+from app.core.settings import SettingInfo
 
 
 @click.command("list")
 @json_option
 def list_models(*, as_json: bool) -> None:
     """List the models on this computer."""
-    show("models", connected().get("/models", list[ModelInfo]), as_json=as_json, text=_lines)
+    client = connected()
+    show("models", client.get("/models", list[ModelInfo]), as_json=as_json, text=_lines)
+    if not as_json:
+        for folder in _away(client.get("/settings", list[SettingInfo])):
+            talk(f"Away: {folder}. Its models are listed again once its drive is connected.")
+
+
+def _away(settings: list[SettingInfo]) -> list[str]:
+    """Return the folders of the settings that are not there now, as those on external drives."""
+    folders = next((one.value for one in settings if one.name == "models.folders"), [])
+    return [one for one in folders if not Path(one).expanduser().is_dir()] if isinstance(folders, list) else []
 
 
 def _lines(models: list[ModelInfo]) -> Iterator[str]:

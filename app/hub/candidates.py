@@ -149,10 +149,15 @@ def _held(place: str, listing: Listing) -> Iterator[Candidate]:
 
 
 def identity_of(path: Path) -> object:
-    """Return what is equal for two paths to the same file."""
+    """Return what is equal for two paths to the same file.
+
+    Hard links are two files that share their space: each was put where it is by somebody who will look for it there.
+    """
     try:
         status = path.stat()
     except OSError:
         return str(path)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        return ("hard link", os.path.realpath(path))
     is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return (status.st_dev, status.st_ino) if is_plain and status.st_ino else str(path)

@@ -161,6 +161,12 @@ class Library:
 
     def _checked_folder(self, candidate: Candidate) -> Candidate:
         described = self._inspector.describe(candidate)
+        if described is not None and described.format == "gguf":
+            raise BadRequest(
+                f"{candidate.first.name} is a folder with GGUF files.",
+                hint="Name one of them, or have the folder looked through: setting models.folders.",
+                code="model_unusable",
+            )
         if described is None or described.problem:
             why = described.problem if described is not None else "it holds no model that Roundhouse knows."
             raise BadRequest(f"{candidate.first.name} cannot be used: {why}", code="model_unusable")

@@ -21,7 +21,14 @@ JOB = LibraryJob(id="1", kind=JobKind.VERIFY, model="m", total_bytes=10)
 PLAN = Removal(
     model="m", files=["/m.gguf"], frees_bytes=5_000_000, made_models=["terse"], aliases=["gpt-*=m"], left=["b stays."]
 )
-FOLDERS = {"name": "models.folders", "section": "models", "title": "", "help": "", "kind": "list", "default": []}
+FOLDERS: dict[str, Any] = {
+    "name": "models.folders",
+    "section": "models",
+    "title": "",
+    "help": "",
+    "kind": "list",
+    "default": [],
+}
 
 
 def model(name: str, **more: Any) -> ModelInfo:  # noqa: ANN401 -- fields of the struct

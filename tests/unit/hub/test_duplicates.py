@@ -9,6 +9,8 @@ import pytest
 from app.core.models import ModelInfo
 from app.hub import duplicates
 from app.hub.duplicates import Copy, described, equal, share, suspects
+from app.hub.library import Library
+from tests.gguf_files import TinyLlama
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
 
@@ -58,6 +60,16 @@ def test_copies_share_the_space_of_one_and_stay_readable(tmp_path: Path) -> None
     assert {Path(one.path).read_bytes() for one in models} == {b"weights"}
     assert [sorted(entry.name for entry in (tmp_path / name).iterdir()) for name in "abc"] == [["m.gguf"]] * 3
     assert found(models) == [] or kept.path.stat().st_nlink == 1  # a file system that clones keeps them apart
+
+
+def test_models_that_share_their_space_keep_their_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        TinyLlama().write(tmp_path / f"{name}.gguf")
+    library = Library(lambda: [tmp_path], tmp_path / "state" / "models.json", tmp_path / "none.gguf")
+    ((digest, copies),) = found(library.models())
+    _, kept, free = described(digest, copies)
+    assert share(kept, free[0])
+    assert [model.name for model in library.models()] == ["guide", "one", "two"]
 
 
 def test_a_link_of_the_hubs_cache_stays_a_link(tmp_path: Path) -> None:

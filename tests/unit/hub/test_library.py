@@ -213,6 +213,27 @@ def test_links_in_a_circle_end_and_a_file_is_listed_once(library: Library, model
     assert len(names(library)) == 2
 
 
+def test_files_that_share_their_space_are_listed_each(library: Library, models: Path) -> None:
+    file = put(models / "one.gguf")
+    os.link(file, models / "two.gguf")
+    assert names(library) == ["guide", "one", "two"]
+
+
+def test_a_registered_file_on_a_drive_that_is_away_says_so_and_comes_back(tmp_path: Path, library: Library) -> None:
+    (tmp_path / "drive").mkdir()
+    library.register(put(tmp_path / "drive" / "far.gguf"))
+    (tmp_path / "drive").rename(tmp_path / "away")
+    assert "connect the drive" in one(library).problem
+    (tmp_path / "away").rename(tmp_path / "drive")
+    assert one(library).problem == ""
+
+
+def test_a_folder_of_gguf_files_is_no_model(tmp_path: Path, library: Library) -> None:
+    put(tmp_path / "several" / "one.gguf")
+    with pytest.raises(BadRequest, match="a folder with GGUF files"):
+        library.register(tmp_path / "several")
+
+
 def test_a_link_that_leads_nowhere_is_listed_with_its_problem(library: Library, models: Path) -> None:
     try:
         (models / "gone.gguf").symlink_to(models / "nothing")
