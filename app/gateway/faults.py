@@ -102,7 +102,8 @@ def error_response(
     body = _shaped(path, error, status)
     if is_anthropic(path, headers):
         body, status = document(error, request_id or None), status_of(error)
-    response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON)
+    charset = "utf-8" if isinstance(body, OllamaError) else None  # which Ollama says with every document
+    response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON, charset=charset)
     if isinstance(error, Overloaded):
         response.headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_s))
     if error.code in NEVER_RETRY_UNCHANGED:

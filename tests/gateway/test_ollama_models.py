@@ -30,6 +30,12 @@ async def test_clients_can_probe(gateway: Gateway, method: str, path: str) -> No
         assert body == "Ollama is running"
 
 
+@pytest.mark.parametrize("path", ["/api/version", "/api/show", "/api/nothing"])
+async def test_every_document_says_its_encoding(gateway: Gateway, path: str) -> None:
+    async with gateway.http.get(gateway.url + path) as reply:
+        assert reply.headers["Content-Type"] == "application/json; charset=utf-8"
+
+
 async def test_the_version_is_three_bare_numbers_that_codex_and_copilot_accept(gateway: Gateway) -> None:
     assert await answered(gateway, "GET", "/api/version") == (200, {"version": VERSION})
     assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)

@@ -155,6 +155,8 @@ def test_no_limit_is_none(limit: int) -> None:
         ("seed", [1], "integer"),
         ("stop", 3, "array"),
         ("stop", [3], "array"),
+        ("use_mmap", "x", "boolean"),
+        ("num_gpu", "all", "integer"),
     ],
 )
 def test_options_of_the_wrong_type_are_refused_in_ollamas_words(option: str, value: object, kind: str) -> None:

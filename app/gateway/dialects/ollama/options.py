@@ -31,6 +31,8 @@ def read_options(fields: Mapping[str, msgspec.Raw] | None) -> Options:
     """Return the options. Raises BadRequest for a value of the wrong type."""
     given = {name: value_of(raw) for name, raw in (fields or {}).items()}
     values = {name: value for name, value in given.items() if value is not None}
+    for name in values.keys() & _LOADERS.keys():
+        _checked(name, values[name], _LOADERS[name])
     read = {name: _read(name, values[name]) for name in values if name in _READERS}
     sampling = {name: value for name, value in read.items() if name in _SAMPLING}
     limit, context = read.get("num_predict"), read.get("num_ctx")
@@ -53,7 +55,11 @@ def kept_parameters(fields: Mapping[str, msgspec.Raw] | None) -> dict[str, bool 
 
 
 def _read(name: str, value: object) -> Any:  # noqa: ANN401 -- each option has a type of its own
-    reader, kind = _READERS[name]
+    return _checked(name, value, _READERS[name])
+
+
+def _checked(name: str, value: object, reads: tuple[_Reader, str]) -> Any:  # noqa: ANN401 -- as above
+    reader, kind = reads
     try:
         return reader(value)
     except (TypeError, ValueError, OverflowError):
@@ -71,6 +77,12 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
     return float(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
 
 
 def _seed(value: object) -> int | None:
@@ -101,4 +113,11 @@ _READERS: dict[str, tuple[_Reader, str]] = {
     "presence_penalty": (_number, "float32"),
     "frequency_penalty": (_number, "float32"),
 }
+_LOADERS: dict[str, tuple[_Reader, str]] = {
+    "use_mmap": (_flag, "boolean"),
+    **dict.fromkeys(
+        ("num_batch", "num_gpu", "main_gpu", "num_thread", "num_keep", "draft_num_predict"), (_whole, "integer")
+    ),
+}
+"""Options without effect here that Ollama refuses all the same where their type is wrong."""
 _SAMPLING = frozenset(_READERS) - {"num_ctx", "num_predict", "stop"}
