@@ -22,8 +22,10 @@ class Family(StrEnum):
     """A server with its own command line in an environment of its own, e.g. vLLM."""
     VENV_WORKER = "venv-worker"
     """A library: our worker serves it from inside its environment."""
+    CONTAINER = "container"
+    """A server in a container image that is here already; started and ended like any other."""
     EXTERNAL = "external"
-    """A container or endpoint somebody else runs; attached, never launched."""
+    """An endpoint somebody else runs; attached, never launched."""
 
 
 class ModelFormat(StrEnum):
@@ -230,6 +232,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Where it tells its gauges in Prometheus' text; empty where it does not."""
     metrics: Mapping[Gauge, str] = {}
     """Our name -> its name."""
+    legacy: str = ""
+    """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

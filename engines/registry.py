@@ -22,6 +22,7 @@ _MODULES = MappingProxyType(
         "tensorrt-llm": "engines.tensorrt_llm.launch",
         "mlc-llm": "engines.mlc_llm.launch",
         "dynamo": "engines.dynamo.launch",
+        "tgi": "engines.tgi.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

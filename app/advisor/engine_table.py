@@ -238,8 +238,8 @@ _ROWS = (
         formats=("safetensors", "fp8", "awq", "gptq"),
         targets=(),
         strength="serves models of the Hugging Face hub",
-        needs="to run already",
-        limits="Its repository was archived in March 2026: Roundhouse attaches to one that runs and starts none.",
+        needs="to run already, or its container image",
+        limits="Its repository was archived in March 2026: attach one that runs, or use a container that is here.",
     ),
     EngineTraits(
         id="mlc-llm",

@@ -45,7 +45,7 @@ class _About(msgspec.Struct):
 def engines(ctx: click.Context, *, as_json: bool) -> None:
     """List, install, update, test and remove engines. A version is tested before it is used; the one before is kept."""
     if ctx.invoked_subcommand is None:
-        _list("", as_json=as_json)
+        _list("", as_json=as_json, with_legacy=False)
 
 
 engines.add_command(plan)
@@ -53,14 +53,15 @@ engines.add_command(plan)
 
 @engines.command("list")
 @click.argument("engine", default="")
+@click.option("--legacy", "with_legacy", is_flag=True, help="Show engines too that nobody should begin with.")
 @json_option
-def list_engines(engine: str, *, as_json: bool) -> None:
+def list_engines(engine: str, *, with_legacy: bool, as_json: bool) -> None:
     """Show every engine, or one with its versions: what suits this machine, what is installed, what could be."""
-    _list(engine, as_json=as_json)
+    _list(engine, as_json=as_json, with_legacy=with_legacy)
 
 
-def _list(engine: str, *, as_json: bool) -> None:
-    found = _stock(connected(), engine)
+def _list(engine: str, *, as_json: bool, with_legacy: bool) -> None:
+    found = [one for one in _stock(connected(), engine) if engine or with_legacy or not one.is_hidden]
     show("engines", found, as_json=as_json, text=_details if engine else _overview)
 
 

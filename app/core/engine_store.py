@@ -86,6 +86,13 @@ class EngineStock(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int = 0
     verified: str = ""
     unverified: str = ""
+    legacy: str = ""
+    """Why nobody should begin with it; empty for others."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether lists leave it out unless it is asked for: legacy, and not here."""
+        return bool(self.legacy) and not self.versions
 
 
 class InstallEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

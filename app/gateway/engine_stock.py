@@ -53,13 +53,14 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=_advice(about.name, rank, judged),
+        advice=about.legacy or _advice(about.name, rank, judged),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers_of(recipe, host, manifests) if recipe else [],
         size_bytes=sum(version.size_bytes for version in versions),
         verified=about.verified,
         unverified=about.unverified,
+        legacy=about.legacy,
     )
 
 

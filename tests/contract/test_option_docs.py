@@ -11,10 +11,11 @@ from engines.mlx_lm.launch import TABLE as MLX_LM
 from engines.mlx_vlm.launch import TABLE as MLX_VLM
 from engines.sglang.launch import TABLE as SGLANG
 from engines.tensorrt_llm.launch import TABLE as TENSORRT_LLM
+from engines.tgi.launch import TABLE as TGI
 from engines.vllm.launch import TABLE as VLLM
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
-TABLES = (LLAMA_SERVER, MLX_LM, MLX_VLM, VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM, DYNAMO)
+TABLES = (LLAMA_SERVER, MLX_LM, MLX_VLM, VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM, DYNAMO, TGI)
 
 
 def cell(table: Table, option: str) -> str:

@@ -56,11 +56,12 @@ class Gateway:
         self.end = DONE
         self.update = EngineUpdate(engine="llama.cpp", variant="cpu", current="2", to="4", changes=["numpy 1 -> 2"])
         self.interrupts = False
+        self.stock = [STOCK]
 
     def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del reply, timeout_s
         if path == "/engines/stock":
-            return [STOCK]
+            return self.stock
         if path == "/settings":
             return [SettingInfo(**{**SETTING, "value": ["openvino"]})]
         if path == "/engines/log":
@@ -117,6 +118,16 @@ def test_the_list_says_what_suits_and_what_is_used(gateway: Gateway) -> None:
     assert "llama.cpp" in said
     assert "2 (cpu)" in said
     assert "#1: The best choice." in said
+
+
+def test_what_nobody_should_begin_with_is_listed_on_demand_or_where_it_is(gateway: Gateway) -> None:
+    old = EngineStock(id="old", name="Old", licence="MIT", homepage="", formats=["gguf"], legacy="It was archived.")
+    gateway.stock = [STOCK, old]
+    assert "old" not in run().stdout
+    assert "old" in run("list", "--legacy").stdout
+    assert "Old, MIT" in run("list", "old").stdout
+    gateway.stock = [msgspec.structs.replace(old, versions=[EngineVersion(name="bundled", version="3")])]
+    assert "old" in run().stdout
 
 
 def test_one_engine_is_shown_with_its_versions_and_offers(gateway: Gateway) -> None:

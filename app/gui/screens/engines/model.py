@@ -58,7 +58,7 @@ class EnginesModel(QObject):
 
     @property
     def others(self) -> list[EngineStock]:
-        """The engines this machine cannot run."""
+        """The engines this machine cannot run, and those nobody should begin with."""
         return [one for one in self.stock.items if one.rank is None and not one.versions]
 
     @property

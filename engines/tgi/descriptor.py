@@ -1,0 +1,51 @@
+"""What TGI is and can do. From the sources of 3.3, whose repository is archived since March 2026."""
+
+from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+
+DESCRIPTOR = Descriptor(
+    id="tgi",
+    name="TGI",
+    licence="Apache-2.0",
+    homepage="https://github.com/huggingface/text-generation-inference",
+    family=Family.CONTAINER,
+    formats=frozenset({ModelFormat.SAFETENSORS, ModelFormat.FP8, ModelFormat.AWQ, ModelFormat.GPTQ}),
+    modalities=frozenset({"text", "image"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.TOKENIZE: "/tokenize",
+    },
+    features=frozenset(
+        {
+            Feature.TOOLS,
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.STREAM_USAGE,
+            Feature.VISION,
+            Feature.DRAFT,
+            Feature.KV_QUANT,
+            Feature.TENSOR_PARALLEL,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.API_KEY,
+        }
+    ),
+    platforms=frozenset({"linux"}),
+    accelerators=("cuda",),
+    metrics_path="/metrics",
+    metrics={
+        Gauge.RUNNING: "tgi_batch_current_size",
+        Gauge.WAITING: "tgi_queue_size",
+    },
+    verified=(
+        "Its container's command line is held against reviewed ones; its lines, ends and lifeline are played by a "
+        "stand-in for docker and the launcher."
+    ),
+    unverified=(
+        "Never run with this adapter: it needs its container image, docker or podman, and an NVIDIA GPU. Its key "
+        "guards what writes text; its health, metrics and the model's name are open to every program of the computer."
+    ),
+    legacy=(
+        "Its repository was archived in March 2026. Attach one that runs (`roundhouse attach`); the container is "
+        "started only where its image is already here."
+    ),
+)
