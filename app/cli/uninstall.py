@@ -10,8 +10,9 @@ import msgspec
 from app.cli.gateway import connected
 from app.cli.output import json_option, show, table, talk
 from app.cli.service import stopped
-from app.config import background
+from app.config import at_login, background
 from app.config.belongings import Belonging, Kind, belongings, remove, remove_empty
+from app.config.home import this_home
 from app.config.hub_token import HubToken
 from app.config.paths import Paths, default_paths
 from app.config.programs import how_to_remove
@@ -64,10 +65,12 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
 
 
 def _all(paths: Paths) -> list[Belonging]:
-    """Return everything of ours, and the file by which the system keeps the service."""
-    file = background.this_keeper(paths).file
-    kept = [Belonging(what="what starts the service at log-in", path=file, kind=Kind.MADE)] if file.exists() else []
-    return [*kept, *belongings(paths)]
+    """Return everything of ours, and the files by which the system starts it."""
+    service, window = background.this_keeper(paths), at_login.place(this_home())
+    kept = {"what starts the service at log-in": service.file} if background.is_ours(service) else {}
+    if window is not None and window.exists():
+        kept["what opens the window at log-in"] = window
+    return [*(Belonging(what=what, path=path, kind=Kind.MADE) for what, path in kept.items()), *belongings(paths)]
 
 
 def _confirm(found: list[Belonging], kinds: set[Kind], *, is_sure: bool, is_program: bool) -> None:
@@ -97,6 +100,7 @@ def _remove(paths: Paths, found: list[Belonging], kinds: set[Kind]) -> None:
         background.remove(background.this_keeper(paths))
     except RoundhouseError as error:
         talk(f"{error} {error.body.detail}")
+    at_login.arrange(this_home(), is_wanted=False)
     stopped(paths)
     if Kind.KEPT in kinds:
         HubToken(paths.hub_token_file).forget()

@@ -154,9 +154,23 @@ def install(found: Keeper) -> None:
         raise
 
 
+def is_ours(found: Keeper) -> bool:
+    """Say whether what is there was written for this home: two homes of one person have one place for it."""
+    try:
+        return _homes(found.file.read_bytes()) == _homes(found.data)
+    except OSError:
+        return False
+
+
+def _homes(data: bytes) -> set[bytes]:
+    lines = data.splitlines()
+    named = {number for number, line in enumerate(lines) if b"ROUNDHOUSE_HOME" in line}
+    return {lines[number] for number in named | {number + 1 for number in named} if number < len(lines)}
+
+
 def remove(found: Keeper) -> bool:
     """Take the service back; return whether there was one. Raises EnvironmentFault when its keeper refuses."""
-    if not found.file.exists():
+    if not is_ours(found):
         return False
     for argv in found.end:
         _told(argv)

@@ -34,6 +34,14 @@ def own_program() -> str:
     return str(running.with_name("roundhouse" + running.suffix))
 
 
+def window_command() -> list[str]:
+    """Return the argv that opens the window: frozen, the executable a desktop starts, which needs no terminal."""
+    if not getattr(sys, "frozen", False):
+        return command("app.gui")
+    running = Path(sys.executable)
+    return [str(running.with_name("roundhouse-window" + running.suffix))]
+
+
 def how_to_remove() -> str:
     """Return how the program itself is removed, in a sentence: the way it came."""
     running = Path(sys.executable)

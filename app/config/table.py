@@ -440,6 +440,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="window.at_login",
+        title="Open when I log in",
+        help="The window opens by itself after each log-in. It loads no model until you ask for one.",
+        kind=Kind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="window.keep_serving",
         title="Keep serving when the window closes",
         help="Editors and other programs can go on using the endpoint.",

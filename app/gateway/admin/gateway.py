@@ -10,8 +10,10 @@ import psutil
 
 from app import __version__
 from app.advisor.rules import choose
+from app.config import at_login
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
+from app.core.errors import StorageFault
 from app.core.events import EngineChanged, EngineJobChanged, Event, LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
@@ -21,6 +23,7 @@ from app.gateway.admin.calls import Call, NoQuery
 from app.gateway.guard import is_wide
 from app.gateway.launch import policy_from
 from app.gateway.listen import reachable_at
+from app.gateway.services import Services
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -91,6 +94,8 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
     changed = services.settings.change(call.body)
+    if "window.at_login" in changed:
+        await _arrange_login(services)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services, changed)
@@ -100,6 +105,16 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     if "models.folders" in changed:
         services.events.publish(ModelsChanged())
     return services.settings.describe()
+
+
+async def _arrange_login(services: Services) -> None:
+    """Do as the setting says, or take it back."""
+    is_wanted = services.settings.flag("window.at_login")
+    try:
+        await asyncio.to_thread(at_login.arrange, services.home, is_wanted=is_wanted)
+    except StorageFault:
+        services.settings.change({"window.at_login": not is_wanted})
+        raise
 
 
 async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from app.config import at_login
 from app.core.api import PREFIX
 from app.core.chats import ChatSummary
 from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
@@ -52,6 +53,7 @@ async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) 
         ("POST", "/load", {"model": "guide", "options": {"threads": 1000}}, "options.threads"),
         ("POST", "/load", {"model": "guide", "options": {"slots": 65}}, "options.slots"),
         ("POST", "/load", {"model": "guide", "options": {"kv_type": "q1"}}, "options.kv_type"),
+        ("POST", "/load", {"model": "guide", "options": {"gpu_memory_fraction": 1.5}}, "gpu_memory_fraction"),
         ("POST", "/load", {}, "model"),
         ("PATCH", "/settings", {"window.scale": {"a": 1}}, "$[...]"),
         ("GET", "/chats?limit=0", None, "$.limit"),
@@ -176,6 +178,20 @@ async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
     for value, expected in ((120, 120), (None, 100)):
         infos = await api.call("PATCH", "/settings", list[SettingInfo], {"window.scale": value})
         assert {info.value for info in infos if info.name == "window.scale"} == {expected}
+
+
+async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Api) -> None:
+    services = api.gateway.services
+    file = at_login.place(services.home)
+    assert file is not None
+    await api.call("PATCH", "/settings", list[SettingInfo], {"window.at_login": True})
+    assert file.exists()
+    await api.call("PATCH", "/settings", list[SettingInfo], {"window.at_login": None})
+    assert not file.exists()
+    file.parent.rmdir()
+    file.parent.write_text("in the way")
+    assert await api.refused("PATCH", "/settings", {"window.at_login": True}) == (507, "storage")
+    assert not services.settings.flag("window.at_login")
 
 
 async def test_shutting_down_is_accepted(api: Api) -> None:

@@ -13,6 +13,8 @@ from app.config.background import Keeper
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-person"))
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     file = tmp_path / "units/roundhouse.service"
     found = Keeper(file=file, data=b"unit", begin=(), end=(), ask=("true",))

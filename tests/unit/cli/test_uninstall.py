@@ -1,6 +1,7 @@
 """Saying goodbye: listed first, asked, and no more removed than was said."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,15 @@ from click.testing import CliRunner, Result
 
 from app.cli import uninstall
 from app.cli.main import roundhouse
+from app.config import at_login
+from app.config.home import this_home
 from app.config.paths import Paths, default_paths
 
 
 @pytest.fixture(autouse=True)
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    for name in ("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-person"))
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     paths = default_paths()
     paths.create()
@@ -91,3 +96,13 @@ def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.Monke
     done = run("--yes")
     assert done.exit_code == 1
     assert f"{paths.logs}: Permission denied" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a value in its registry")
+def test_what_opens_the_window_at_log_in_is_listed_and_leaves() -> None:
+    at_login.arrange(this_home(), is_wanted=True)
+    file = at_login.place(this_home())
+    assert file is not None
+    assert str(file) in run("--dry-run").stdout
+    run("--yes")
+    assert not file.exists()

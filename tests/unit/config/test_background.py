@@ -127,6 +127,15 @@ def test_what_was_never_installed_is_not_removed(here: background.Keeper, calls:
     assert not calls.exists()
 
 
+def test_the_service_of_another_home_is_left_alone(here: background.Keeper, calls: Path, tmp_path: Path) -> None:
+    home = this_home({"HOME": str(tmp_path)}, "linux")
+    other = keeper(home, {"ROUNDHOUSE_HOME": "/elsewhere"}, data=tmp_path, user="0")
+    install(other)
+    assert not remove(here)
+    assert other.file.exists()
+    assert remove(other)
+
+
 def test_a_keeper_that_refuses_leaves_no_file(here: background.Keeper, calls: Path) -> None:
     calls.with_name("refuse").touch()
     with pytest.raises(EnvironmentFault) as caught:
