@@ -34,8 +34,11 @@ def ps(*, as_json: bool) -> None:
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
 @click.option("--gpu-layers", type=click.IntRange(0), help="Layers on the GPU, where the engine can split.")
 @click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0", "fp8"]), help="Type of the KV cache.")
+@click.option(
+    "--gpu-memory-fraction", type=click.FloatRange(0.05, 1), help="Share of GPU memory, where the engine takes one."
+)
 @json_option
-def load(model: str, *, as_json: bool, **chosen: int | str | None) -> None:
+def load(model: str, *, as_json: bool, **chosen: float | str | None) -> None:
     """Make MODEL ready: a name from `roundhouse list`, or a path to a .gguf file."""
     client = connected()
     options = LoadOptions(**chosen)  # type: ignore[arg-type]  # click has checked each option's type

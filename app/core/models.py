@@ -106,6 +106,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu_layers: int | None = None
     kv_type: str | None = None
     """"f16", "q8_0" or "q4_0"."""
+    gpu_memory_fraction: float | None = None
+    """The share of GPU memory it may take, 0.05 to 1, for engines that take their share at the start."""
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -157,6 +157,7 @@ def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) ->
         threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
         kv_type=asked.kv_type or own.kv_type,
+        gpu_memory_fraction=asked.gpu_memory_fraction,
         chat_template=preset.chat_template or None,
         task="rerank" if model.ranks else "chat" if model.chats else "embed",
     )

@@ -17,11 +17,12 @@ from app.gateway.launch import load_request
 _MAX_TAIL = 5000
 _KV_TYPES = ("f16", "q8_0", "q4_0")
 _HIGHEST = 2**31 - 1  # engines keep these in a C int
-_BOUNDS = {
+_BOUNDS: dict[str, tuple[float, float]] = {
     "context": (1, int(BY_NAME["models.context"].maximum or _HIGHEST)),
     "slots": (1, int(BY_NAME["models.slots"].maximum or _HIGHEST)),
     "threads": (1, 512),  # ggml, which llama.cpp computes with, runs no more
     "gpu_layers": (0, _HIGHEST),  # more than there are means all
+    "gpu_memory_fraction": (0.05, 1.0),
 }
 
 

@@ -113,7 +113,13 @@ def test_a_remedy_comes_with_its_command() -> None:
     assert (offer.command, offer.options) == ("roundhouse load 'my model' --context 4096", {"context": 4096})
     assert offer_of("m", Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again"), "vllm").command == "roundhouse load m"
     share = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"gpu_memory_fraction": 0.5})
-    assert (offer_of("m", share, "vllm").command, offer_of("m", share, "vllm").options) == ("", {})
+    offer = offer_of("m", share, "vllm")
+    assert (offer.command, offer.options) == (
+        "roundhouse load m --gpu-memory-fraction 0.5",
+        {"gpu_memory_fraction": 0.5},
+    )
+    unknown = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"no_such_option": 1})
+    assert (offer_of("m", unknown, "vllm").command, offer_of("m", unknown, "vllm").options) == ("", {})
 
 
 def test_a_command_about_an_engine_names_it() -> None:
