@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rm": ("library:remove", "Remove a model with its files."),
     "verify": ("library:verify", "Read a model's files and compare them with their hashes."),
     "duplicates": ("library:find_duplicates", "Find models that lie here twice; share their space."),
+    "update-models": ("model_updates:update_models", "Ask the hub for newer files of the models here."),
     "alias": ("aliases:alias", "Let a model answer to a name that programs ask for."),
     "attach": ("attach:attach", "Put an endpoint that runs elsewhere behind this one."),
     "detach": ("attach:detach", "Take an attached model off the list."),

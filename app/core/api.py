@@ -51,6 +51,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /library/job                        204, calls it off
     POST   /library/verify       VerifyModel   LibraryJob; /events say how far it is
     POST   /library/duplicates FindDuplicates  LibraryJob
+    GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /model-settings                     ModelSettings by model, where anything is set
     POST   /model-settings       SetModel      ModelSettings, all of one model at once

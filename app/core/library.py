@@ -106,6 +106,38 @@ class VerifyModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     model: str
 
 
+class Freshness(StrEnum):
+    """How a model from a hub compares with what the hub has now.
+
+    current   the hub has the same
+    newer     the hub has other content under the same names
+    gone      the hub no longer has it
+    unknown   the hub could not be asked, or what is here cannot be compared: `note` says why
+    """
+
+    CURRENT = "current"
+    NEWER = "newer"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+class ModelUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """One model that came from a hub, beside what the hub has now."""
+
+    model: str
+    repository: str
+    revision: str
+    quantization: str = ""
+    state: Freshness
+    files: list[str] = []
+    """Those that are others now."""
+    download_bytes: int = 0
+    """What they weigh."""
+    modified: str = ""
+    """When the hub's was changed last, as it says."""
+    note: str = ""
+
+
 class FindDuplicates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for contents that lie here more than once; with `reclaim`, let copies share their space."""
 

@@ -1,7 +1,8 @@
 """The files of models: remove and bring back, check, find what is here twice."""
 
-from app.core.library import FindDuplicates, LibraryJob, Removal, RemoveModel, VerifyModel
+from app.core.library import FindDuplicates, LibraryJob, ModelUpdate, Removal, RemoveModel, VerifyModel
 from app.core.models import ModelInfo
+from app.gateway import model_updates
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 
 
@@ -38,6 +39,11 @@ async def verify(call: Call[VerifyModel, NoQuery]) -> LibraryJob:
 async def find_duplicates(call: Call[FindDuplicates, NoQuery]) -> LibraryJob:
     """POST /library/duplicates."""
     return await call.library.find_duplicates(reclaim=call.body.reclaim)
+
+
+async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
+    """GET /library/updates."""
+    return await model_updates.check(call.services)
 
 
 ENDPOINTS = (
@@ -93,5 +99,12 @@ ENDPOINTS = (
         summary="Find contents that lie here more than once, and let copies share their space",
         body=FindDuplicates,
         reply=LibraryJob,
+    ),
+    Endpoint(
+        method="GET",
+        path="/library/updates",
+        handler=updates,
+        summary="Ask the hub whether it has newer files of the models that came from it",
+        reply=list[ModelUpdate],
     ),
 )

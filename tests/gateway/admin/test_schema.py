@@ -192,6 +192,7 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     assert call("GET", "/library/job")["is_done"]
     assert call("POST", "/library/duplicates", {})["kind"] == "duplicates"
     call("DELETE", "/library/job")
+    assert isinstance(call("GET", "/library/updates"), list)
     removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
     assert not file.exists()
     if removed["id"]:

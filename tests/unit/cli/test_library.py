@@ -3,17 +3,19 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import library
+from app.cli import library, model_updates
 from app.cli.main import roundhouse
+from app.core.downloads import Download
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
-from app.core.library import Duplicate, FileCheck, JobKind, LibraryJob, Removal, Verdict
+from app.core.library import Duplicate, FileCheck, Freshness, JobKind, LibraryJob, ModelUpdate, Removal, Verdict
 from app.core.models import ModelInfo, Preset
 from app.core.settings import SettingInfo
 
@@ -162,3 +164,41 @@ def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_
     file = tmp_path / "m.txt"
     file.touch()
     assert run("import", str(file)).exit_code == 2
+
+
+UPDATES = [
+    ModelUpdate(model="a", repository="o/a", revision="main", state=Freshness.CURRENT),
+    ModelUpdate(
+        model="b",
+        repository="o/b",
+        revision="4.0bpw",
+        state=Freshness.NEWER,
+        files=["x"],
+        download_bytes=3_000_000_000,
+        quantization="Q4_0",
+        modified="2026-05-01T00:00:00Z",
+    ),
+]
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
+    asked: list[tuple[str, object]] = []
+
+    def post(path: str, body: object, _reply: object, *, timeout_s: float) -> Download:
+        assert timeout_s
+        asked.append((path, msgspec.to_builtins(body)))
+        return Download(id="1", title="o/b", repository="o/b", revision="4.0bpw", commit="c", files=["x"])
+
+    made = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
+    monkeypatch.setattr(model_updates, "connected", lambda: made)
+    return asked
+
+
+def test_newer_models_are_shown_and_fetched_only_when_asked(hub: list[tuple[str, object]]) -> None:
+    shown = run("update-models", "--check").stdout
+    assert "current" in shown
+    assert "1 files changed; the hub's is of 2026-05-01." in shown
+    assert hub == []
+    assert "on its way" in run("update-models").stderr
+    assert hub == [("/downloads", {"model": "o/b@4.0bpw", "quantization": "Q4_0"})]

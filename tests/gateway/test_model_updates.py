@@ -1,0 +1,125 @@
+"""What is here is held against what the hub has now, by the hashes both name content by."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.core.errors import Conflict
+from app.core.library import Freshness, ModelUpdate
+from app.gateway.model_updates import check
+from app.hub.download.cache import RepositoryCache
+from app.hub.library import Library
+from app.hub.repository import RepoFile, read_repository
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.gguf_files import TinyLlama
+
+NAME, FILE = "org/Model-GGUF", "Model-Q4_K_M.gguf"
+FIRST, SECOND = TinyLlama(name="First").content(), TinyLlama(name="Second", layers=3).content()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        served.add(NAME, {FILE: FIRST})
+        yield served
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> RepositoryCache:
+    return RepositoryCache(tmp_path / "hub", NAME)
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen class of many parts
+    offline: dict[str, bool] = {}
+    return SimpleNamespace(
+        library=Library(lambda: [tmp_path / "hub"], tmp_path / "models.json", tmp_path / "none.gguf"),
+        settings=SimpleNamespace(flag=lambda name: offline.get(name, False), off=offline),
+        hub=SimpleNamespace(token=SimpleNamespace(read=lambda: "")),
+    )
+
+
+def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str = "main") -> Path:
+    """Put a file into the cache as a download of this branch does."""
+    there = read_repository(hub.url, NAME, revision=branch)
+    file = RepoFile(path=FILE, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    cache.blob(file).parent.mkdir(parents=True, exist_ok=True)
+    cache.blob(file).write_bytes(content)
+    cache.link(there.commit, file)
+    cache.remember(branch, there.commit)
+    return cache.snapshot(there.commit, FILE)
+
+
+async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
+    (found,) = await check(services)
+    return found
+
+
+async def test_what_the_hub_still_has_is_current(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
+    fetched(cache, hub, FIRST)
+    found = await only(services)
+    assert (found.model, found.repository, found.revision) == ("Model-Q4_K_M", NAME, "main")
+    assert (found.state, found.quantization, found.files) == (Freshness.CURRENT, "Q4_K_M", [])
+
+
+async def test_other_content_is_newer_and_says_what_it_weighs(
+    services: Any,  # noqa: ANN401 -- as above
+    hub: FakeHub,
+    cache: RepositoryCache,
+) -> None:
+    fetched(cache, hub, FIRST)
+    hub.add(NAME, {FILE: SECOND})
+    found = await only(services)
+    assert (found.state, found.files, found.download_bytes) == (Freshness.NEWER, [FILE], len(SECOND))
+
+
+async def test_what_the_hub_has_no_more_is_gone(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
+    fetched(cache, hub, FIRST)
+    hub.add(NAME, {"Other.gguf": SECOND})
+    assert (await only(services)).state is Freshness.GONE
+    del hub.repositories[NAME]
+    hidden = await only(services)  # the hub says the same of what is private and of what never was
+    assert hidden.state is Freshness.UNKNOWN
+    assert "does not exist or is private" in hidden.note
+
+
+async def test_a_file_that_bears_no_hash_is_compared_by_its_size(
+    services: Any,  # noqa: ANN401 -- as above
+    hub: FakeHub,
+    cache: RepositoryCache,
+) -> None:
+    link = fetched(cache, hub, FIRST)
+    link.unlink()
+    link.write_bytes(FIRST)  # as on a Windows that lets nobody make links
+    found = await only(services)
+    assert (found.state, "size" in found.note) == (Freshness.UNKNOWN, True)
+    link.write_bytes(SECOND)
+    assert (await only(services)).state is Freshness.NEWER
+
+
+async def test_a_hub_that_cannot_be_asked_leaves_it_open(
+    services: Any,  # noqa: ANN401 -- as above
+    hub: FakeHub,
+    cache: RepositoryCache,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetched(cache, hub, FIRST)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    found = await only(services)
+    assert found.state is Freshness.UNKNOWN
+    assert found.note
+
+
+async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
+    fetched(cache, hub, FIRST)
+    before = len(hub.asked)
+    services.settings.off["network.offline"] = True
+    with pytest.raises(Conflict):
+        await check(services)
+    assert len(hub.asked) == before
