@@ -284,6 +284,37 @@ async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gate
     assert [json.loads(body) for body in gateway.upstream.bodies] == bodies
 
 
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ({"think": False}, {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+        (
+            {"think": True, "chat_template_kwargs": {"thinking": False}},
+            {"chat_template_kwargs": {"enable_thinking": True, "thinking": False}},
+        ),
+        ({"reasoning": {"effort": "none"}}, {"reasoning_effort": "none"}),
+        ({"reasoning_effort": "off"}, {"reasoning_effort": "none"}),
+        ({"reasoning_effort": "xhigh"}, {"reasoning_effort": "high"}),
+        ({"reasoning_effort": "minimal"}, {"reasoning_effort": "low"}),
+        ({"repetition_penalty": 1.1}, {"repeat_penalty": 1.1}),
+    ],
+)
+async def test_words_of_other_servers_are_put_in_the_engines(
+    gateway: Gateway, said: dict[str, object], heard: dict[str, object]
+) -> None:
+    body = {"model": "guide", **said}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
+        assert reply.status == 200
+    assert json.loads(gateway.upstream.bodies[0]) == {**body, **heard}
+
+
+@pytest.mark.parametrize("said", [{"reasoning_effort": "high"}, {"repeat_penalty": 1.1, "repetition_penalty": 1.2}])
+async def test_words_the_engine_knows_stay_as_they_are(gateway: Gateway, said: dict[str, object]) -> None:
+    body = json.dumps({"model": "guide", **said}, indent=1).encode()
+    await (await gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body)).read()
+    assert gateway.upstream.bodies == [body]
+
+
 @pytest.mark.parametrize(("stop", "left"), [("", []), (["", "end"], ["end"])])
 async def test_a_stop_without_text_stops_nothing(gateway: Gateway, stop: object, left: list[str]) -> None:
     body = {"model": "guide", "stop": stop, "messages": [{"role": "user", "content": "x"}]}

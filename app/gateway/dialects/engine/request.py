@@ -26,7 +26,7 @@ from app.gateway.dialects.engine.supply import Need, cannot, check
 from app.gateway.dialects.engine.turns import wire_messages
 from engines.api import Feature, Route
 
-_LEVELS = {Level.MINIMAL: "low", Level.LOW: "low", Level.MEDIUM: "medium", Level.HIGH: "high", Level.MAX: "high"}
+EFFORTS = {Level.MINIMAL: "low", Level.LOW: "low", Level.MEDIUM: "medium", Level.HIGH: "high", Level.MAX: "high"}
 """What templates know: gpt-oss takes low, medium and high."""
 
 
@@ -145,6 +145,6 @@ def _thinking(level: Level) -> dict[str, object]:
     if level is Level.DEFAULT:
         return {}
     arguments: dict[str, object] = {"enable_thinking": level is not Level.OFF}
-    if level in _LEVELS:
-        arguments["reasoning_effort"] = _LEVELS[level]
+    if level in EFFORTS:
+        arguments["reasoning_effort"] = EFFORTS[level]
     return arguments

@@ -1,6 +1,7 @@
 """What of a chat is checked before an engine sees it: llama.cpp answers over what it does not understand, in silence.
 
-It is read in the pass that finds the model, and the bytes go on untouched. Ranges are those of OpenAI's document.
+It is read in the pass that finds the model, and the bytes go on untouched but for words that other servers have. Ranges
+are those of OpenAI's document.
 """
 
 from typing import Annotated, Literal
@@ -8,12 +9,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
+from app.gateway.dialects.engine.request import EFFORTS
 from app.gateway.dialects.openai.chat_request import (
     ABSENT,
     FORMATS,
     LEVELS,
     NO_MESSAGES,
     Format,
+    Reasoning,
     chosen,
     is_set,
     with_chosen,
@@ -61,10 +64,20 @@ class Asked(Staying, frozen=True, kw_only=True):
     frequency_penalty: _Penalty | None = None
     top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
     reasoning_effort: str | None = None
+    reasoning: Reasoning | None = None
+    think: bool | None = None
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    repeat_penalty: float | None = None
+    repetition_penalty: float | None = None
     functions: msgspec.Raw = ABSENT
     function_call: msgspec.Raw = ABSENT
     audio: msgspec.Raw = ABSENT
     web_search_options: msgspec.Raw = ABSENT
+
+    @property
+    def effort(self) -> str | None:
+        """How much is to be thought, by either of its names."""
+        return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None)
 
 
 def checked(body: bytes, asked: Asked) -> bytes:
@@ -72,15 +85,26 @@ def checked(body: bytes, asked: Asked) -> bytes:
     _check(asked)
     if said := chosen(asked.tool_choice):
         body = with_chosen(body, said)
-    return _without_empty_stops(body, asked.stop)
-
-
-def _without_empty_stops(body: bytes, stop: str | list[str] | None) -> bytes:
-    """Return the body without stops that are no text: llama.cpp finds those at the start of every answer."""
-    if stop != "" and (not isinstance(stop, list) or "" not in stop):
+    said_otherwise = _other_words(asked)
+    if not said_otherwise:
         return body
-    fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
-    return msgspec.json.encode({**fields, "stop": [text for text in stop if text]})
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said_otherwise})
+
+
+def _other_words(asked: Asked) -> dict[str, object]:
+    """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
+    said: dict[str, object] = {}
+    if asked.stop == "" or (isinstance(asked.stop, list) and "" in asked.stop):
+        said["stop"] = [text for text in asked.stop if text]  # llama.cpp finds "" at the start of every answer
+    if asked.repetition_penalty is not None and asked.repeat_penalty is None:
+        said["repeat_penalty"] = asked.repetition_penalty
+    effort = None if asked.effort is None else EFFORTS.get(LEVELS[asked.effort], "none")
+    if effort != asked.reasoning_effort:
+        said["reasoning_effort"] = effort
+    elif effort is None and asked.think is not None:
+        told = {"enable_thinking": asked.think, "thinking": asked.think}
+        said["chat_template_kwargs"] = {**told, **(asked.chat_template_kwargs or {})}
+    return said
 
 
 def _check(asked: Asked) -> None:
@@ -90,7 +114,7 @@ def _check(asked: Asked) -> None:
     if asked.max_tokens == 0 or asked.max_completion_tokens == 0:
         field = "max_tokens" if asked.max_tokens == 0 else "max_completion_tokens"
         raise wrong(f"`{field}` must be at least 1.")
-    if asked.reasoning_effort is not None and asked.reasoning_effort not in LEVELS:
+    if asked.effort is not None and asked.effort not in LEVELS:
         raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
     if asked.response_format is not None:
         _check_format(asked.response_format)
