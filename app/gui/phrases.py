@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from app.core import words
 from app.core.api import GUIDE
 from app.core.downloads import Download, DownloadState
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelInfo
 
 _S = EngineState
@@ -24,6 +24,9 @@ _STATES = {
 
 _GUIDE = "Guide"
 TINY = "tiny help model"
+
+ONE_PRESS = 2
+"""Buttons that load a model otherwise, beside a failure."""
 
 
 def state(status: EngineStatus) -> tuple[str, str]:
@@ -53,6 +56,11 @@ def running_facts(status: EngineStatus) -> str:
     if status.is_pinned:
         facts.append("pinned")
     return " · ".join(facts)
+
+
+def one_press(failure: FailureReport) -> list[RemedyOffer]:
+    """Return the remedies that are one press away, most promising first: more than two would be a menu."""
+    return [remedy for remedy in failure.remedies if remedy.options][:ONE_PRESS]
 
 
 def title(model: ModelInfo) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.config.table import BY_NAME
 from app.core.chats import (
     AnswerDelta,
     AnswerDone,
@@ -17,8 +18,9 @@ from app.core.chats import (
     Sampling,
     Turn,
 )
-from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
+from app.core.models import LoadModel, LoadOptions
 from app.gui.demo.api import DemoApi
 from app.gui.net.api import GONE
 from app.gui.screens.chat import sample
@@ -248,6 +250,61 @@ def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
     trouble = shown_trouble(gateway, shell, lambda _name: failed)
     assert trouble == ("Use less context.", (Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL))
     assert shown_trouble(gateway, shell, lambda _name: None)[1] == (Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
+
+
+NEEDS_LESS = FailureReport(
+    code="out_of_memory",
+    sentence="No room.",
+    remedies=[
+        RemedyOffer(kind="less_context", label="Load with a context of 4,096 tokens", options={"context": 4096}),
+        RemedyOffer(kind="fewer_slots", label="Load for one request at a time", options={"slots": 1}),
+        RemedyOffer(kind="smaller_cache", label="Load with a KV cache in q8_0", options={"kv_type": "q8_0"}),
+        RemedyOffer(kind="free_memory", label="Unload other models", command="roundhouse ps"),
+    ],
+)
+
+
+@pytest.fixture
+def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Talk:
+    failed = EngineStatus(model=sample.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS)
+    gateway.replies |= {"POST /load": failed, "PATCH /settings": [], "POST /chats/c2/turns": turn_for}
+    talk = Talk(gateway, shell, lambda _name: failed)
+    talk.open("c2")
+    gateway.flush()
+    return talk
+
+
+def test_what_would_mend_a_failure_is_one_press_away_and_the_question_is_asked_again(
+    starved: Talk, gateway: DemoApi
+) -> None:
+    turn = starved.turns()[-1]
+    assert turn.trouble is not None
+    assert [offer.kind for offer in turn.trouble.offers] == ["less_context", "fewer_slots"]
+    starved.load_otherwise(turn.message.id, "nothing of the kind")
+    assert not gateway.asked("POST", "/load")
+    starved.load_otherwise(turn.message.id, "less_context")
+    gateway.flush()
+    (load,) = gateway.asked("POST", "/load")
+    assert load == LoadModel(model=turn.message.model, options=LoadOptions(context=4096), wait=False)
+    assert len(gateway.asked("POST", "/chats/c2/turns")) == 1
+
+
+def test_what_would_mend_it_can_be_done_without_asking_from_now_on(starved: Talk, gateway: DemoApi) -> None:
+    starved.mend_from_now_on(starved.turns()[-1].message.id)
+    gateway.flush()
+    (changed,) = gateway.asked("PATCH", "/settings")
+    assert changed == {"engine.mend_less_context": True, "engine.mend_fewer_slots": True}
+    assert set(changed) <= set(BY_NAME)
+    assert len(gateway.asked("POST", "/chats/c2/turns")) == 1
+
+
+def test_without_a_failure_nothing_is_mended(talk: Talk, gateway: DemoApi) -> None:
+    talk.open("c1")
+    gateway.flush()
+    talk.mend_from_now_on(talk.turns()[-1].message.id)
+    talk.load_otherwise("no such answer", "less_context")
+    assert not gateway.asked("PATCH", "/settings")
+    assert not gateway.asked("POST", "/load")
 
 
 def shown_trouble(

@@ -9,11 +9,13 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.core.chats import MessageStatus
+from app.core.engines import RemedyOffer
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.transcript import lines as text_lines
 from app.gui.screens.chat.transcript.area import Transcript
 from app.gui.screens.chat.transcript.box import Spot, Verb
-from app.gui.screens.chat.transcript.note_boxes import FootBox
+from app.gui.screens.chat.transcript.look import Look
+from app.gui.screens.chat.transcript.note_boxes import FootBox, TroubleBox
 from app.gui.screens.chat.transcript.pointer import word_around
 from app.gui.screens.chat.transcript.stage import open_link
 from app.gui.screens.chat.turns import Live, Remedy, Trouble, TurnView
@@ -264,6 +266,41 @@ def test_pressing_asks_for_what_it_says(qtbot: QtBot, area: Transcript, verb: Ve
     with qtbot.waitSignal(area.acted) as acted:
         press(area, 0, verb)
     assert tuple(acted.args or ()) == asked
+
+
+MENDS = (RemedyOffer(kind="less_context", label="Load with less context", options={"context": 4096}),)
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked"),
+    [
+        (Verb.LOAD_OTHERWISE, ("load_otherwise", "a1", "less_context")),
+        (Verb.MEND, ("mend", "a1", "")),
+        (Verb.LOAD_AGAIN, ("load_again", "a1", "")),
+    ],
+)
+def test_a_failure_has_buttons_for_what_may_mend_it(
+    qtbot: QtBot, area: Transcript, verb: Verb, asked: Sequence[str]
+) -> None:
+    trouble = Trouble(sentence="It failed.", remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL), offers=MENDS)
+    area.show_turns([TurnView(message=sample.answer(1, ""), trouble=trouble)])
+    with qtbot.waitSignal(area.acted) as acted:
+        press(area, 0, verb)
+    assert tuple(acted.args or ()) == asked
+
+
+def test_buttons_go_on_in_a_second_row_where_there_is_no_room(theme: Theme) -> None:
+    trouble = Trouble(sentence="It failed.", remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL), offers=MENDS)
+    heights, rows = [], []
+    for width in (1200, 300):
+        box = TroubleBox(trouble)
+        box.ensure(Look(theme), width)
+        heights.append(box.height)
+        rows.append(len({spot.area.top() for spot in box.spots()}))
+        assert all(spot.area.right() <= width for spot in box.spots())
+    assert rows[0] == 1
+    assert rows[1] > 1
+    assert heights[1] > heights[0]
 
 
 def test_the_cause_of_a_failure_unfolds(area: Transcript) -> None:

@@ -5,13 +5,16 @@ Nothing is assumed to have happened before the gateway says so, except that a qu
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import segment
 from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
-from app.core.engines import EngineStatus
+from app.core.engines import EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
+from app.core.models import LoadModel, LoadOptions
+from app.core.settings import SettingInfo
 from app.gui.net.api import Call, GatewayApi
 from app.gui.screens.chat.answering import Answering
 from app.gui.screens.chat.tree import Tree
@@ -144,6 +147,34 @@ class Talk(QObject):
         message = self._tree.get(answer)
         if message is not None and message.parent is not None and not self.is_busy:
             self._ask(NewTurn(parent=message.parent))
+
+    def load_otherwise(self, answer: str, kind: str) -> None:
+        """Load the model as a remedy of its failure says, then have the question answered once more."""
+        message = self._tree.get(answer)
+        offer = next((one for one in self._offers(message) if one.kind == kind), None)
+        if message is not None and offer is not None and not self.is_busy:
+            options = msgspec.convert(offer.options, LoadOptions)
+            body = LoadModel(model=message.model, options=options, wait=False)
+            self._api.post(
+                "/load", body, kind=EngineStatus, then=lambda _: self.regenerate(answer), failed=self.failed.emit
+            )
+
+    def mend_from_now_on(self, answer: str) -> None:
+        """Have what would mend a failure done without asking, this time too."""
+        message = self._tree.get(answer)
+        settings = {f"engine.mend_{offer.kind}": True for offer in self._offers(message)}
+        if settings and not self.is_busy:
+            self._api.patch(
+                "/settings",
+                settings,
+                kind=list[SettingInfo],
+                then=lambda _: self.regenerate(answer),
+                failed=self.failed.emit,
+            )
+
+    def _offers(self, message: Message | None) -> tuple[RemedyOffer, ...]:
+        trouble = trouble_of(message, self._engine_of(message.model)) if message is not None else None
+        return trouble.offers if trouble is not None else ()
 
     def stop(self) -> None:
         """End what is being written, keeping what is there."""

@@ -3,6 +3,7 @@
 from app.core.chats import Message, MessageStatus
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
+from app.gui import phrases
 from app.gui.screens.chat.turns import Remedy, Trouble
 
 _UNKNOWN = "The answer could not be written."
@@ -27,6 +28,7 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> Trouble | None:
         hint="" if failure.hint and failure.hint in sentence else failure.hint,
         cause=cause.strip() or log,
         remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL),
+        offers=tuple(phrases.one_press(failure)),
     )
 
 

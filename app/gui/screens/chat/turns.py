@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from app.core.chats import Message
+from app.core.engines import RemedyOffer
 
 
 class Remedy(StrEnum):
@@ -23,6 +24,8 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     cause: str = ""
     remedies: tuple[Remedy, ...] = (Remedy.TRY_AGAIN,)
+    offers: tuple[RemedyOffer, ...] = ()
+    """Ways to load the model otherwise, before those: each on a button, and all together done without asking."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

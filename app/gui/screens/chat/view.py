@@ -220,7 +220,7 @@ class ChatScreen(QWidget):
         parts = [f"**{message.role.value.capitalize()}**\n\n{message.content}" for message in self.model.talk.path()]
         self._shell.copy("\n\n".join(parts), "The chat is on the clipboard")
 
-    def _act(self, verb: str, message: str, _value: str) -> None:
+    def _act(self, verb: str, message: str, value: str) -> None:
         talk = self.model.talk
         if verb == Verb.COPY:
             self._shell.copy(talk.text_of(message))
@@ -232,6 +232,10 @@ class ChatScreen(QWidget):
             talk.step(message, -1 if verb == Verb.PREVIOUS_BRANCH else 1)
         elif verb == Verb.CHOOSE_MODEL:
             self._pick()
+        elif verb == Verb.LOAD_OTHERWISE:
+            talk.load_otherwise(message, value)
+        elif verb == Verb.MEND:
+            talk.mend_from_now_on(message)
 
     def _fail(self, error: ErrorBody) -> None:
         self._shell.toast(f"{error.sentence} {error.hint}".strip())

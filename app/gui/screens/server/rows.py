@@ -19,8 +19,6 @@ from app.gui.widgets.status import Dot, Progress
 from app.gui.widgets.text import ElidedLabel
 
 _PROGRESS_WIDTH = 120
-_OFFERS = 2
-"""Buttons for remedies that are one press away: more would be a menu."""
 _LOG_LINES = 12
 
 
@@ -51,7 +49,7 @@ class EngineRow(QWidget):
         for widget in (self._progress, self._state, self._unload, self._dismiss):
             self._row.tail.addWidget(widget)
         self._failure = ErrorPanel(theme)
-        self._offers = [Button(theme, "", look=Look.PLAIN) for _ in range(_OFFERS)]
+        self._offers = [Button(theme, "", look=Look.PLAIN) for _ in range(phrases.ONE_PRESS)]
         show_log = partial(model.log_asked.emit, status.model)
         log = Button(theme, "Show the log", look=Look.QUIET, name=f"Show the log of {status.model}", action=show_log)
         for button in (*self._offers, log):
@@ -85,12 +83,12 @@ class EngineRow(QWidget):
                 "Try again",
                 partial(self._model.load, self._name),
             )
-            self._offer([remedy for remedy in status.failure.remedies if remedy.options])
+            self._offer(phrases.one_press(status.failure))
         self._row.setToolTip("\n".join(status.notes))
 
     def _offer(self, remedies: list[RemedyOffer]) -> None:
         """Put what would load it otherwise on buttons."""
-        for button, remedy in zip_longest(self._offers, remedies[:_OFFERS]):
+        for button, remedy in zip_longest(self._offers, remedies):
             button.setVisible(remedy is not None)
             if remedy is not None:
                 button.set_text(remedy.label)

@@ -29,6 +29,8 @@ class Verb(StrEnum):
     SHOW_CAUSE = "show_cause"
     TRY_AGAIN = "try_again"
     LOAD_AGAIN = "load_again"
+    LOAD_OTHERWISE = "load_otherwise"
+    MEND = "mend"
     CHOOSE_MODEL = "choose_model"
 
 

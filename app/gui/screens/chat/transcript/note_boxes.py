@@ -21,9 +21,17 @@ _REMEDY_WORDS = {
     Remedy.LOAD_AGAIN: "Load again",
     Remedy.CHOOSE_MODEL: "Choose another model",
 }
+_MEND_WORDS = "From now on, do it for me"
 Action = tuple[Verb, str, str]
 """A verb, its name, its icon."""
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+
+
+def _presses(trouble: Trouble) -> list[tuple[Verb, str, str]]:
+    """Return the buttons of a failure as verb, words and object: what may mend it first."""
+    offers = [(Verb.LOAD_OTHERWISE, offer.label, offer.kind) for offer in trouble.offers]
+    mend = [(Verb.MEND, _MEND_WORDS, "")] if offers else []
+    return [*offers, *((Verb(remedy.value), _REMEDY_WORDS[remedy], "") for remedy in trouble.remedies), *mend]
 
 
 class FoldBox(Box):
@@ -132,13 +140,7 @@ class TroubleBox(Box):
                 y = self._add(Lines(text, tone, [], width=room), y)
         if self.trouble.cause:
             y = self._lay_cause(look, left, room, y)
-        x, y = float(left), y + look.px(8)
-        for remedy in self.trouble.remedies:
-            words = _REMEDY_WORDS[remedy]
-            area = words_area(look, words, x, y)
-            self._spots.append(Spot(area, Verb(remedy.value), words))
-            x += area.width() + look.px(8)
-        self.height = y + (look.px(30) if self.trouble.remedies else 0) + pad
+        self.height = self._lay_buttons(look, left, left + room, y + look.px(8)) + pad
         self.natural = width
 
     def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
@@ -162,6 +164,18 @@ class TroubleBox(Box):
     def spots(self) -> list[Spot]:
         """Return the buttons."""
         return self._spots
+
+    def _lay_buttons(self, look: Look, left: float, right: float, y: float) -> float:
+        """Set the buttons in rows as long as there is room; return where they end."""
+        x, row, presses = float(left), look.px(30), _presses(self.trouble)
+        for verb, words, value in presses:
+            area = words_area(look, words, x, y)
+            if x > left and area.right() > right:
+                x, y = float(left), y + row + look.px(4)
+                area = words_area(look, words, x, y)
+            self._spots.append(Spot(area, verb, words, value))
+            x += area.width() + look.px(8)
+        return y + (row if presses else 0)
 
     def _lay_cause(self, look: Look, left: float, room: float, y: float) -> float:
         words = "Hide the cause ▴" if self.is_open else "Show the cause ▾"
