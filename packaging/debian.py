@@ -83,7 +83,8 @@ def build(parts: Parts, target: Path, *, version: str, machine: str, glibc: str)
     control.write_text(_CONTROL.format(version=version, architecture=architecture, size=size, needs=needs))
     _rights(root)
     package = target / f"roundhouse_{version}_{architecture}.deb"
-    command = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=8", "--build", str(root), str(package)]
+    # Level 6 saves 6 % and takes twice as long.
+    command = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z3", "--threads-max=8", "--build", str(root), str(package)]
     subprocess.run(command, check=True, capture_output=True)
     shutil.rmtree(root)
     return package

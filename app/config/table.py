@@ -340,7 +340,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="network.offline",
         title="Stay offline",
-        help="Fetch nothing from other computers: no models, no descriptions of models. What is here works as ever.",
+        help="Fetch nothing from other computers: no models or their descriptions, no engines. What is here works on.",
         kind=Kind.BOOL,
         default=False,
     ),

@@ -36,6 +36,7 @@ from app.engine_store.updates import update_for
 from app.gateway.engine_jobs import Jobs, Outcome
 from app.gateway.engine_stock import host_of, stock, versions_of
 from app.gateway.engine_trials import Trials
+from app.gateway.pulling import Offline
 from app.gateway.services import Services
 from app.supervisor.policy import Folders
 from engines.api import Failure, FailureKind, Place
@@ -77,6 +78,8 @@ class EngineStore:
     async def install(self, engine: str, wish: InstallEngine, *, verb: str = "install") -> EngineJob:
         """Begin to install a version. Raises BadRequest, NotFound or Conflict before anything is begun."""
         bundle = Path(wish.bundle) if wish.bundle else None
+        if bundle is None:
+            self._refuse_offline()
         about = await asyncio.to_thread(read_about, bundle) if bundle else None
         recipe = self._recipe(engine)
         variant = self._variant(recipe, await self._host(), about.variant if about else wish.variant)
@@ -94,6 +97,11 @@ class EngineStore:
 
         return self.jobs.start(engine, verb, work, version=version)
 
+    def _refuse_offline(self) -> None:
+        """Raise Offline where nothing is to be fetched."""
+        if self._services.settings.flag("network.offline"):
+            raise Offline("Switch `network.offline` off, or install it from a bundle.")
+
     def _refuse_double(self, engine: str, variant: Variant, version: str) -> None:
         """Raise Conflict where the same is here and works; one that is broken may be installed once more beside it."""
         state = self._shelf.state(engine)
@@ -109,6 +117,8 @@ class EngineStore:
 
     async def update(self, engine: str, channel: str) -> EngineUpdate:
         """Return what an update would change. Asks the network on the latest channel only."""
+        if _channel(channel) is Channel.LATEST:
+            self._refuse_offline()
         recipe = self._recipe(engine)
         current = self._current_variant(recipe, await self._host())
         version = (await asyncio.to_thread(self._catalogue.installation, engine)).version
@@ -190,6 +200,7 @@ class EngineStore:
 
     async def bundle(self, engine: str, wish: BundleEngine) -> EngineJob:
         """Begin to write a bundle."""
+        self._refuse_offline()
         path, recipe, host = _whole(wish.path), self._recipe(engine), await self._host()
         if not path.is_absolute() or not await asyncio.to_thread(path.parent.is_dir):
             raise BadRequest(f"{path} is not a whole path into a folder that is there.", code="invalid_value")

@@ -153,8 +153,8 @@ class Offline(Conflict):
 
     default_code = "offline"
 
-    def __init__(self) -> None:
-        super().__init__("Roundhouse is set to stay offline.", hint="Switch `network.offline` off to download models.")
+    def __init__(self, hint: str = "Switch `network.offline` off to download models.") -> None:
+        super().__init__("Roundhouse is set to stay offline.", hint=hint)
 
 
 async def _advised(services: Services, offer: Offer) -> Choice:

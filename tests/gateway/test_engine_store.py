@@ -340,6 +340,22 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
     assert (tried.error, store.current()) == (None, "2.2-cpu")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/engines/fake/install", {}),
+        ("POST", "/engines/fake/update", {}),
+        ("GET", "/engines/fake/update?channel=latest", None),
+        ("POST", "/engines/fake/bundle", {"path": "/somewhere/bundle.zip"}),
+    ],
+)
+async def test_offline_no_engine_is_fetched(store: Store, method: str, path: str, body: object) -> None:
+    store.services.settings.change({"network.offline": True})
+    refused = await store.call(method, path, body, fails=True)
+    assert refused["code"] == "offline"
+    assert "bundle" in refused["hint"]
+
+
 async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.install("1.0")
     monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
