@@ -15,6 +15,7 @@ from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.screens.models.files import ModelFiles
 from app.gui.screens.models.sharing import Sharing
 from app.gui.shell.contract import Shell
 
@@ -65,8 +66,12 @@ class ModelsModel(QObject):
         self.running = Running(api, shell)
         self.preferences = Preferences(api, shell)
         self.sharing = Sharing(api, shell)
+        self.files = ModelFiles(api, shell)
         self.search = ""
         self.is_attaching = False
+        self.files.changed.connect(self.library.read)
+        self.files.said.connect(self.said)
+        self.files.failed.connect(self.failed)
         self.library.changed.connect(self.changed)
         self.sharing.changed.connect(self.changed)
         self.running.changed.connect(self.changed)

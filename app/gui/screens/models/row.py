@@ -7,7 +7,9 @@ from PySide6.QtCore import QPoint, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy
 
+from app.core import words
 from app.gui import phrases
+from app.gui.screens.models.files import can_remove, can_verify
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of, what_is_wrong
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -100,6 +102,12 @@ class ModelRowView(Row):
                 partial(self._model.pin, row.model, is_pinned=not row.is_pinned),
                 icon="check",
             )
+        if can_verify(row.model):
+            menu.offer("Check the files", partial(self._model.files.verify, row.model), icon="circle-check")
+        if can_remove(row.model):
+            menu.addSeparator()
+            said = f"Move to the trash, {words.size(row.model.size_bytes)}"
+            menu.offer(said, partial(self._model.files.remove, row.model), icon="trash-2")
         if not row.model.is_builtin:
             menu.addSeparator()
             menu.offer("Take off the list", partial(self._model.forget, row.model), icon="x")

@@ -1,0 +1,107 @@
+"""What the models page does with files: move them to the trash and back, and have them checked."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core import words
+from app.core.errors import ErrorBody
+from app.core.events import Event, LibraryJobChanged
+from app.core.library import FileCheck, JobKind, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
+from app.core.models import ModelInfo
+from app.gui.net.api import GatewayApi
+from app.gui.shell.contract import Shell
+
+_BAD = frozenset({Verdict.WRONG, Verdict.CUT_OFF})
+
+
+class ModelFiles(QObject):
+    """Asks the gateway, and says how it went. `said` is a sentence with a way back, or None."""
+
+    changed = Signal()
+    """Other models are here now."""
+    said = Signal(str, object)
+    failed = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self._checks: set[str] = set()
+        """Jobs that were asked for here and go on."""
+        shell.happened.connect(self.take)
+
+    def remove(self, model: ModelInfo) -> None:
+        """Move a model's files to the trash; Undo brings them back where that can be done."""
+
+        def gone(done: Removal) -> None:
+            self.changed.emit()
+            self.said.emit(removed(done, model.title), (lambda: self.restore(done.id)) if done.id else None)
+
+        self._api.post("/removals", RemoveModel(model=model.name), kind=Removal, then=gone, failed=self.failed.emit)
+
+    def restore(self, removal: str) -> None:
+        """Bring back what was removed."""
+
+        def back(model: ModelInfo) -> None:
+            self.changed.emit()
+            self.said.emit(f"{model.title} is back.", None)
+
+        self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=back, failed=self.failed.emit)
+
+    def verify(self, model: ModelInfo) -> None:
+        """Have a model's files read and compared with their hashes; what that came to is said at its end."""
+
+        def begun(job: LibraryJob) -> None:
+            self._checks.add(job.id)
+            self.said.emit(f"{model.title} is being checked.", lambda: self._api.delete("/library/job", _nothing))
+
+        body = VerifyModel(model=model.name)
+        self._api.post("/library/verify", body, kind=LibraryJob, then=begun, failed=self.failed.emit)
+
+    def take(self, event: Event) -> None:
+        """Act on an event of the gateway."""
+        if not isinstance(event, LibraryJobChanged) or not event.job.is_done or event.job.id not in self._checks:
+            return
+        job = event.job
+        self._checks.discard(job.id)
+        wrong = [check for check in job.checks if check.verdict in _BAD]
+        if job.error is not None:
+            self.said.emit(job.error.sentence, None)
+        elif wrong:
+            self.failed.emit(damaged(job.model, wrong))
+        else:
+            self.said.emit(checked(job), None)
+
+
+def can_remove(model: ModelInfo) -> bool:
+    """Whether a model's files are ours to remove."""
+    return not (model.is_builtin or model.attached or model.store or model.preset is not None)
+
+
+def can_verify(model: ModelInfo) -> bool:
+    """Whether there are files to check."""
+    return not model.attached
+
+
+def removed(done: Removal, title: str) -> str:
+    """Return what is said once a model is in the trash: what it frees, and who misses it."""
+    missing = f" {', '.join(done.made_models)} cannot be used without it." if done.made_models else ""
+    size = words.size(done.frees_bytes)
+    return f"{title} is in the trash. {size} are free once that is emptied.{missing}"
+
+
+def checked(job: LibraryJob) -> str:
+    """Return what is said of files that nothing is wrong with."""
+    if job.kind is JobKind.VERIFY and all(check.verdict is Verdict.RIGHT for check in job.checks):
+        return f"{job.model} is right: every file has its hash."
+    return f"{job.model} is whole. Not every file has a known hash to hold it against."
+
+
+def damaged(model: str, wrong: list[FileCheck]) -> ErrorBody:
+    """Return what is said of files that are not what they should be."""
+    names = ", ".join(Path(check.path).name for check in wrong)
+    return ErrorBody(code="model_corrupt", sentence=f"{model} is damaged: {names}.", hint=wrong[0].note)
+
+
+def _nothing() -> None:
+    """Wait for nothing more: the event says that the check has ended."""
