@@ -121,12 +121,13 @@ def _check(asked: Asked) -> None:
     if _must_call(asked.tool_choice) and bytes(asked.tools) in _EMPTY:
         raise wrong("`tool_choice` is only allowed when `tools` are specified.")
     for field, sentence in _REFUSED.items():
-        if bytes(getattr(asked, field)) not in _EMPTY:
+        sent = getattr(asked, field)
+        if sent is not ABSENT and bytes(sent) not in _EMPTY:
             raise BadRequest(sentence, code="unsupported_parameter")
 
 
 def _must_call(raw: msgspec.Raw) -> bool:
-    return is_set(raw) and bytes(raw) not in _FREE_CHOICES
+    return raw is not ABSENT and is_set(raw) and bytes(raw) not in _FREE_CHOICES
 
 
 def _check_format(wanted: Format) -> None:

@@ -13,9 +13,9 @@ from app.gateway.form import Editor
 
 _THOUGHT = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'
-_THOUGHTS = re.compile(rb'"reasoning_content":("(?:[^"\\]|\\.)*")', re.DOTALL)
+_THOUGHTS = re.compile(rb'"reasoning_content":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 """Inside a text every quote has a backslash before it, so that no answer can look like a key."""
-_CUT = re.compile(rb'"reasoning_content":"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL)
+_CUT = re.compile(rb'"reasoning_content":"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
 """A text whose end is still to come."""
 _BOTH = rb'"reasoning_content":\1,"reasoning":\1'
 _FIRST, _FIRST_MENDED = b'"delta":{"role":"assistant","content":null}', b'"delta":{"role":"assistant","content":""}'
@@ -62,7 +62,7 @@ class _Stream:
             chunk, self._rest = self._rest + chunk, b""
         if _THOUGHT not in chunk:
             return chunk
-        if cut := _CUT.search(chunk):
+        if not chunk.endswith(_END) and (cut := _CUT.search(chunk)):
             chunk, self._rest = chunk[: cut.start()], chunk[cut.start() :]
         return _with_both_names(chunk)
 
