@@ -51,7 +51,8 @@ def test_what_cannot_be_is_not_believed(rate: float) -> None:
 
 
 @pytest.fixture
-async def machine() -> Machine:
+async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))  # where nothing is remembered yet
     return await probe.read_machine(families=("base",))
 
 
