@@ -101,6 +101,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_pinned: bool = False
     """It stays: neither time nor another model unloads it."""
     memory_bytes: int | None = None
+    """The sum of its buffers; of an engine that names none, what its processes had in memory when it became ready."""
     buffers: dict[str, int] = {}
     """What the engine says it allocated, in bytes by purpose: "model", "kv", "recurrent", "compute", "output"."""
     restarts: int = 0

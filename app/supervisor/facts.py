@@ -39,6 +39,8 @@ class Facts:
     slots: int | None = None
     buffers: dict[str, int] = field(default_factory=dict)
     """By purpose."""
+    resident: int = 0
+    """Bytes its processes had in memory when it became ready, where it named no buffers."""
     loaded_at: float | None = None
     load_s: float | None = None
     ready_at_s: float | None = None

@@ -12,7 +12,7 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -246,6 +246,8 @@ class Run:
                 await asyncio.sleep(asks.interval_s)
         finally:
             pulse.cancel()
+        if not self.facts.buffers:
+            self.facts.resident = await asyncio.to_thread(resident_bytes, [child.pid for child in self._ends])
         self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
         self._tell(m.Ready(run=self.number, slots=self.facts.slots))
 
@@ -279,13 +281,27 @@ class Run:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def resident_bytes(pids: Sequence[int]) -> int:
+    """Return what processes and their children have in memory now; pages that several map count for each."""
+    return sum(_own_resident(process) for process in _with_children(pids))
+
+
+def _own_resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
 def _cpu_seconds(pids: Sequence[int]) -> float:
-    total = 0.0
+    return sum(_own_cpu_seconds(process) for process in _with_children(pids))
+
+
+def _with_children(pids: Sequence[int]) -> Iterator[psutil.Process]:
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(pid)
-            total += sum(_own_cpu_seconds(process) for process in (leader, *leader.children(recursive=True)))
-    return total
+            yield from (leader, *leader.children(recursive=True))
 
 
 def _own_cpu_seconds(process: psutil.Process) -> float:

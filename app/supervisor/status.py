@@ -42,7 +42,7 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         in_flight=machine.in_flight,
         queued=machine.queued,
         is_pinned=machine.is_pinned,
-        memory_bytes=sum(facts.buffers.values()) if is_there and facts.buffers else None,
+        memory_bytes=(sum(facts.buffers.values()) or facts.resident or None) if is_there else None,
         buffers=dict(facts.buffers) if is_there else {},
         restarts=len(recent(machine.restarts, now)),
         retry_at=None if due is None else wall + due - now,

@@ -16,6 +16,8 @@ class Behaviour:
     """How long /health says 503 first."""
     progress: int = 0
     """How many progress lines loading writes."""
+    names_buffers: bool = True
+    """Whether it says what it allocated, with its progress."""
     exit_code: int | None = None
     """End with this code instead of serving, after `says`."""
     says: tuple[str, ...] = ()

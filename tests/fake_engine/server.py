@@ -237,6 +237,7 @@ async def load(behaviour: Behaviour) -> None:
         await asyncio.sleep(0.001)
     if behaviour.progress:
         print(json.dumps({"context": 4096, "slots": 2}), flush=True)
+    if behaviour.progress and behaviour.names_buffers:
         print(json.dumps({"buffer": 1_000_000, "device": "CPU"}), flush=True)
         print(json.dumps({"buffer": 234_567, "device": "CPU"}), flush=True)
 

@@ -76,6 +76,19 @@ async def test_a_caller_cancelled_at_the_moment_of_granting_holds_nothing(superv
         assert lease.status.in_flight == 1
 
 
+async def test_the_memory_of_an_engine_that_names_no_buffers_is_what_its_process_has(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter
+) -> None:
+    adapter.behaviours["m"] = Behaviour(progress=2, names_buffers=False)
+    status = await supervisor.ensure_ready(ask())
+    assert status.buffers == {}
+    assert status.memory_bytes is not None
+    assert 5_000_000 < status.memory_bytes < 2_000_000_000, "a Python interpreter with a server in it"
+    assert status.pid is not None
+    await supervisor.unload("m")
+    assert run.resident_bytes([status.pid]) == 0, "a process that is gone has none"
+
+
 async def test_progress_memory_and_context_are_told_while_loading(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder
 ) -> None:
