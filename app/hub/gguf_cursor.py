@@ -66,7 +66,7 @@ class Cursor:
         (length,) = self.unpack(_U64)
         if length > limit:
             raise corrupt("it contains a name of impossible length")
-        decoded = self.take(length).decode("utf-8", errors="replace")
+        decoded = str(self.take(length), "utf-8", "replace")
         return decoded if decoded.isprintable() else "".join(filter(str.isprintable, decoded))
 
     def beginning(self, limit: int) -> str:

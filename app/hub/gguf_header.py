@@ -6,6 +6,7 @@ numbers are kept; vocabularies and other long lists are stepped over.
 
 import struct
 from collections.abc import Mapping
+from math import prod
 
 import msgspec
 
@@ -194,25 +195,20 @@ def _read_tensors(cursor: Cursor, count: int) -> tuple[list[TensorInfo], int, in
     tensors: list[TensorInfo] = []
     total, end, is_known = 0, 0, True
     for _ in range(count):
-        tensor, offset = _read_tensor(cursor)
-        tensors.append(tensor)
-        elements = tensor.elements
+        name = cursor.text(MAX_TENSOR_NAME_BYTES)
+        (dimensions,) = cursor.unpack(_COUNT)
+        if dimensions > MAX_DIMENSIONS:
+            raise corrupt("a tensor has an impossible shape")
+        *shape, kind, offset = cursor.unpack(_ENTRIES[dimensions])
+        tensors.append(TensorInfo(name, tuple(shape), kind))
+        elements = prod(shape)
         total += elements
         if total > MAX_NUMBER or offset > MAX_NUMBER:
             raise corrupt("a tensor has an impossible size")
-        block, size = TYPE_SIZES.get(tensor.type, _NO_SIZE)
+        block, size = TYPE_SIZES.get(kind, _NO_SIZE)
         is_known = is_known and size > 0
         end = max(end, offset + -(-elements // block) * size)
     return tensors, total, end if is_known else None
-
-
-def _read_tensor(cursor: Cursor) -> tuple[TensorInfo, int]:
-    name = cursor.text(MAX_TENSOR_NAME_BYTES)
-    (dimensions,) = cursor.unpack(_COUNT)
-    if dimensions > MAX_DIMENSIONS:
-        raise corrupt("a tensor has an impossible shape")
-    *shape, kind, offset = cursor.unpack(_ENTRIES[dimensions])
-    return TensorInfo(name, tuple(shape), kind), offset
 
 
 def _data_end(alignment: int, end: int | None, header_end: int) -> int | None:
