@@ -1,0 +1,105 @@
+"""What packs Roundhouse for Windows and macOS, and the release: never run here, so read as far as it can be read."""
+
+import ast
+import plistlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from app.cli.main import COMMANDS
+from app.config import at_login
+from tests.packaging_scripts import PACKAGING
+
+ROOT = PACKAGING.parent
+SETUP = (PACKAGING / "windows/roundhouse.iss").read_text(encoding="utf-8")
+RELEASE = ROOT / ".github/workflows/release.yml"
+SPEC = (PACKAGING / "roundhouse.spec").read_text(encoding="utf-8")
+
+
+def section(name: str) -> list[str]:
+    body = re.split(r"(?m)^\[(\w+)\]$", SETUP)
+    lines = body[body.index(name) + 1].splitlines()
+    return [line for line in lines if line and not line.startswith(";")]
+
+
+def test_windows_setup_is_one_persons_and_asks_for_no_administrator() -> None:
+    settings = dict(line.split("=", 1) for line in section("Setup"))
+    assert settings["PrivilegesRequired"] == "lowest"
+    assert settings["DefaultDirName"].startswith("{localappdata}")
+    assert "HKLM" not in SETUP
+    assert all("Root: HKCU" in line for line in section("Registry"))
+
+
+def test_windows_path_and_log_in_are_asked_for_and_not_ticked() -> None:
+    tasks = {line.split("Name: ")[1].split(";")[0]: line for line in section("Tasks")}
+    assert all("unchecked" in tasks[name] for name in ("path", "login"))
+    (login,) = (line for line in section("Registry") if "Tasks: login" in line)
+    assert at_login._RUN_KEY in login, "the setting and the installer mean the same value"
+    assert f"ValueName: {at_login._VALUE};" in login
+    assert "uninsdeletevalue" in login
+
+
+def test_windows_names_only_programs_that_the_spec_makes_and_files_that_are_there() -> None:
+    made = set(re.findall(r'program\("([\w-]+)"', SPEC))
+    assert set(re.findall(r"\{app\}\\([\w-]+)\.exe", SETUP)) <= made
+    assert (PACKAGING / "windows" / "../../LICENSE").resolve().is_file()
+
+
+def test_windows_uninstalling_asks_about_data_and_models_with_options_that_exist() -> None:
+    code = "\n".join(section("Code"))
+    assert code.count("MsgBox") == 2
+    assert code.count("MB_DEFBUTTON2") == 2, "no is the answer that a hurried person gives"
+    help_text = (ROOT / "app/cli/uninstall.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"--[a-z]+", code)) == {"--yes", "--purge", "--models"}
+    assert all(f'"{option}"' in help_text for option in re.findall(r"--[a-z]+", code))
+    assert "uninstall" in COMMANDS
+
+
+def test_windows_code_closes_every_block_it_opens() -> None:
+    words = re.findall(r"\b(begin|end)\b", "\n".join(section("Code")))
+    assert words.count("begin") == words.count("end") > 0
+
+
+def test_macos_asks_for_no_more_than_python_and_engines_need() -> None:
+    wanted = plistlib.loads((PACKAGING / "macos/entitlements.plist").read_bytes())
+    assert wanted == {
+        "com.apple.security.cs.allow-unsigned-executable-memory": True,
+        "com.apple.security.cs.disable-library-validation": True,
+    }
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_macos_script_is_a_script_and_names_files_that_are_there() -> None:
+    script = PACKAGING / "macos/package.sh"
+    subprocess.run([shutil.which("sh") or "", "-n", str(script)], check=True)
+    text = script.read_text(encoding="utf-8")
+    assert all((ROOT / path).is_file() for path in re.findall(r"packaging/macos/[\w.]+", text))
+    assert "--options runtime" in text
+
+
+def test_the_spec_is_python_and_its_links_are_those_the_window_reads() -> None:
+    ast.parse(SPEC)
+    assert '"CFBundleURLSchemes": ["roundhouse"]' in SPEC
+    assert '"public.filename-extension": ["gguf"]' in SPEC
+
+
+def test_the_release_reads_secrets_only_where_it_first_asks_whether_they_exist() -> None:
+    jobs = YAML(typ="safe").load(RELEASE.read_text(encoding="utf-8"))["jobs"]
+    assert set(jobs) == {"linux", "windows", "macos", "draft"}
+    for job in jobs.values():
+        for step in job["steps"]:
+            if "secrets." in str(step):
+                assert step["if"] == "env.CERTIFICATE != ''"
+    assert jobs["draft"]["needs"] == ["linux", "windows", "macos"]
+    assert "--draft" in str(jobs["draft"])
+
+
+def test_the_release_runs_files_and_targets_that_are_there() -> None:
+    text = RELEASE.read_text(encoding="utf-8").replace("\\", "/")
+    assert all((ROOT / path).is_file() for path in re.findall(r"packaging/[\w./]+", text))
+    targets = set(re.findall(r"(?m)^([a-z-]+):", Path(ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert set(re.findall(r"(?m)^\s+make ([a-z-]+)$", text)) <= targets
