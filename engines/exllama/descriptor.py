@@ -35,8 +35,10 @@ EXL3 = Descriptor(
     metrics=METRICS,
     verified="Its worker runs against a stand-in for the library with the same classes: serving, limits, cancelling.",
     unverified=(
-        "Never run on a GPU. Splitting tensors over cards, draft models, adapters and images are not possible with it "
-        "here yet; a model too large for one card is spread over all that are there, by the library itself."
+        "Never run on a GPU, and never installed with one: its kernels are compiled when it first starts, which takes "
+        "nvcc of CUDA 13, a C++ compiler and a GPU of compute capability 8.0 or newer. Splitting tensors over cards, "
+        "draft models, adapters and images are not possible with it here yet; a model too large for one card is spread "
+        "over all that are there, by the library itself."
     ),
 )
 
@@ -47,4 +49,7 @@ EXL2 = msgspec.structs.replace(
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=frozenset({ModelFormat.EXL2}),
     features=EXL3.features - {Feature.JSON_SCHEMA},
+    unverified=(
+        f"{EXL3.unverified} It is frozen since December 2025, and nobody has tried it with the PyTorch of its lock."
+    ),
 )

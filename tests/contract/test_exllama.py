@@ -79,8 +79,12 @@ def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Work
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [({"prompt": "x" * 600}, 400), ({"prompt": "a", "logit_bias": {"1": 1}}, 400)],
-    ids=["too long", "not offered"],
+    [
+        ({"prompt": "x" * 600}, 400),
+        ({"prompt": "a", "logit_bias": {"1": 1}}, 400),
+        ({"prompt": "a", "logprobs": 2}, 400),
+    ],
+    ids=["too long", "not offered", "log probabilities"],
 )
 def test_what_it_cannot_take_is_refused_and_the_next_is_answered(
     running: Worker, body: dict[str, Any], status: int
