@@ -50,6 +50,7 @@ VERSIONS = {
     "2.3": Behaviour(is_silent=True),
     "2.4": Behaviour(never_answers=True),
     "2.5": dataclasses.replace(WELL, dies_after=0, dies_by="kill"),
+    "2.6": Behaviour(exit_code=132),  # as a shell has SIGILL: what AMX kernels come to in some virtual machines
 }
 BAD = {
     "2.0": ("crashed", "ended with 3"),
@@ -58,6 +59,7 @@ BAD = {
     "2.3": ("stalled", "no sign of life"),
     "2.4": ("hung", "never answered"),
     "2.5": ("killed", "ended with -9"),
+    "2.6": ("crashed", "ended with 132"),
 }
 
 
