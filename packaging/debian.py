@@ -46,7 +46,7 @@ Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: Roundhouse
 
 Files: *
-Copyright: The Roundhouse contributors
+Copyright: 2026 The Roundhouse contributors
 License: Apache-2.0
  On Debian systems the whole text is in /usr/share/common-licenses/Apache-2.0.
 Comment: The licences of everything that is brought along are in licences/, the list of it in sbom.cdx.json.
@@ -116,6 +116,7 @@ def _documents(share: Path, parts: Parts) -> None:
     manual = share / "man/man1/roundhouse.1.gz"
     manual.parent.mkdir(parents=True)
     manual.write_bytes(gzip.compress(parts.manual.encode(), mtime=0))
+    manual.with_name("roundhouse-window.1.gz").symlink_to(manual.name)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -124,10 +125,11 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _rights(root: Path) -> None:
-    """Give everything the rights a package has: readable by all, writable by its owner."""
+    """Give everything the rights a package has: readable by all, writable by its owner; libraries are not run."""
     for path in (root, *_below(root)):
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+            is_run = path.stat().st_mode & 0o100 and ".so" not in path.suffixes
+            path.chmod(0o755 if path.is_dir() or is_run else 0o644)
 
 
 def _below(root: Path) -> Iterator[Path]:

@@ -94,6 +94,9 @@ def test_the_package_puts_everything_where_debian_wants_it(tmp_path: Path) -> No
     program = tmp_path / "frozen/roundhouse"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o775)
+    library = tmp_path / "frozen/libpython3.11.so.1.0"
+    library.write_bytes(b"code")
+    library.chmod(0o755)
     (tmp_path / "icons/48.png").write_bytes(b"a picture")
     parts = debian.Parts(
         frozen=tmp_path / "frozen",
@@ -107,6 +110,8 @@ def test_the_package_puts_everything_where_debian_wants_it(tmp_path: Path) -> No
     listed = subprocess.run([DPKG, "-c", str(package)], capture_output=True, text=True, check=True).stdout
     rows = {line.split(maxsplit=5)[5]: line.split()[:2] for line in listed.splitlines()}
     assert rows["./usr/lib/roundhouse/roundhouse"] == ["-rwxr-xr-x", "root/root"]
+    assert rows["./usr/lib/roundhouse/libpython3.11.so.1.0"] == ["-rw-r--r--", "root/root"]
+    assert "./usr/share/man/man1/roundhouse-window.1.gz -> roundhouse.1.gz" in rows
     assert rows["./usr/bin/roundhouse -> ../lib/roundhouse/roundhouse"][1] == "root/root"
     for path in (
         "applications/roundhouse.desktop",
