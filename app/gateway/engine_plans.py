@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
-from app.core.errors import BadRequest, EngineFailed
+from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.engine_store.catalogue import unknown_engine
 from app.gateway.launch import find_model
 from app.gateway.services import Services
@@ -25,7 +25,8 @@ _NO_ADDRESS = "The names of computers are host names or addresses."
 async def engine_plan(services: Services, engine: str, ask: AskPlan) -> EnginePlan:
     """Return every command. Raises NotFound or BadRequest: no such model or engine, or options it cannot honour."""
     if engine not in services.adapters:
-        raise unknown_engine(engine)
+        unknown = unknown_engine(engine)
+        raise NotFound(str(unknown), hint=unknown.hint, code="engine_unknown")
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
     found = await asyncio.to_thread(_installation, services, engine)

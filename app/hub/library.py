@@ -148,6 +148,8 @@ class Library:
                 )
 
     def _checked(self, path: Path) -> Candidate:
+        if "\0" in str(path):  # no system has names like that, and asking one raises something else each time
+            raise NotFound("There is no file of that name.", code="model_not_found")
         candidate = candidate_at(_absolute(path))
         if candidate.is_folder:
             return self._checked_folder(candidate)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QDir, Qt
+from PySide6.QtCore import QDir
 from PySide6.QtWidgets import QFileDialog, QSizePolicy
 
 from app.gui.screens.machine.report import Report
 from app.gui.theme.theme import Theme
 from app.gui.widgets.code import Verbatim
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.flow import Beside, Flow
+from app.gui.widgets.layout import Column, Surface
 from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.status import Skeleton
@@ -42,7 +42,7 @@ class ReportPanel(Surface):
         self._about = Paragraph(theme, _ABOUT, color="ink-2")
         named.addWidget(self._about)
         head.addLayout(named)
-        tail = Line(theme, gap=8)
+        tail = Flow(theme, gap=8)
         self._save = Button(theme, "Save…", look=Look.PRIMARY, name="Save the report", action=self._ask)
         self._copy = Button(theme, "Copy", name="Copy the report", action=lambda: copy(report.text))
         self._more = Button(theme, "Add logs and settings", action=lambda: report.open(is_bundle=True))
@@ -54,7 +54,7 @@ class ReportPanel(Surface):
             self._less,
             Button(theme, "Close", look=Look.QUIET, name="Close the report", action=report.close),
         ):
-            tail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+            tail.addWidget(button)
         head.addLayout(tail)
         box.addLayout(head)
         self._error = ErrorPanel(theme)
