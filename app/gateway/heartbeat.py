@@ -56,7 +56,7 @@ HEARTBEAT = web.RequestKey("heartbeat", Heartbeat)
 
 async def begun(request: web.Request, status: int, headers: Mapping[str, str]) -> web.StreamResponse:
     """Return an answer whose head has gone out: now, or while its client was kept waiting."""
-    heartbeat = request.get(HEARTBEAT)
+    heartbeat: Heartbeat | None = request.get(HEARTBEAT)
     held = None if heartbeat is None else await heartbeat.stop()
     if held is not None:
         return held

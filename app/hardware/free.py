@@ -64,7 +64,7 @@ class FreeMemory:
             try:
                 return await self._ask(names)
             except (OSError, TimeoutError, msgspec.MsgspecError) as error:
-                _LOG.warning("Free graphics memory could not be read: %s", error or type(error).__name__)
+                _LOG.warning("Free graphics memory could not be read: %s", str(error) or type(error).__name__)
                 await self.close()
                 return {}
 
