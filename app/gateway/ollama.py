@@ -15,7 +15,7 @@ from aiohttp import hdrs, web
 
 from app.core.errors import RoundhouseError, UserError
 from app.gateway import ollama_create, ollama_embed, ollama_models
-from app.gateway.dialects.canonical import Failed, Request
+from app.gateway.dialects.canonical import Failed, Generate, Request
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.folding import fold
@@ -31,8 +31,9 @@ from app.gateway.opening import Signs, first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
-from app.gateway.supplying import supplied
-from app.gateway.translated import Batches, asked
+from app.gateway.supplying import supplied, with_plan
+from app.gateway.translated import Batches
+from app.gateway.trimmed import Trimming, asked_trimmed
 from app.gateway.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
 
@@ -55,6 +56,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A request understood: what is asked, what the engine is sent (if anything), and how its answer is put."""
 
     wanted: Asked
+    found: Found
     ask: Ask
     form: Form
 
@@ -99,8 +101,23 @@ async def _answer(request: web.Request, route: str, understood: Callable[[], Awa
     with watched(services.metrics, route=route, model=model, started=request[ARRIVED]) as watch:
         if job.wanted.request is None:
             return await _loaded(services, job, watch)
-        async with aclosing(asked(request, job.ask, watch)) as batches:
+        async with aclosing(asked_trimmed(request, job.ask, watch, _trimming(services, job))) as batches:
             return await (_streamed if job.wanted.streams else _whole)(request, job, batches, watch)
+
+
+def _trimming(services: Services, job: Job) -> Trimming | None:
+    """Return how a conversation is cut to what fits, if the client asked for that and it is one."""
+    work = job.wanted.request
+    if not job.wanted.trims or not isinstance(work, Generate):
+        return None
+
+    async def ask_for(shorter: Generate) -> Ask:
+        return await with_plan(services, job.ask, job.found, shorter)
+
+    def dropped(count: int) -> None:
+        job.form.dropped = count
+
+    return Trimming(work=work, ask_for=ask_for, dropped=dropped)
 
 
 async def _job(services: Services, wanted: Asked, form: Form) -> Job:
@@ -118,7 +135,7 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
         model=found.model.name,
         terms=Terms(keep_s=wanted.keep_s, context=wanted.num_ctx),
     )
-    return Job(wanted=wanted, ask=ask, form=form)
+    return Job(wanted=wanted, found=found, ask=ask, form=form)
 
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:

@@ -14,21 +14,21 @@ from aiohttp import hdrs, web
 from app.core.errors import RoundhouseError, UserError
 from app.gateway import responses_kept
 from app.gateway.bodies import read_body
-from app.gateway.dialects.canonical import Event, Failed
-from app.gateway.dialects.engine.refusals import ContextOverflow
+from app.gateway.dialects.canonical import Event, Failed, Generate
 from app.gateway.dialects.engine.stream import failed
 from app.gateway.dialects.responses.listing import Counted
-from app.gateway.dialects.responses.trimming import shortened
 from app.gateway.faults import openai_error
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import json_reply
 from app.gateway.opening import Signs, first_of
+from app.gateway.proxy import Ask
 from app.gateway.responses_asked import Job, understood
 from app.gateway.responses_counted import count_of, counted
 from app.gateway.responses_kept import keep, made
 from app.gateway.services import SERVICES
 from app.gateway.supplying import with_plan
-from app.gateway.translated import Batches, asked, asked_whole
+from app.gateway.translated import Batches, asked_whole
+from app.gateway.trimmed import Trimming, asked_trimmed
 from app.gateway.watch import Outcome, Stopped, Watch, was_stopped, watched
 from engines.api import Route
 
@@ -83,23 +83,14 @@ async def count(request: web.Request) -> web.Response:
         return json_reply(Counted(input_tokens=count_of(tokens)))
 
 
-async def _heard(request: web.Request, job: Job, watch: Watch) -> Batches:
-    """Yield what the engine says; with `truncation: auto`, to as much of the conversation as fits."""
-    services, ask, work, dropped = request.app[SERVICES], job.ask, job.work, 0
-    while True:
-        try:
-            async with aclosing(asked(request, ask, watch)) as batches:
-                async for batch in batches:
-                    yield batch
-                return
-        except ContextOverflow as error:
-            trim = shortened(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
-            if not job.trims or trim is None:
-                raise
-            work, dropped = trim.request, dropped + trim.dropped
-        log.info("%d messages did not fit and are left out", dropped, extra={"model": ask.model})
-        job.encoder.trimmed(dropped)
-        ask = await with_plan(services, ask, job.found, work)
+def _heard(request: web.Request, job: Job, watch: Watch) -> Batches:
+    """Return what the engine says; with `truncation: auto`, to as much of the conversation as fits."""
+
+    async def ask_for(work: Generate) -> Ask:
+        return await with_plan(request.app[SERVICES], job.ask, job.found, work)
+
+    trimming = Trimming(work=job.work, ask_for=ask_for, dropped=job.encoder.trimmed) if job.trims else None
+    return asked_trimmed(request, job.ask, watch, trimming)
 
 
 async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch) -> web.Response:

@@ -391,3 +391,30 @@ async def test_an_input_too_long_to_embed_is_refused_in_ollamas_words(gateway: G
 async def test_an_unknown_model_and_the_models_there_are_are_two_sentences(gateway: Gateway) -> None:
     async with gateway.http.post(f"{gateway.url}/api/chat", json={**CHAT, "model": "gpt-9"}) as reply:
         assert (await reply.json())["error"].startswith("model 'gpt-9' not found. There are guide, ")
+
+
+async def test_what_does_not_fit_is_left_out_only_where_that_is_asked_for_and_said(gateway: Gateway) -> None:
+    error = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": 400}
+    answers, refusal = streams(says("Hello"), END, DONE), refuses(400, {"error": error})
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        sent = json.loads(await request.read())["messages"]
+        return await (refusal if len(sent) > 4 else answers)(request)
+
+    gateway.upstream.play = play
+    talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
+    messages = [{"role": "system", "content": "Be brief."}, *talk, {"role": "user", "content": "So?"}]
+    for truncate in (None, False):
+        async with gateway.http.post(
+            f"{gateway.url}/api/chat", json={**CHAT, "messages": messages, "truncate": truncate}
+        ) as reply:
+            assert reply.status == 400
+            assert "exceeds the context length" in (await reply.json())["error"]
+    for stream in (True, False):
+        sent = {**CHAT, "messages": messages, "truncate": True, "stream": stream}
+        async with gateway.http.post(f"{gateway.url}/api/chat", json=sent) as reply:
+            assert reply.status == 200
+            last = json.loads((await reply.read()).splitlines()[-1])
+        kept = body_seen(gateway)["messages"]
+        assert (kept[0]["content"], kept[-1]["content"], kept[1]["role"]) == ("Be brief.", "So?", "user")
+        assert last["dropped_messages"] == 12 - len(kept)

@@ -70,7 +70,9 @@ def test_what_langchain_sends_means_nothing_beyond_the_question() -> None:
 
 
 def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
-    assert chat(messages=HI, tool_choice="auto", truncate=True, shift=True, _debug=1) == chat(messages=HI)
+    assert chat(messages=HI, tool_choice="auto", shift=True, _debug=1) == chat(messages=HI)
+    assert chat(messages=HI, truncate=True).trims
+    assert not chat(messages=HI).trims
 
 
 @pytest.mark.parametrize(

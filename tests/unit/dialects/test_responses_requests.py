@@ -42,7 +42,7 @@ from app.gateway.dialects.responses.items import (
 from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.request import Asked, check, generate
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
-from app.gateway.dialects.responses.trimming import shortened
+from app.gateway.dialects.trimming import shortened
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}

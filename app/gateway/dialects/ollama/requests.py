@@ -45,6 +45,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     keep_s: float | None = None
     """Seconds the model is kept afterwards: `inf` for ever, None as before."""
     num_ctx: int | None = None
+    trims: bool = False
+    """Whether the client says in so many words that a conversation may be cut to what fits (`truncate`)."""
     unheeded: tuple[str, ...] = ()
 
     @property
@@ -107,6 +109,7 @@ def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
         model=sent.model,
         request=request,
         streams=sent.stream is not False,
+        trims=sent.truncate is True,
         keep_s=keep_alive_s(sent.keep_alive),
         num_ctx=options.num_ctx,
         unheeded=options.unheeded,

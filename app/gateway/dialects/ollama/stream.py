@@ -40,7 +40,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Form(Protocol):
-    """How `/api/chat` or `/api/generate` puts it."""
+    """How `/api/chat` or `/api/generate` puts it. `dropped` is how many messages were left out to make it fit."""
+
+    dropped: int
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
         """Return one reply; it is the last if `ending` says why."""
@@ -52,6 +54,7 @@ class ChatForm:
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model
         self._moment = moment
+        self.dropped = 0
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply:
         """Return one reply."""
@@ -71,6 +74,7 @@ class GenerateForm:
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model
         self._moment = moment
+        self.dropped = 0
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> GenerateReply:
         """Return one reply."""
@@ -115,7 +119,7 @@ class Lines:
                 self._calls.add(event)
             case Finished():
                 self.is_over = True
-                return [*self._held_back(), line(self._form(Said(), ending_of(event)))]
+                return [*self._held_back(), line(self._form(Said(), ending_of(event, dropped=self._form.dropped)))]
             case Failed(error=error):
                 self.is_over = True
                 return [error_line(error)]
@@ -136,10 +140,10 @@ def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | 
         return answer.end or _BROKE_OFF
     text, calls = called(answer.calls, new_id)
     said = Said(text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs)
-    return form(said, ending_of(answer.end))
+    return form(said, ending_of(answer.end, dropped=form.dropped))
 
 
-def ending_of(finished: Finished) -> Ending:
+def ending_of(finished: Finished, *, dropped: int = 0) -> Ending:
     """Return the counts and times. A tool call is an ordinary stop to Ollama.
 
     Its `load_duration` is there for a loaded model too: it counts from the request's arrival.
@@ -147,6 +151,7 @@ def ending_of(finished: Finished) -> Ending:
     usage, timings = finished.usage, finished.timings
     return Ending(
         done_reason="length" if finished.reason is Finish.LENGTH else "stop",
+        dropped_messages=dropped,
         total_duration=nanoseconds(timings.total_s),
         load_duration=nanoseconds(max(timings.load_s, timings.ready_s)),
         prompt_eval_count=usage.prompt or 0,

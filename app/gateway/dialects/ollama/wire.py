@@ -74,6 +74,7 @@ class Common(msgspec.Struct, frozen=True, kw_only=True):
     options: Fields | None = None
     keep_alive: msgspec.Raw = ABSENT
     think: bool | str | None = None
+    truncate: bool | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
 
@@ -188,6 +189,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_eval_duration: int = 0
     eval_count: int = 0
     eval_duration: int = 0
+    dropped_messages: int = 0
+    """Ours: how many did not fit and were left out, where `truncate` asked for that."""
 
 
 class ChatReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
