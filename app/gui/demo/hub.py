@@ -84,10 +84,10 @@ OFFLINE_RESULTS = HubResults(
 _QUANTS = (
     ("Q8_0", 8.71, 9.9, 4096, 24.0, "As good as the original.", True),
     ("Q6_K", 6.73, 7.9, 16384, 29.0, "Hardly any loss.", True),
-    ("Q5_K_M", 5.85, 7.0, 28672, 33.0, "Hardly any loss.", True),
-    ("Q4_K_M", 5.03, 6.1, 40960, 38.0, "Little loss.", True),
-    ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "The usual balance of size and quality.", True),
-    ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers suffer visibly.", True),
+    ("Q5_K_M", 5.85, 7.0, 28672, 33.0, "Little loss.", True),
+    ("Q4_K_M", 5.03, 6.1, 40960, 38.0, "The usual balance of size and quality.", True),
+    ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "Answers suffer visibly.", True),
+    ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers suffer badly: take a smaller model instead if you can.", True),
 )
 MODEL = HubModel(
     repository="unsloth/Qwen3-8B-GGUF",
