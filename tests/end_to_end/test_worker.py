@@ -15,6 +15,7 @@ import pytest
 
 from engines.api import BufferAllocated, ContextSet, FailureKind, LaunchOptions, Listening, Progress
 from engines.llama_cpp.launch import ask_devices
+from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, WITHIN_S, Worker, environment, installation
 from tests.gguf_files import TinyLlama
 
@@ -91,6 +92,8 @@ def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
 
 
 def test_its_log_tells_progress_memory_and_port(running: Worker) -> None:
+    # The server answers before its constructor has returned and the worker says where it listens.
+    wait_until(lambda: any(isinstance(event, Listening) for event in running.events()))
     seen = running.events()
     assert 1.0 in {event.fraction for event in seen if isinstance(event, Progress)}
     assert {"model", "kv", "compute"} <= {event.purpose for event in seen if isinstance(event, BufferAllocated)}
