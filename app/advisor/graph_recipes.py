@@ -23,8 +23,6 @@ class Step(NamedTuple):
 
 
 NORM = "n E x; h E n"
-PLAIN_NORM = "h E x"
-"""A norm without weights."""
 
 QUERY, KEY, VALUE = "q Q h; q Q q", "k K h; k K k", "v V h"
 """Projections; queries and keys are turned (RoPE)."""

@@ -142,11 +142,6 @@ def is_translated(machine: Machine) -> bool:
     return is_apple_silicon(machine) and not is_arm(machine)
 
 
-def is_wsl(machine: Machine) -> bool:
-    """Whether this Linux runs inside Windows."""
-    return machine.os.environment.value == "wsl"
-
-
 def is_data_centre(gpu: Gpu) -> bool:
     """Whether this is an NVIDIA GPU made for servers, recent enough for the engines made for servers."""
     name = gpu.name.value or ""
@@ -185,11 +180,6 @@ def is_server_processor(machine: Machine) -> bool:
     """Whether the processor is a server's or workstation's, by its name or its number of cores."""
     cores = machine.cpu.physical_cores.value
     return _SERVER_CPU.search(machine.cpu.model.value or "") is not None or (cores or 0) >= SERVER_CORES
-
-
-def is_laptop(machine: Machine) -> bool:
-    """Whether a GPU is a laptop's, by its name."""
-    return any(re.search(r"laptop|mobile|max-q", gpu.name.value or "", re.IGNORECASE) for gpu in machine.gpus)
 
 
 def has_fast_links(gpus: Iterable[Gpu]) -> bool:

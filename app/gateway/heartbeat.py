@@ -1,10 +1,13 @@
 """Bytes that mean nothing, sent now and then to a client that waits for a stream, so that it does not give up.
 
-For the first seconds nothing is sent, so that what goes wrong then has a status of its own.
+At first nothing is sent, so that what goes wrong then has a status of its own. Nearly always the engine is quicker than
+the client's patience, and then a timer is all this costs; a task would cost each request as much as translating it.
 """
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -17,41 +20,58 @@ COMMENT = b": waiting\n\n"
 _HEADERS = {hdrs.CONTENT_TYPE: "text/event-stream", hdrs.CACHE_CONTROL: "no-store", "X-Accel-Buffering": "no"}
 
 
-class Heartbeat:
-    """Keeps one client waiting until it is stopped. `ping` means nothing in its dialect."""
+class Signs(NamedTuple):
+    """What a client is sent while it waits: `head` once, after `within_s` seconds, then `alive` every `every_s`."""
 
-    def __init__(self, request: web.Request, ping: bytes) -> None:
-        self._request = request
-        self._ping = ping
-        self._held: web.StreamResponse | None = None
-        self._stopped = asyncio.Event()
-        self._beating = asyncio.create_task(self._beat())
+    within_s: float
+    every_s: float
+    head: Callable[[], bytes]
+    alive: Callable[[], bytes]
+
+
+class Heartbeat:
+    """Keeps one client waiting until it is stopped."""
+
+    def __init__(self, request: web.Request, response: web.StreamResponse, signs: Signs) -> None:
+        self._request, self._response, self._signs = request, response, signs
+        self._timer = asyncio.get_running_loop().call_later(signs.within_s, self._begin)
+        self._task: asyncio.Task[None] | None = None
+        self._is_over = asyncio.Event()
 
     async def stop(self) -> web.StreamResponse | None:
-        """Stop, and return the answer whose head has gone out, if it has. Raises ConnectionError for a client gone."""
-        self._stopped.set()
-        await self._beating
-        return self._held
+        """Send no more, what is being sent to its end; return the response if its head has gone out."""
+        self._timer.cancel()
+        self._is_over.set()
+        if self._task is not None:
+            with contextlib.suppress(ConnectionError):  # the client has gone: whoever answers it is being cancelled
+                await self._task
+        return self._response if self._response.prepared else None
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
-        if await self._is_stopped(within_s=QUIET_S):
-            return
-        response = web.StreamResponse(headers=_HEADERS)
-        await response.prepare(self._request)
-        self._held = response
-        while not self._stopped.is_set():
-            await response.write(self._ping)
-            await self._is_stopped(within_s=EVERY_S)
+        if not self._response.prepared:
+            await self._response.prepare(self._request)
+            await self._write(self._signs.head())
+        while not self._is_over.is_set():
+            await self._write(self._signs.alive())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._signs.every_s):
+                    await self._is_over.wait()
 
-    async def _is_stopped(self, *, within_s: float) -> bool:
-        try:
-            async with asyncio.timeout(within_s):
-                return await self._stopped.wait()
-        except TimeoutError:
-            return False
+    async def _write(self, data: bytes) -> None:
+        if data:
+            await self._response.write(data)
 
 
 HEARTBEAT = web.RequestKey("heartbeat", Heartbeat)
+
+
+def patient(request: web.Request, ping: bytes) -> Heartbeat:
+    """Return what keeps the client of a stream of events waiting; `ping` means nothing in its dialect."""
+    signs = Signs(within_s=QUIET_S, every_s=EVERY_S, head=bytes, alive=lambda: ping)
+    return Heartbeat(request, web.StreamResponse(headers=_HEADERS), signs)
 
 
 async def begun(request: web.Request, status: int, headers: Mapping[str, str]) -> web.StreamResponse:

@@ -26,11 +26,12 @@ from app.gateway.dialects.lmstudio.requests import (
     required,
 )
 from app.gateway.dialects.lmstudio.stream import Encoder, failed
+from app.gateway.heartbeat import Signs
 from app.gateway.launch import resolve
 from app.gateway.lmstudio_models import known_of
 from app.gateway.middleware import ARRIVED
 from app.gateway.native import path_of
-from app.gateway.opening import Signs, first_of
+from app.gateway.opening import first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.remembered import Remembered, new_response_id
@@ -136,7 +137,7 @@ async def _whole(request: web.Request, job: Job, batches: Batches) -> web.Respon
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder = Encoder(job.ask.model, response_id=job.response_id or None)
     response = web.StreamResponse(headers=_STREAM_HEADERS)
-    signs = Signs(within_s=_LOOK_S, every_s=_LOOK_S, head=bytes, alive=lambda: _progress(request, encoder))
+    signs = Signs(_LOOK_S, _LOOK_S, head=bytes, alive=lambda: _progress(request, encoder))
     try:
         await response.prepare(request)
         await response.write(encoder.begin() + _progress(request, encoder))

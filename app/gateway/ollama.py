@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from app.core.errors import RoundhouseError, UserError
-from app.gateway import ollama_create, ollama_embed, ollama_models
+from app.gateway import ollama_create, ollama_embed, ollama_models, opening
 from app.gateway.dialects.canonical import Failed, Generate, Request
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.engine.request import route_of
@@ -25,9 +25,10 @@ from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, error_line, whole
 from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateRequest
 from app.gateway.faults import ollama_error
+from app.gateway.heartbeat import EVERY_S, Signs
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import abilities_of, find, json_reply, load_for, read_document
-from app.gateway.opening import Signs, first_of
+from app.gateway.opening import first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import SERVICES, Services
@@ -46,10 +47,6 @@ _STREAM_HEADERS = {
     hdrs.CACHE_CONTROL: "no-cache",
     "X-Accel-Buffering": "no",
 }
-
-
-_SIGNS = Signs(head=bytes, alive=bytes, every_s=60.0)
-"""Only the head: lines of this dialect all mean something."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,8 +168,9 @@ async def _whole(_request: web.Request, job: Job, batches: Batches, _watch: Watc
 
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     lines, response = Lines(job.form, _new_id), web.StreamResponse(headers=_STREAM_HEADERS)
+    only_head = Signs(opening.HEAD_WITHIN_S, EVERY_S, head=bytes, alive=bytes)  # a line would mean something
     try:
-        first = await first_of(batches, request, response, _SIGNS)
+        first = await first_of(batches, request, response, only_head)
         if not response.prepared:
             await response.prepare(request)
         await _send(response, lines.feed(first))

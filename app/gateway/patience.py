@@ -4,7 +4,6 @@ Once a stream's head has gone out, what goes wrong is said in the stream. By the
 model for it found. A model that is ready costs none of this.
 """
 
-import contextlib
 import logging
 
 import msgspec
@@ -12,7 +11,7 @@ from aiohttp import web
 
 from app.core.errors import RoundhouseError, UserError
 from app.gateway import proxy
-from app.gateway.heartbeat import HEARTBEAT, Heartbeat
+from app.gateway.heartbeat import HEARTBEAT, patient
 from app.gateway.proxy import Ask
 from app.gateway.services import SERVICES
 from app.gateway.watch import Outcome, Watch
@@ -30,12 +29,11 @@ async def patiently(request: web.Request, ask: Ask, watch: Watch) -> web.StreamR
     """Have the engine answer a request, keeping its client waiting if it streams and the model is not ready for it."""
     if request.app[SERVICES].supervisor.serves_at_once(ask.load.source.name) or not _streams(ask.body):
         return await proxy.answer(request, ask, watch)
-    heartbeat = request[HEARTBEAT] = Heartbeat(request, ask.form.ping)
+    heartbeat = request[HEARTBEAT] = patient(request, ask.form.ping)
     try:
         return await _answered(request, ask, watch)
     finally:
-        with contextlib.suppress(ConnectionError):
-            await heartbeat.stop()
+        await heartbeat.stop()
 
 
 async def _answered(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:

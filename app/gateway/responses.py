@@ -12,15 +12,16 @@ from contextlib import aclosing
 from aiohttp import hdrs, web
 
 from app.core.errors import RoundhouseError, UserError
-from app.gateway import responses_kept
+from app.gateway import opening, responses_kept
 from app.gateway.bodies import read_body
 from app.gateway.dialects.canonical import Event, Failed, Generate
 from app.gateway.dialects.engine.stream import failed
 from app.gateway.dialects.responses.listing import Counted
 from app.gateway.faults import openai_error
+from app.gateway.heartbeat import Signs
 from app.gateway.middleware import ARRIVED
 from app.gateway.ollama_asked import json_reply
-from app.gateway.opening import Signs, first_of
+from app.gateway.opening import first_of
 from app.gateway.proxy import Ask
 from app.gateway.responses_asked import Job, understood
 from app.gateway.responses_counted import count_of, counted
@@ -106,7 +107,7 @@ async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch
 
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder, response = job.encoder, web.StreamResponse(headers=_STREAM_HEADERS)
-    signs = Signs(head=encoder.begin, alive=lambda: _ALIVE, every_s=ALIVE_EVERY_S)
+    signs = Signs(opening.HEAD_WITHIN_S, ALIVE_EVERY_S, head=encoder.begin, alive=lambda: _ALIVE)
     try:
         first = await first_of(batches, request, response, signs)
         if not response.prepared:

@@ -11,8 +11,8 @@ from app.core.errors import RoundhouseError, UserError
 from app.gateway.dialects.canonical import Event
 from app.gateway.dialects.engine.stream import failed
 from app.gateway.form import Editor
-from app.gateway.heartbeat import COMMENT, EVERY_S, QUIET_S
-from app.gateway.opening import Signs, first_of
+from app.gateway.heartbeat import COMMENT, EVERY_S, QUIET_S, Signs
+from app.gateway.opening import first_of
 from app.gateway.translated import Batches
 from app.gateway.watch import Outcome, Watch
 
@@ -63,7 +63,7 @@ async def written(
 ) -> None:
     """Write all of it. Raises what `asked` raises as long as no head has been sent; later it is said in the stream."""
     owes_beginning = response.prepared  # as the next of several answers: signs of waiting open the first only
-    signs = Signs(within_s=QUIET_S, every_s=EVERY_S, head=encoder.begin, alive=lambda: COMMENT)
+    signs = Signs(QUIET_S, EVERY_S, head=encoder.begin, alive=lambda: COMMENT)
     async with aclosing(batches):
         try:
             first = await first_of(batches, request, response, signs)

@@ -3,6 +3,7 @@
 People are shown the difference, and what a process takes beyond its buffers is known from then on.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 import psutil
 
 from app.core.advice import Amount, EstimateRequest, LoadTruth
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineStatus
 from app.core.errors import RoundhouseError
 from app.core.events import EngineChanged
 from app.gateway import advice
@@ -21,21 +22,35 @@ log = logging.getLogger(__name__)
 PURPOSES = {"model": "weights", "kv": "kv", "recurrent": "state", "compute": "compute", "output": "output"}
 """What an adapter calls a buffer -> what an estimate calls it."""
 _PREDICTED = ("weights", "kv", "state", "compute", "output", "runtime", "total")
+SETTLES_S = 0.5
+"""An engine may answer before the lines in which it says what it took have been written and read."""
 
 
 async def watch_loads(services: Services) -> None:
     """Note every load until cancelled. A load that cannot be judged costs a line in the log, nothing else."""
-    seen: dict[str, float] = {}
+    latest: dict[str, EngineStatus] = {}
     with services.events.subscribe() as events:
-        async for event in events:
-            if not isinstance(event, EngineChanged) or not _is_new(event.status, seen):
-                continue
-            try:
-                await services.chats.add_load(await truth_of(services, event.status))
-            except RoundhouseError as error:  # such as a model that is known by no name
-                log.info("The load of %s was not compared with its prediction: %s", event.status.model, error)
-            except Exception:  # one load that cannot be judged must not end the watching
-                log.exception("The load of %s could not be compared with its prediction", event.status.model)
+        async with asyncio.TaskGroup() as settling:
+            async for event in events:
+                if not isinstance(event, EngineChanged):
+                    continue
+                status, before = event.status, latest.get(event.status.model)
+                latest[status.model] = status
+                if status.loaded_at is not None and (before is None or before.loaded_at != status.loaded_at):
+                    settling.create_task(_note(services, latest, status))
+
+
+async def _note(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:
+    await asyncio.sleep(SETTLES_S)
+    status = latest[loaded.model]
+    if status.loaded_at != loaded.loaded_at:
+        return  # it has gone again, and what it took was not all heard
+    try:
+        await services.chats.add_load(await truth_of(services, status))
+    except RoundhouseError as error:  # such as a model that is known by no name
+        log.info("The load of %s was not compared with its prediction: %s", status.model, error)
+    except Exception:  # one load that cannot be judged must not end the watching
+        log.exception("The load of %s could not be compared with its prediction", status.model)
 
 
 async def truth_of(services: Services, status: EngineStatus) -> LoadTruth:
@@ -66,14 +81,6 @@ def logged(buffers: Mapping[str, int]) -> dict[str, int]:
     """Return the engine's buffers by component, and their total."""
     found = {PURPOSES[purpose]: size for purpose, size in buffers.items() if purpose in PURPOSES}
     return {**found, "total": sum(found.values())} if found else {}
-
-
-def _is_new(status: EngineStatus, seen: dict[str, float]) -> bool:
-    """Whether this is the first word of a load that has ended well."""
-    if status.state is not EngineState.READY or status.loaded_at is None or seen.get(status.model) == status.loaded_at:
-        return False
-    seen[status.model] = status.loaded_at
-    return True
 
 
 def _resident(pid: int | None) -> int | None:

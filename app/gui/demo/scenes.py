@@ -346,11 +346,6 @@ def change_port(window: Window, api: DemoApi) -> None:
         page.model.change(info, 8080)
 
 
-def say_toast(window: Window, _api: DemoApi) -> None:
-    """Say something that can be undone."""
-    window.toast.say("Qwen3 8B was unloaded.", lambda: None)
-
-
 def open_palette(window: Window, _api: DemoApi) -> None:
     """Open the palette and type."""
     window.palette_view.open()

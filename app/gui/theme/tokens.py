@@ -85,9 +85,6 @@ CONTROLS = ("edge", "accent", "accent-fill", *PARTS)
 GROUNDS = ("ground", "surface", "sunken")
 """Colours words and controls lie on."""
 
-SPACES = (4, 8, 12, 16, 24, 32, 48)
-"""The only distances there are, on a grid of four."""
-
 
 class Radius:
     """Corner radii in unscaled pixels."""

@@ -152,22 +152,3 @@ DEFAULTS: dict[str, dict[str, int]] = {
     "t5": {"d_kv": 64},
 }
 """`model_type` -> values that hold where a configuration leaves them out."""
-
-NOT_GATED = frozenset(
-    {
-        "gpt2",
-        "gpt_bigcode",
-        "gpt_neox",
-        "gptj",
-        "falcon",
-        "starcoder2",
-        "phi",
-        "nemotron",
-        "nemotron_h",
-        "bloom",
-        "mpt",
-        "opt",
-    }
-    | {"bert", "roberta", "xlm-roberta", "t5", "stablelm_alpha", "arcee", "apertus"}
-)
-"""Feed-forward parts of two matrices instead of three."""

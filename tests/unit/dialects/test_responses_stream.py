@@ -102,11 +102,15 @@ def call(index: int, name: str, *arguments: str) -> list[Event]:
     return [ToolCallDelta(index=index, id=f"call_{index}", name=name, arguments=first), *more]
 
 
-def test_reasoning_text_and_calls_are_items_of_their_own() -> None:
+def thought_and_called() -> list[dict[str, Any]]:
+    """Tell an answer with reasoning, text and two calls."""
     answer: list[Event] = [ReasoningDelta("They "), ReasoningDelta("ask."), TextDelta("Let me "), TextDelta("look.")]
     calls = [*call(0, "look", '{"at":', "1}"), *call(1, "look", "{}")]
-    events = told([Started(), *answer, *calls, msgspec.structs.replace(END, reason=Finish.TOOL_CALLS)])
-    assert brief(events) == [
+    return told([Started(), *answer, *calls, msgspec.structs.replace(END, reason=Finish.TOOL_CALLS)])
+
+
+def test_reasoning_text_and_calls_are_items_of_their_own() -> None:
+    assert brief(thought_and_called()) == [
         "created",
         "in_progress",
         "output_item.added 0",
@@ -134,6 +138,10 @@ def test_reasoning_text_and_calls_are_items_of_their_own() -> None:
         "output_item.done 3",
         "completed",
     ]
+
+
+def test_every_event_says_which_item_it_is_about() -> None:
+    events = thought_and_called()
     assert events[4] == {
         "type": "response.reasoning_text.delta",
         "item_id": "rs_1",

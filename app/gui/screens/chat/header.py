@@ -12,7 +12,6 @@ from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
 from app.gui.widgets.layout import Line, inside
 from app.gui.widgets.press import IconButton, Pressable
 
-HEIGHT = 52
 _DOT = 8
 _RING = 16
 _WIDEST = 420

@@ -13,7 +13,6 @@ from app.gui.theme.tokens import CHAT_LINE_HEIGHT
 if TYPE_CHECKING:
     from app.gui.theme.theme import Theme
 
-_HEADING_ROLES = {1: "title", 2: "section"}
 _INK_COLORS = {
     Ink.KEYWORD: "accent-ink",
     Ink.STRING: "ok",
