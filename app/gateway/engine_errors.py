@@ -2,7 +2,8 @@
 
 llama-server sends `{"error": {"code": 400, "message", "type"}}`, MLX-LM `{"error": "text"}`, FastAPI engines
 `{"detail": ...}`, and a server in trouble plain text. llama-server answers several mistakes of the caller with 500 or
-501, which clients repeat in vain; each is known by its words, as the pinned build writes them.
+501, which clients repeat in vain; each is known by its words, as the pinned build writes them. So is a context that is
+too short, for which every engine has a body of its own.
 """
 
 import re
@@ -12,6 +13,7 @@ import msgspec
 
 from app.core.errors import ErrorBody
 from app.gateway.faults import openai_error
+from app.gateway.overflow import Counts, counts_in
 
 _CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
@@ -19,8 +21,6 @@ TOO_LONG = "context_length_exceeded"
 _LONGEST_TEXT = 2000
 _BAD_REQUEST = 400
 _SERVER_ERROR = 500
-_TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process\..*?batch size: (\d+)")
-"""What an embedding model says: here the physical batch is the context."""
 
 
 class _Mistake(NamedTuple):
@@ -54,6 +54,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     param: str | None = None
     prompt_tokens: int | None = None
     context: int | None = None
+    answer_tokens: int | None = None
+    """How long an answer was asked for, where the prompt alone would have fitted."""
     kind: str = ""
     """Its own word for the type of error, where that is kept."""
     extra: dict[str, msgspec.Raw] = {}
@@ -110,9 +112,9 @@ def _field_of(message: str) -> str | None:
 
 def _judged(refused: Refused) -> Refused:
     """Return the refusal with the mistake found that its words tell of, if they tell of one of the caller's."""
-    too_large = _TOO_LARGE.search(refused.message)
-    if too_large is not None:
-        return _too_long(refused.message, int(too_large[1]), int(too_large[2]))
+    counts = counts_in(refused.message)
+    if counts is not None:
+        return _overflow(refused.message, counts)
     if refused.status < _SERVER_ERROR:
         return refused
     for pattern, mistake in _MISTAKES:
@@ -123,16 +125,20 @@ def _judged(refused: Refused) -> Refused:
 
 
 def _too_long(message: str, tokens: int | None, context: int | None) -> Refused:
-    if tokens is not None and context is not None:
-        # OpenAI's own words: clients that shorten and try again look for them.
-        message = f"This model's maximum context length is {context} tokens. However, your prompt has {tokens} tokens."
+    if context is not None:
+        return _overflow(message, Counts(context=context, prompt=tokens))
+    return Refused(status=_BAD_REQUEST, message=message, code=TOO_LONG, param="messages", prompt_tokens=tokens)
+
+
+def _overflow(message: str, counts: Counts) -> Refused:
     return Refused(
         status=_BAD_REQUEST,
-        message=message,
+        message=counts.told or message,
         code=TOO_LONG,
         param="messages",
-        prompt_tokens=tokens,
-        context=context,
+        prompt_tokens=counts.prompt,
+        context=counts.context,
+        answer_tokens=counts.answer,
     )
 
 

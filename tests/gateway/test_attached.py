@@ -204,6 +204,25 @@ async def test_what_the_endpoint_says_itself_is_passed_on(near: Gateway, far: Fa
     assert len(far.posts) == 1
 
 
+@DIALECTS
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_tgi_that_finds_a_prompt_too_long_is_understood_in_every_dialect(
+    near: Gateway, far: Far, path: str, more: dict[str, Any], *, stream: bool
+) -> None:
+    said = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
+
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": said, "error_type": "validation"}, status=422)
+
+    far.play = refuse
+    status, told = await asked(near, path, more, stream=stream)
+    assert (status == 400) or (stream and "error" in told)
+    assert "1872" in told
+    assert "1024" in told
+    assert "`inputs`" not in told, "in its dialect's own words"
+    assert len(far.posts) == 1
+
+
 async def test_an_endpoint_that_asks_for_patience_is_heard(near: Gateway, far: Far) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.json_response({"error": {"message": "Slowly."}}, status=429, headers={"Retry-After": "7"})

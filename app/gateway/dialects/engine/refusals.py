@@ -14,8 +14,15 @@ class ContextOverflow(BadRequest):
 
     default_code = "context_length_exceeded"
 
-    def __init__(self, sentence: str, *, prompt_tokens: int | None = None, context: int | None = None) -> None:
-        super().__init__(sentence, hint="Shorten it, or ask for a larger context.")
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        prompt_tokens: int | None = None,
+        context: int | None = None,
+        hint: str = "Shorten it, or ask for a larger context.",
+    ) -> None:
+        super().__init__(sentence, hint=hint)
         self.prompt_tokens = prompt_tokens
         self.context = context
 
@@ -41,4 +48,11 @@ def _too_long(told: Refused) -> ContextOverflow:
             f"The prompt exceeds the context length: it has {told.prompt_tokens} tokens, "
             f"and the model keeps {told.context} at once."
         )
+    if told.answer_tokens is not None:
+        sentence = (
+            f"The prompt and the answer asked for exceed the context length: {told.prompt_tokens} and "
+            f"{told.answer_tokens} tokens, and the model keeps {told.context} at once."
+        )
+        hint = "Ask for a shorter answer, shorten the prompt, or ask for a larger context."
+        return ContextOverflow(sentence, prompt_tokens=told.prompt_tokens, context=told.context, hint=hint)
     return ContextOverflow(sentence, prompt_tokens=told.prompt_tokens, context=told.context)
