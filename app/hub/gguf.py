@@ -42,7 +42,7 @@ def read_gguf(path: Path) -> GgufFacts:
     Raises NotFound (model_not_found), or BadRequest with code model_corrupt, model_unsupported or model_unreadable.
     """
     with open_file(path) as source:
-        return _facts(read_header(source))
+        return _facts(read_header(source, with_tensors=False))
 
 
 def _facts(header: GgufHeader) -> GgufFacts:
@@ -62,7 +62,7 @@ def _facts(header: GgufHeader) -> GgufFacts:
         has_chat_template=bool(_text(values, TEMPLATE)),
         embeds=0 < pooling < POOLING_RANK,
         reranks=pooling == POOLING_RANK,
-        tensor_count=len(header.tensors),
+        tensor_count=header.tensor_count,
         split_count=_integer(values, "split.count"),
         file_bytes=header.file_bytes,
         data_end=header.data_end,

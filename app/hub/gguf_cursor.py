@@ -24,6 +24,7 @@ class Cursor:
         self._start = 0
         self._at = 0
         self._items_left = MAX_ARRAY_ITEMS
+        self._reach = min(source.first_bytes, WINDOW_BYTES)
 
     @property
     def position(self) -> int:
@@ -37,6 +38,11 @@ class Cursor:
         taken = self._window[self._at : self._at + count]
         self._at += count
         return taken
+
+    def ahead(self, count: int) -> tuple[bytes, int]:
+        """Return the window and where in it we are: `count` bytes follow, or all that the file has left."""
+        self._fill(min(count, self.size - self.position))
+        return self._window, self._at
 
     def unpack(self, form: struct.Struct) -> tuple[int, ...]:
         """Return the next integers, as `form` says: a tensor table has thousands, so they are read together."""
@@ -66,8 +72,7 @@ class Cursor:
         (length,) = self.unpack(_U64)
         if length > limit:
             raise corrupt("it contains a name of impossible length")
-        decoded = str(self.take(length), "utf-8", "replace")
-        return decoded if decoded.isprintable() else "".join(filter(str.isprintable, decoded))
+        return printable(str(self.take(length), "utf-8", "replace"))
 
     def beginning(self, limit: int) -> str:
         """Return at most `limit` bytes of the next length-prefixed text, line ends and all, and step over it."""
@@ -116,6 +121,12 @@ class Cursor:
             raise corrupt("it ends in the middle of its header")
         self._start += self._at
         self._at = 0
-        self._window = self._source.read_at(self._start, max(count, WINDOW_BYTES))
+        self._window = self._source.read_at(self._start, max(count, self._reach))
+        self._reach = min(4 * self._reach, WINDOW_BYTES)
         if len(self._window) < count:
             raise corrupt("it became shorter while it was read")
+
+
+def printable(text: str) -> str:
+    """Return a text without what cannot be shown."""
+    return text if text.isprintable() else "".join(filter(str.isprintable, text))

@@ -6,14 +6,14 @@ numbers are kept; vocabularies and other long lists are stepped over.
 
 import struct
 from collections.abc import Mapping
-from math import prod
 
 import msgspec
 
 from app.core.errors import BadRequest
-from app.hub.gguf_cursor import Cursor
-from app.hub.gguf_tables import ARRAY, SCALARS, STRING, TYPE_SIZES
-from app.hub.gguf_values import MAX_NUMBER, TensorInfo, Value, corrupt
+from app.hub.gguf_cursor import Cursor, printable
+from app.hub.gguf_tables import ARRAY, SCALARS, STRING
+from app.hub.gguf_tensors import read_tensors
+from app.hub.gguf_values import TensorInfo, Value, corrupt
 from app.hub.sources import Source
 
 MAGIC = b"GGUF"
@@ -24,8 +24,6 @@ MAX_KEYS = 65_536
 MAX_TENSORS = 65_536
 """Fifty times the largest models' tables."""
 MAX_KEY_BYTES = 65_535
-MAX_TENSOR_NAME_BYTES = 256
-"""llama.cpp itself takes 63 (GGML_MAX_NAME)."""
 MAX_TEXT_BYTES = 65_536
 MAX_TEMPLATE_BYTES = 256 * 1024
 """The longest chat templates known are below 40 KiB; what is longer is cut."""
@@ -36,17 +34,12 @@ MAX_KEPT_NUMBERS = 65_536
 MAX_LIST = 4_096
 """A longer list describes the vocabulary, not the architecture."""
 MAX_NESTING = 4
-MAX_DIMENSIONS = 8
 MAX_ALIGNMENT = 1 << 20
 DEFAULT_ALIGNMENT = 32
 """GGUF's own, where a file states none."""
 
 TEMPLATE = "tokenizer.chat_template"
 TOKENS = "tokenizer.ggml.tokens"
-_ENTRIES = tuple(struct.Struct(f"<{dimensions}QIQ") for dimensions in range(MAX_DIMENSIONS + 1))
-"""What follows a tensor's name and the number of its dimensions: those, its type, and where its data begins."""
-_COUNT = struct.Struct("<I")
-_NO_SIZE = (1, 0)
 _INFILL_MARKS = (b"<|fim_prefix|>", b"<fim_prefix>", b"<fim-prefix>", b"<PRE>", "<\uff5cfim\u2581begin\uff5c>".encode())
 """Tokens by which llama.cpp recognises a model that fills in the middle (llama-vocab.cpp)."""
 
@@ -56,6 +49,8 @@ class GgufHeader(msgspec.Struct, frozen=True):
 
     values: dict[str, Value]
     tensors: list[TensorInfo]
+    """Empty where only its sums were asked for."""
+    tensor_count: int
     tokens: int
     has_infill_tokens: bool
     file_bytes: int
@@ -65,8 +60,11 @@ class GgufHeader(msgspec.Struct, frozen=True):
     """Numbers in all tensors."""
 
 
-def read_header(source: Source) -> GgufHeader:
-    """Return the header. Raises BadRequest with code model_corrupt or model_unsupported, and what `source` raises."""
+def read_header(source: Source, *, with_tensors: bool = True) -> GgufHeader:
+    """Return the header, with the single tensors or their sums only.
+
+    Raises BadRequest with code model_corrupt or model_unsupported, and what `source` raises.
+    """
     cursor = Cursor(source)
     _check_magic(cursor)
     tensor_count = cursor.number("Q")
@@ -76,15 +74,17 @@ def read_header(source: Source) -> GgufHeader:
     kept = _Kept()
     for _ in range(key_count):
         kept.read_next(cursor)
-    tensors, elements, end = _read_tensors(cursor, tensor_count)
+    tensors: list[TensorInfo] = []
+    table = read_tensors(cursor, tensor_count, tensors if with_tensors else None)
     return GgufHeader(
         values=kept.values,
         tensors=tensors,
+        tensor_count=tensor_count,
         tokens=kept.tokens,
         has_infill_tokens=kept.has_infill_tokens,
         file_bytes=cursor.size,
-        data_end=_data_end(alignment_of(kept.values), end, cursor.position),
-        elements=elements,
+        data_end=_data_end(alignment_of(kept.values), table.end, cursor.position),
+        elements=table.elements,
     )
 
 
@@ -137,7 +137,7 @@ class _Kept:
         if key.startswith(TEMPLATE):
             text = cursor.beginning(min(MAX_TEMPLATE_BYTES, self._text_left))
         else:
-            text = _printable(cursor.beginning(min(MAX_TEXT_BYTES, self._text_left)))
+            text = printable(cursor.beginning(min(MAX_TEXT_BYTES, self._text_left)))
         self._text_left -= len(text)
         self.values[key] = text
 
@@ -153,10 +153,6 @@ class _Kept:
             self.values[key] = list(struct.unpack(f"<{count}{SCALARS[kind]}", cursor.take(count * size)))
         else:
             _skip_items(cursor, kind, count, 1)
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def _read_scalar(cursor: Cursor, kind: int) -> int | float | bool:
@@ -188,27 +184,6 @@ def _scalar_code(kind: int) -> str:
         return SCALARS[kind]
     except KeyError:
         raise corrupt("it contains a value of unknown type") from None
-
-
-def _read_tensors(cursor: Cursor, count: int) -> tuple[list[TensorInfo], int, int | None]:
-    """Return the table, how many numbers all hold, and where the last ends; None once a type is unknown."""
-    tensors: list[TensorInfo] = []
-    total, end, is_known = 0, 0, True
-    for _ in range(count):
-        name = cursor.text(MAX_TENSOR_NAME_BYTES)
-        (dimensions,) = cursor.unpack(_COUNT)
-        if dimensions > MAX_DIMENSIONS:
-            raise corrupt("a tensor has an impossible shape")
-        *shape, kind, offset = cursor.unpack(_ENTRIES[dimensions])
-        tensors.append(TensorInfo(name, tuple(shape), kind))
-        elements = prod(shape)
-        total += elements
-        if total > MAX_NUMBER or offset > MAX_NUMBER:
-            raise corrupt("a tensor has an impossible size")
-        block, size = TYPE_SIZES.get(kind, _NO_SIZE)
-        is_known = is_known and size > 0
-        end = max(end, offset + -(-elements // block) * size)
-    return tensors, total, end if is_known else None
 
 
 def _data_end(alignment: int, end: int | None, header_end: int) -> int | None:

@@ -142,6 +142,7 @@ class RemoteSource:
         self._remote = remote
         self._url = url
         self._block, self._start, self._next_bytes = b"", 0, block_bytes
+        self.first_bytes = block_bytes
         self._stream: HTTPResponse | None = None
         self.size = 0
         try:

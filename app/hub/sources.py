@@ -16,12 +16,18 @@ class Source(Protocol):
     def size(self) -> int:
         """Bytes in all."""
 
+    @property
+    def first_bytes(self) -> int:
+        """How many to ask for at first, before it is known how many are needed."""
+
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes from there; fewer only at the end."""
 
 
 class FileSource:
     """A file that is open."""
+
+    first_bytes = 64 << 10  # a header without a large vocabulary, of which a library may have thousands
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file

@@ -38,6 +38,8 @@ HUGE = st.sampled_from([2**64 - 1, 2**63, 2**53, 2**32 - 1, 2**31, 10**6, 0])
 class Bytes:
     """A source that is all in memory."""
 
+    first_bytes = 1 << 20
+
     def __init__(self, content: bytes, size: int | None = None) -> None:
         self._content = content
         self.size = len(content) if size is None else size
