@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("engines:load", "Make a model ready."),
     "unload": ("engines:unload", "Stop a model's engine and free its memory."),
     "room": ("pins:room", "Show the memory that models share."),
+    "pause": ("pause:pause", "Give all memory back, and load nothing until resumed."),
+    "resume": ("pause:resume", "Load models again after a pause."),
     "pin": ("pins:pin", "Keep a model loaded."),
     "unpin": ("pins:unpin", "Let a model be unloaded again."),
     "tune": ("pins:tune", "Show or set what counts for one model."),

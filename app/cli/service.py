@@ -91,6 +91,8 @@ def _lines(found: Status) -> Iterator[str]:
         yield f"           {url}/v1, from other computers"
     if found.asks_for_keys:
         yield "Keys       asked of everybody; `roundhouse keys` lists them"
+    if found.paused_since is not None:
+        yield f"Paused     for {words.seconds(time.time() - found.paused_since)}; `roundhouse resume` goes on"
     yield f"Version    {found.version}"
     yield f"Process    {found.pid}, up {words.seconds(time.time() - found.started_at)}"
     if found.resident_bytes:

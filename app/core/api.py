@@ -53,6 +53,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /library/duplicates FindDuplicates  LibraryJob
     GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
     GET    /memory                             MemoryState: what models share, who holds it, who waits
+    GET    /pause                              Pause: whether models are kept out of memory
+    POST   /pause                              Pause, answers that had begun are finished first
+    DELETE /pause                              204, what was loaded comes back
     GET    /model-settings                     ModelSettings by model, where anything is set
     POST   /model-settings       SetModel      ModelSettings, all of one model at once
     GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
@@ -123,6 +126,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every request needs an access key."""
     started_at: float
     notice: str = ""
+    paused_since: float | None = None
+    """Unix seconds; None unless models are kept out of memory."""
     resident_bytes: int | None = None
     data_dir: str = ""
     models_dir: str = ""

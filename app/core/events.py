@@ -11,6 +11,7 @@ from app.core.downloads import Download
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus
 from app.core.library import LibraryJob
+from app.core.memory import Pause
 from app.core.requests import RequestInfo
 
 
@@ -108,6 +109,12 @@ class RequestsForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="requests
     """The inspector's list was cleared; what goes on is still in it."""
 
 
+class PauseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="pause"):
+    """A person has paused Roundhouse, or goes on."""
+
+    pause: Pause
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -123,4 +130,5 @@ Event = (
     | LibraryJobChanged
     | RequestChanged
     | RequestsForgotten
+    | PauseChanged
 )

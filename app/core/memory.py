@@ -1,4 +1,4 @@
-"""The memory engines share: what there is for them, who holds it, and which loads wait for whom."""
+"""The memory engines share: what there is for them, who holds it, which loads wait for whom; and whether all is paused."""
 
 import msgspec
 
@@ -46,3 +46,15 @@ class MemoryState(msgspec.Struct, frozen=True, kw_only=True):
     pools: list[MemoryPool]
     waiting: list[WaitingLoad] = []
     max_loaded: int = 0
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a person wants the memory for something else: no model is loaded until they say so."""
+
+    is_paused: bool = False
+    since: float | None = None
+    """Unix seconds."""
+    finishing: list[str] = []
+    """Models that still write answers which had begun; they go when those are done."""
+    comes_back: list[str] = []
+    """Models that are loaded again on resuming, what was used last first."""

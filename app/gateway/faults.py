@@ -16,6 +16,7 @@ from aiohttp import hdrs, web
 from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, Overloaded, RoundhouseError, TooLarge, UserError
 from app.gateway.dialects.anthropic.errors import document, status_of
 from app.gateway.dialects.lmstudio.errors import V0_PREFIX, V1_PREFIX, error_document
+from app.supervisor.messages import Reason
 from engines.api import NEVER_RETRY_UNCHANGED
 
 OPENAI_PREFIX = "/v1/"
@@ -106,8 +107,9 @@ def error_response(
     response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON, charset=charset)
     if isinstance(error, Overloaded):
         response.headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_s))
-    if error.code in NEVER_RETRY_UNCHANGED:
-        # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time.
+    if error.code in NEVER_RETRY_UNCHANGED or error.code == Reason.PAUSED:
+        # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time, and a
+        # pause ends when a person says so.
         response.headers["x-should-retry"] = "false"
     return response
 

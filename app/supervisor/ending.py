@@ -180,7 +180,7 @@ class Ending(ABC):
             self.timers[Timer.IDLE] = self.last_used + self.idle_s
 
     def _stop(self, stop: m.Stop, now: float) -> None:
-        if stop.how in {m.How.IF_IDLE, m.How.YIELD}:
+        if stop.how in {m.How.IF_IDLE, m.How.YIELD, m.How.PAUSE}:
             self._make_room(stop.how, now)
             self._answer(stop.ticket, m.Told())
             return
@@ -199,7 +199,23 @@ class Ending(ABC):
             self._end(0.0 if stop.how in {m.How.NOW, m.How.CLOSE} else self._policy().drain_s, now)
 
     def _make_room(self, how: m.How, now: float) -> None:
-        if self.state is _S.READY and (how is m.How.YIELD or not self.in_flight):
+        if how is m.How.PAUSE:
+            self._pause(now)
+        elif self.state is _S.READY and (how is m.How.YIELD or not self.in_flight):
+            self._wind_down(math.inf, now)
+
+    def _pause(self, now: float) -> None:
+        """Give the memory back once what is being answered is done; tell everybody who waits. A failure is kept."""
+        takes_memory = self.request is not None and self.request.takes_memory
+        if not takes_memory or self._is_closed or self.state in {_S.STOPPED, _S.FAILED}:
+            return
+        self._called_off = m.Reason.PAUSED
+        self._break_up_line()
+        self._turn_away_later(self._called_off)
+        if self.state is _S.BACKING_OFF:
+            self._forget_failure()
+            self._called_off = m.Reason.UNLOADED
+        elif self.state not in {_S.DRAINING, _S.STOPPING}:
             self._wind_down(math.inf, now)
 
     def _forget_failure(self) -> None:

@@ -130,6 +130,9 @@ def turned_away(model: str, reason: Reason, *, retry_s: float = 0.0) -> Roundhou
             sentence, hint = f"{model} was unloaded before it was ready.", "Ask again to load it."
         case Reason.REPLACED:
             sentence, hint = f"{model} is being loaded again with other options.", "Ask again in a moment."
+        case Reason.PAUSED:
+            sentence = f"Roundhouse is paused, so {model} is not loaded."
+            hint = "Resume in the window or with `roundhouse resume`, and ask again."
         case Reason.CLOSING:
             sentence, hint = "Roundhouse is shutting down.", "Start it again to go on."
     return Unavailable(sentence, hint=hint, code=reason.value)

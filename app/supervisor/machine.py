@@ -13,6 +13,7 @@ answered by the time a settled state is entered. What the decisions are:
 - A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
 - One that is refused room leaves no failure behind: the next request finds out anew.
 - Who finds every slot taken stands in line, each client in its turn; too many who wait for one model are sent away.
+- While a person has paused everything nobody is let in, whatever the state; what is being answered is finished.
 """
 
 import math
@@ -79,6 +80,8 @@ class Machine(Ending):
     def _ask(self, ask: m.Ask, now: float) -> None:
         if self._is_closed:
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.CLOSING))
+        elif self._policy().is_paused and ask.request.takes_memory:
+            self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.PAUSED))
         elif ask.holds and self.queued >= self._policy().queue_limit:
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.FULL, retry_s=self._retry_s(now)))
         else:

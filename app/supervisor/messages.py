@@ -51,6 +51,8 @@ class How(StrEnum):
     """Let requests in flight finish, for as long as the policy allows."""
     YIELD = "yield"
     """Let them finish however long they take, and take no new ones: another model waits for the room."""
+    PAUSE = "pause"
+    """Let them finish however long they take, and send away whoever waits: a person wants the memory."""
     IF_IDLE = "if_idle"
     """Only if nothing is in flight."""
     EXPIRE = "expire"
@@ -148,6 +150,7 @@ class Reason(StrEnum):
     REPLACED = "replaced"
     CLOSING = "closing"
     FULL = "queue_full"
+    PAUSED = "paused"
 
 
 class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):

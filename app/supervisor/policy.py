@@ -47,6 +47,11 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.options == other.options
 
+    @property
+    def takes_memory(self) -> bool:
+        """Whether it takes any here: an endpoint that somebody else runs does not."""
+        return self.source.remote is None
+
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """What one lease asks of the engine beside its work. Later leases that say nothing leave it as it is."""
@@ -95,6 +100,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of each memory that stay free beside what engines take."""
     keep_free: int = 0
     """Bytes of each memory below which idle engines make way for other programs; 0: they do not."""
+    is_paused: bool = False
+    """A person wants the memory for something else: nothing that takes any is loaded or served."""
     queue_limit: int = 128
     """Requests that may wait for one model."""
     models: Mapping[str, ModelPolicy] = {}

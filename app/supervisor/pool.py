@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from app.config.environment import engine_environment
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
@@ -18,6 +20,7 @@ from app.supervisor.faults import turned_away
 from app.supervisor.lease import Lease
 from app.supervisor.measured import Gauge
 from app.supervisor.owner import Owner
+from app.supervisor.pausing import Pausing
 from app.supervisor.places import memory_state
 from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
 from app.supervisor.ports import Ports
@@ -70,6 +73,7 @@ class Supervisor:
             send=lambda model, message: self._owners[model].send(message),
         )
         self._watching: asyncio.Task[None] | None = None
+        self.pausing = Pausing(self, publish)
 
     def seats(self) -> list[Seat]:
         """Return who takes up room."""
@@ -91,15 +95,28 @@ class Supervisor:
 
     @property
     def policy(self) -> Policy:
-        """What a person can set; assigning another takes effect at once."""
+        """What a person can set; assigning another takes effect at once. Whether it is paused stays as it is."""
         return self._policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._policy = policy
-        for owner in self._owners.values():
-            owner.send(m.PolicyChanged())
+        self._policy = msgspec.structs.replace(policy, is_paused=self.is_paused)
+        self.tell_all(m.PolicyChanged())
         self._room.reconsider()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is let in that takes memory; `pausing` changes it."""
+        return self._policy.is_paused
+
+    @is_paused.setter
+    def is_paused(self, value: bool) -> None:
+        self._policy = msgspec.structs.replace(self._policy, is_paused=value)
+
+    def tell_all(self, message: m.Message) -> None:
+        """Tell every owner."""
+        for owner in self._owners.values():
+            owner.send(message)
 
     @property
     def gauge(self) -> Gauge | None:
@@ -126,6 +143,7 @@ class Supervisor:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
+        await self.pausing.close()
         self._room.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 

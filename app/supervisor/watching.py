@@ -60,8 +60,9 @@ class Watching:
 
     async def look(self) -> None:
         """Look once."""
-        keep_free, gauge = self._engines.policy.keep_free, self._engines.gauge
-        if not keep_free or gauge is None:
+        policy, gauge = self._engines.policy, self._engines.gauge
+        keep_free = policy.keep_free
+        if not keep_free or gauge is None or policy.is_paused:
             return
         free = (await gauge([])).free
         now, seats = asyncio.get_running_loop().time(), self._engines.seats()

@@ -14,7 +14,15 @@ from app.config import at_login
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
 from app.core.errors import StorageFault
-from app.core.events import EngineChanged, EngineJobChanged, Event, LibraryJobChanged, ModelsChanged, SettingChanged
+from app.core.events import (
+    EngineChanged,
+    EngineJobChanged,
+    Event,
+    LibraryJobChanged,
+    ModelsChanged,
+    PauseChanged,
+    SettingChanged,
+)
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway import responses_kept
@@ -55,6 +63,7 @@ async def status(call: Call[None, NoQuery]) -> Status:
         asks_for_keys=is_wide(identity.host) or call.services.settings.flag("gateway.require_key"),
         started_at=identity.started_at,
         notice=" ".join(filter(None, notices)),
+        paused_since=call.services.supervisor.pausing.state().since,
         resident_bytes=psutil.Process().memory_info().rss,
         data_dir=str(paths.data),
         models_dir=str(paths.models),
@@ -127,6 +136,8 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
         # What is running now comes first: a listener that asked before it listened has missed nothing.
         for status in call.services.supervisor.statuses():
             yield EngineChanged(status=status)
+        if call.services.supervisor.is_paused:
+            yield PauseChanged(pause=call.services.supervisor.pausing.state())
         if call.calibrator.last is not None:
             yield call.calibrator.last
         if call.engines.last_job is not None:

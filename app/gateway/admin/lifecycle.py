@@ -1,9 +1,9 @@
-"""The memory that models share, and what is set for single models: pins, times, context."""
+"""The memory that models share, giving it all back for a while, and what is set for single models."""
 
 import msgspec
 
 from app.core.events import SettingChanged
-from app.core.memory import MemoryState
+from app.core.memory import MemoryState, Pause
 from app.core.models import ModelSettings, SetModel
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.launch import find_model, policy_from
@@ -16,6 +16,22 @@ async def memory(call: Call[None, NoQuery]) -> MemoryState:
     names = {pool.id: pool.name or pool.id for pool in machine.pools} if machine is not None else {}
     pools = [msgspec.structs.replace(pool, name=names.get(pool.id, pool.name)) for pool in found.pools]
     return msgspec.structs.replace(found, pools=pools)
+
+
+async def paused(call: Call[None, NoQuery]) -> Pause:
+    """GET /pause."""
+    return call.services.supervisor.pausing.state()
+
+
+async def pause(call: Call[None, NoQuery]) -> Pause:
+    """POST /pause. Answers that had begun are not waited for: the reply names the models that write them."""
+    call.services.supervisor.pausing.pause()
+    return await paused(call)
+
+
+async def resume(call: Call[None, NoQuery]) -> None:
+    """DELETE /pause."""
+    call.services.supervisor.pausing.resume()
 
 
 async def all_settings(call: Call[None, NoQuery]) -> dict[str, ModelSettings]:
@@ -40,6 +56,27 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=memory,
         summary="Say how much memory there is for models, who holds it and who waits for it",
         reply=MemoryState,
+    ),
+    Endpoint(
+        method="GET",
+        path="/pause",
+        handler=paused,
+        summary="Say whether models are kept out of memory",
+        reply=Pause,
+    ),
+    Endpoint(
+        method="POST",
+        path="/pause",
+        handler=pause,
+        summary="Give all memory back once answers are done, and load nothing until told to go on",
+        reply=Pause,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/pause",
+        handler=resume,
+        summary="Go on, and load again what was loaded",
+        status=204,
     ),
     Endpoint(
         method="GET",

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from app.cli import main
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, NotFound
-from app.core.memory import MemoryState
+from app.core.memory import MemoryState, Pause
 from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
 from app.core.settings import SettingInfo
 from tests.gateway.admin.real_gateway import RealGateway, running
@@ -101,6 +101,30 @@ def asked(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator
 def status_of(gateway: RealGateway, path: str) -> int:
     with asked(gateway, path) as reply:
         return reply.status
+
+
+def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(gateway: RealGateway) -> None:
+    load(gateway, "quick")
+    assert "was not paused" in said("resume")
+    with asked(gateway, "/v1/chat/completions", streams=True) as first:
+        assert first.read(10)
+        assert "slow finishes what it is answering" in said("pause")
+        assert "Paused" in said("status")
+        for path in ("/v1/chat/completions", "/v1/completions", "/api/chat"):
+            with asked(gateway, path) as refused:
+                assert (refused.status, refused.headers.get("x-should-retry")) == (503, "false")
+                assert b"paused" in refused.read()
+        assert first.read(10), "an answer that had begun goes on"
+        while "quick" in ready(gateway):
+            time.sleep(0.05)
+    while gateway.client.get("/pause", Pause).finishing or gateway.client.get("/running", list[EngineStatus]):
+        time.sleep(0.05)
+    refused_load = CliRunner().invoke(main.roundhouse, ["load", "quick"])
+    assert (refused_load.exit_code, "roundhouse resume" in refused_load.stderr) == (1, True)
+    assert "loaded again" in said("resume")
+    while sorted(ready(gateway)) != ["quick", "slow"]:
+        time.sleep(0.05)
+    assert "Paused" not in said("status")
 
 
 def test_a_full_queue_turns_away_in_each_dialect_and_says_when_to_come_back(gateway: RealGateway) -> None:

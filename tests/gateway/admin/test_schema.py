@@ -85,6 +85,7 @@ def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row
         case.call_and_validate(base_url=gateway.port_file.url, headers=headers, checks=CHECKS, timeout=20)
 
     check()
+    gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
 
 
 def existing(client: Client) -> dict[str, str]:
@@ -181,6 +182,11 @@ def lifecycle_answers_as_it_says(call: Checked) -> None:
     call("POST", "/model-settings", {"model": "quick"})
     call("POST", "/load", {"model": "quick"})
     assert call("GET", "/memory")["pools"][0]["holders"]
+    assert call("POST", "/pause")["comes_back"] == ["quick"]
+    assert call("GET", "/pause")["is_paused"]
+    assert call("GET", "/status")["paused_since"]
+    call("DELETE", "/pause")
+    assert call("GET", "/pause")["is_paused"] is False
 
 
 def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:

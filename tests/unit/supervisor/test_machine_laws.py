@@ -6,9 +6,11 @@ time. It keeps its own books and compares.
 
 import itertools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -47,8 +49,8 @@ KINDS = st.sampled_from(
 class Watched(Machine):
     """Notes every state it enters."""
 
-    def __init__(self, policy: Policy) -> None:
-        super().__init__(lambda: policy)
+    def __init__(self, policy: Callable[[], Policy]) -> None:
+        super().__init__(policy)
         self.path = [self.state]
 
     def _move(self, to: EngineState) -> None:
@@ -59,7 +61,8 @@ class Watched(Machine):
 class Laws(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Watched(Policy(drain_s=20.0, idle_s=50.0, queue_limit=6))
+        self.policy = Policy(drain_s=20.0, idle_s=50.0, queue_limit=6)
+        self.machine = Watched(lambda: self.policy)
         self.now = 1000.0
         self.tickets = 0
         self.unanswered: set[int] = set()
@@ -151,6 +154,17 @@ class Laws(RuleBasedStateMachine):
     @rule(how=st.sampled_from([how for how in m.How if how is not m.How.CLOSE]))
     def stop(self, how: m.How) -> None:
         self.say(m.Stop(how=how, ticket=self.ticket()))
+
+    @rule(is_paused=st.booleans())
+    def pause_or_go_on(self, *, is_paused: bool) -> None:
+        self.policy = msgspec.structs.replace(self.policy, is_paused=is_paused)
+        if is_paused:
+            self.say(m.Stop(how=m.How.PAUSE))
+
+    @invariant()
+    def in_a_pause_it_goes_or_is_gone(self) -> None:
+        if self.policy.is_paused:
+            assert self.machine.state in {S.STOPPED, S.FAILED, S.DRAINING, S.STOPPING}
 
     @rule()
     @precondition(lambda self: self.queued is not None)

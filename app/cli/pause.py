@@ -1,0 +1,44 @@
+"""A pause: pause, resume. All memory goes to other programs meanwhile."""
+
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import running
+from app.cli.output import json_option, show
+from app.core.memory import Pause
+
+
+@click.command()
+@json_option
+def pause(*, as_json: bool) -> None:
+    """Give all memory back, and load nothing until resumed.
+
+    Answers that have begun are finished first; pinned models go too. Requests are told that Roundhouse is paused.
+    """
+    show("pause", running().post("/pause", None, Pause), as_json=as_json, text=_paused)
+
+
+@click.command()
+@json_option
+def resume(*, as_json: bool) -> None:
+    """Load models again after a pause: what was loaded comes back, the rest when it is asked for."""
+    client = running()
+    before = client.get("/pause", Pause)
+    client.delete("/pause")
+    show("pause", client.get("/pause", Pause), as_json=as_json, text=lambda _: _resumed(before))
+
+
+def _paused(state: Pause) -> Iterator[str]:
+    yield "Paused: no model is loaded until `roundhouse resume`."
+    for model in state.finishing:
+        yield f"{model} finishes what it is answering first."
+
+
+def _resumed(before: Pause) -> Iterator[str]:
+    if not before.is_paused:
+        yield "Roundhouse was not paused."
+    elif before.comes_back:
+        yield f"Going on: {', '.join(before.comes_back)} {'is' if len(before.comes_back) == 1 else 'are'} loaded again."
+    else:
+        yield "Going on: models are loaded when they are asked for."
