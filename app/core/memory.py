@@ -1,4 +1,4 @@
-"""The memory engines share: what there is for them, who holds it, which loads wait for whom; and whether all is paused."""
+"""The memory engines share: what there is, who holds it, which loads wait for whom; and whether all is paused."""
 
 import msgspec
 

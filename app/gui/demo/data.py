@@ -11,7 +11,7 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus, FailureRepor
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
-from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
+from app.core.memory import MemoryHolder, MemoryPool, MemoryState, Pause, WaitingLoad
 from app.core.models import ModelInfo, ModelSettings
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.demo import advice, engines, hub, machines, requests, tools
@@ -140,6 +140,7 @@ READY = EngineStatus(
     in_flight=1,
     memory_bytes=int(9.6 * GIB),
 )
+PAUSED = Pause(is_paused=True, since=1_763_700_000.0, finishing=[READY.model], comes_back=[READY.model])
 LOADING = EngineStatus(
     model="gpt-oss-20b-mxfp4",
     engine="llama.cpp",
@@ -260,6 +261,9 @@ def replies(
         "GET /running": [READY, LOADING] if running is None else running,
         "GET /models": MODELS if models is None else models,
         "GET /memory": MEMORY if running is None else MemoryState(pools=[]),
+        "GET /pause": Pause(),
+        "POST /pause": PAUSED,
+        "DELETE /pause": None,
         "GET /model-settings": {READY.model: ModelSettings(pinned=True)},
         "POST /model-settings": ModelSettings(pinned=True),
         "GET /settings": settings(),

@@ -6,12 +6,14 @@ Every page is drawn in every look; what is special (long names, errors, nothing 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.chats import Chat, ChatSummary
 from app.core.engine_store import EngineJob
+from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged
 from app.gui.demo import advice, data, engines, hub, machines
 from app.gui.demo.api import DemoApi
@@ -110,6 +112,11 @@ def scenes() -> Iterator[Scene]:
     yield Scene(
         "toast", Page.MODELS, data.replies(), lambda window, _api: window.toast.say("Qwen3 8B was unloaded.", int)
     )
+    paused = {
+        **data.replies(running=[msgspec.structs.replace(data.READY, state=S.DRAINING)]),
+        "GET /pause": data.PAUSED,
+    }
+    yield Scene("paused", Page.CHAT, with_chat(paused), looks=(*BOTH, *EVERY_LOOK[:3], Look(is_mirrored=True)))
     yield Scene("focus", Page.SERVER, data.replies(), press_tab)
     yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
 

@@ -7,6 +7,7 @@ from functools import partial
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.net.pause import Paused
 from app.gui.shell.contract import Command, Page, Shell, Task
 from app.gui.shell.looks import Looks
 from app.gui.shell.rail import TITLES
@@ -42,6 +43,7 @@ class Known:
     running: Running
     library: Library
     preferences: Preferences
+    paused: Paused
 
 
 class Commands:
@@ -50,6 +52,7 @@ class Commands:
     def __init__(self, api: GatewayApi, shell: Shell, looks: Looks, known: Known) -> None:
         self._api, self._shell, self._looks = api, shell, looks
         self._running, self._library, self._preferences = known.running, known.library, known.preferences
+        self._paused = known.paused
 
     def deeds(self, own: Own) -> list[Deed]:
         """Return what is always there, in the order of the menu."""
@@ -75,6 +78,8 @@ class Commands:
             Deed("View", "Light appearance", partial(looks.choose_mode, "light"), "sun"),
             Deed("View", "Dark appearance", partial(looks.choose_mode, "dark"), "moon"),
             Deed("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
+            Deed("Server", "Pause: give all memory back", self._paused.pause, "pause"),
+            Deed("Server", "Resume after a pause", self._paused.resume, "play"),
             Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
             *self._of_machine(),
         ]

@@ -21,6 +21,7 @@ from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Downloads, Library, Preferences, Running
+from app.gui.net.pause import Paused
 from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
 from app.gui.shell.commands import Commands, Deed, Known, Own
@@ -30,6 +31,7 @@ from app.gui.shell.memory import recall, remember
 from app.gui.shell.notices import Notices
 from app.gui.shell.pages import Pages
 from app.gui.shell.palette import Palette
+from app.gui.shell.paused_bar import PausedBar
 from app.gui.shell.rail import Rail, engines_sign
 from app.gui.theme.stylesheet import stylesheet
 from app.gui.theme.theme import Theme
@@ -84,10 +86,11 @@ class Window(QMainWindow):
         self.library = Library(api, self.shell)
         self.preferences = Preferences(api, self.shell)
         self.downloads = Downloads(api, self.shell)
+        self.paused = Paused(api, self.shell)
         self._notices = Notices(self.downloads, self.shell.toast, self._come_forward)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
-        known = Known(running=self.running, library=self.library, preferences=self.preferences)
+        known = Known(running=self.running, library=self.library, preferences=self.preferences, paused=self.paused)
         self._commands = Commands(api, self.shell, self.looks, known)
         self._deeds = self._commands.deeds(
             Own(quit=self.close, palette=self._open_palette, undo=self._undo, restart=self.restart_asked.emit)
@@ -197,6 +200,7 @@ class Window(QMainWindow):
         Column(self.theme, self._trouble_place, margins=(16, 16, 16, 0)).addWidget(self._trouble)
         self._trouble_place.hide()
         column.addWidget(self._trouble_place)
+        column.addWidget(PausedBar(self.theme, self.paused, self.running))
         column.addWidget(self.pages, 1)
         line.addLayout(column, 1)
         self.setCentralWidget(middle)

@@ -1,0 +1,77 @@
+"""A pause as the window shows it: asked for, told by the gateway, and ended with one press."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.core.errors import ErrorBody
+from app.core.events import PauseChanged
+from app.core.memory import Pause
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.net.pause import Paused
+from app.gui.shell.contract import Page
+from app.gui.shell.paused_bar import PausedBar, finishing
+from app.gui.shell.window import Window
+from tests.gui.conftest import QuietShell
+
+Make = Callable[[Page], Window]
+IDLE = msgspec.structs.replace(data.READY, model="idle", in_flight=0)
+
+
+@pytest.fixture
+def paused(api: DemoApi, shell: QuietShell) -> Paused:
+    paused = Paused(api, shell)
+    shell.connected.emit()
+    api.flush()
+    return paused
+
+
+def test_it_is_asked_for_and_taken_back(paused: Paused, api: DemoApi) -> None:
+    paused.toggle()
+    api.flush()
+    assert paused.state.is_paused
+    paused.toggle()
+    api.flush()
+    assert not paused.state.is_paused
+    assert [call[:2] for call in api.calls] == [("GET", "/pause"), ("POST", "/pause"), ("DELETE", "/pause")]
+
+
+def test_what_others_do_is_followed(paused: Paused, shell: QuietShell) -> None:
+    shell.receive(PauseChanged(pause=data.PAUSED))
+    assert paused.state == data.PAUSED
+    shell.lost.emit(data.OFFLINE)
+    assert paused.state == Pause(), "a gateway that is gone is not paused"
+
+
+def test_a_refusal_is_said(paused: Paused, api: DemoApi, shell: QuietShell) -> None:
+    api.replies["POST /pause"] = ErrorBody(code="internal", sentence="It cannot be paused.")
+    paused.pause()
+    api.flush()
+    assert (shell.said, paused.state.is_paused) == (["It cannot be paused."], False)
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [([], ""), (["a"], "a finishes an answer first."), (["a", "b"], "a and b finish an answer first.")],
+)
+def test_who_still_writes_is_named(busy: list[str], said: str) -> None:
+    writing = [msgspec.structs.replace(data.READY, model=model) for model in busy]
+    assert finishing([IDLE, *writing]) == said
+
+
+def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    bar = window.findChild(PausedBar)
+    assert bar is not None
+    assert bar.isHidden()
+    next(command for command in window.palette_view._commands() if command.title.startswith("Pause")).run()
+    api.flush()
+    assert bar.isVisible()
+    assert "qwen3-8b-q4_k_m finishes" in bar.said.text()
+    bar.button.click()
+    api.flush()
+    QApplication.processEvents()
+    assert bar.isHidden()
