@@ -117,8 +117,9 @@ def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(
         assert first.read(10), "an answer that had begun goes on"
         while "quick" in ready(gateway):
             time.sleep(0.05)
-    while gateway.client.get("/pause", Pause).finishing or gateway.client.get("/running", list[EngineStatus]):
+    while gateway.client.get("/running", list[EngineStatus]):
         time.sleep(0.05)
+    assert gateway.client.get("/pause", Pause).finishing == []
     refused_load = CliRunner().invoke(main.roundhouse, ["load", "quick"])
     assert (refused_load.exit_code, "roundhouse resume" in refused_load.stderr) == (1, True)
     assert "loaded again" in said("resume")
