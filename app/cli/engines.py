@@ -91,6 +91,8 @@ def _ready(status: EngineStatus) -> Iterator[str]:
     took = f" in {words.seconds(status.load_seconds)}" if status.load_seconds is not None else ""
     yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.tokens(status.context)}."
     yield from status.notes
+    for kind in dict.fromkeys(applied.kind for applied in status.mended):
+        yield f"No longer by itself: roundhouse settings engine.mend_{kind} --reset"
 
 
 def _lines(engines: list[EngineStatus]) -> Iterator[str]:

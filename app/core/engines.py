@@ -62,6 +62,14 @@ class RemedyOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What to load with instead, where loading otherwise is the remedy: fields of `LoadOptions`."""
 
 
+class AppliedRemedy(msgspec.Struct, frozen=True, kw_only=True):
+    """What was changed about a load without asking, as a person had wished, and why: told afterwards."""
+
+    kind: str
+    """As a `RemedyOffer`'s; the setting `engine.mend_<kind>` had it done."""
+    sentence: str
+
+
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why an engine is not running: a stable code, a plain sentence, a next step, and the last lines it wrote."""
 
@@ -114,6 +122,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds when it will be unloaded if nobody uses it from now on; None if it is kept, or not ready."""
     notes: list[str] = []
     """What differs from what was asked for: options left out, and changes made so that it fits."""
+    mended: list[AppliedRemedy] = []
+    """Those changes, each with what had it made."""
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):

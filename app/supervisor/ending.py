@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
 
-from app.core.engines import TRANSITIONS, EngineState
+from app.core.engines import TRANSITIONS, AppliedRemedy, EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
 from app.supervisor.faults import TOO_SLOW, UNKILLABLE, stalled
@@ -75,7 +75,7 @@ class Ending(ABC):
         self._is_closed = False
         self._verdict: Failure | None = None
         self._port_tries = 0
-        self.notes: list[str] = []
+        self.applied: list[AppliedRemedy] = []
         """What was changed so that it fits."""
         self._mended: LoadRequest | None = None
         self._called_off = m.Reason.UNLOADED
@@ -279,13 +279,13 @@ class Ending(ABC):
 
     def _mend(self, failure: Failure) -> bool:
         """Change the load so that it needs less, where a person wants that done, and say whether it was."""
-        if self.request is None or self._verdict or self.state not in COMING_UP or len(self.notes) >= TRIES:
+        if self.request is None or self._verdict or self.state not in COMING_UP or len(self.applied) >= TRIES:
             return False
         better = mended(self._mended or self.request, failure, self._policy().mends)
         if better is None:
             return False
         self._mended = better.request
-        self.notes.append(better.note)
+        self.applied.append(better.applied)
         return True
 
     def _stopped(self, now: float) -> None:

@@ -127,7 +127,7 @@ class Machine(Ending):
         self.request, self._fingerprint = ask.request, ask.fingerprint
         self.waiters[ask.ticket] = ask
         self._port_tries = 0
-        self.notes, self._mended = [], None
+        self.applied, self._mended = [], None
         self._enter()
 
     def _serve(self, ask: m.Ask) -> None:

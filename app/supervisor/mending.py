@@ -5,6 +5,7 @@ A remedy changes options so that the load needs less, and each one only ever mak
 
 import msgspec
 
+from app.core.engines import AppliedRemedy
 from app.supervisor.policy import LoadRequest
 from engines.api import Failure, RemedyKind
 
@@ -25,7 +26,7 @@ class Mended(msgspec.Struct, frozen=True, kw_only=True):
     """The load to try instead, and what was changed and why."""
 
     request: LoadRequest
-    note: str
+    applied: AppliedRemedy
 
 
 def mended(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind]) -> Mended | None:
@@ -35,6 +36,7 @@ def mended(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind
             continue
         options = msgspec.structs.replace(request.options, **remedy.options)
         if options != request.options:
-            note = f"{failure.sentence} So this was done: {remedy.label[0].lower()}{remedy.label[1:]}."
-            return Mended(request=msgspec.structs.replace(request, options=options), note=note)
+            done = f"{failure.sentence} So this was done: {remedy.label[0].lower()}{remedy.label[1:]}."
+            applied = AppliedRemedy(kind=remedy.kind.value, sentence=done)
+            return Mended(request=msgspec.structs.replace(request, options=options), applied=applied)
     return None

@@ -7,7 +7,7 @@ import msgspec
 
 from app.config.store import Settings
 from app.core.api import Status
-from app.core.engines import EngineInfo, EngineState, EngineStatus, FailureReport
+from app.core.engines import AppliedRemedy, EngineInfo, EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
@@ -165,6 +165,33 @@ FAILED = EngineStatus(
         exit_code=1,
     ),
 )
+MENDED = msgspec.structs.replace(
+    READY,
+    model=FAILED.model,
+    context=4096,
+    in_flight=0,
+    mended=[
+        AppliedRemedy(
+            kind="less_context",
+            sentence="There is not enough memory for this model and its context. It asked for 12.0 GiB more than there "
+            "was. So this was done: load with a context of 4,096 tokens.",
+        )
+    ],
+)
+
+
+def mendable() -> EngineStatus:
+    """Return a failure with all that may help."""
+    assert FAILED.failure is not None  # noqa: S101 -- what is written above
+    offers = [
+        RemedyOffer(kind="less_context", label="Load with a context of 4,096 tokens", options={"context": 4096}),
+        RemedyOffer(kind="smaller_cache", label="Load with a KV cache in q8_0", options={"kv_type": "q8_0"}),
+        RemedyOffer(kind="free_memory", label="Unload other models"),
+        RemedyOffer(kind="smaller_model", label="Choose a smaller model"),
+    ]
+    failure = msgspec.structs.replace(FAILED.failure, remedies=offers)
+    return msgspec.structs.replace(FAILED, failure=failure)
+
 
 LOG = [
     LogLine(model="qwen3-8b-q4_k_m", stream="err", text=text, at=NOON + place)

@@ -29,6 +29,7 @@ from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.machine.wishes import Wishes
 from app.gui.screens.models.card import CardView
 from app.gui.screens.models.view import ModelsScreen
+from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Page
@@ -97,6 +98,9 @@ def scenes() -> Iterator[Scene]:
     yield Scene("models-not-found", Page.MODELS, much, search)
     yield Scene("server-idle", Page.SERVER, nothing)
     yield Scene("server-failing", Page.SERVER, much, unfold)
+    mended = data.replies(running=[data.MENDED, data.READY])
+    yield Scene("server-mending", Page.SERVER, data.replies(running=[data.mendable()]), show_first, looks=USUAL_LOOKS)
+    yield Scene("server-mended", Page.SERVER, mended, show_first, looks=USUAL_LOOKS)
     yield Scene("server-log", Page.SERVER, much, scroll_down)
     yield Scene("server-keys", Page.SERVER, data.replies(), make_key, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", Page.SERVER, {**data.replies(), "GET /keys": []}, show_keys)
@@ -332,6 +336,14 @@ def show_keys(window: Window, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.keys.switch, 0, 120)
+
+
+def show_first(window: Window, _api: DemoApi) -> None:
+    """Scroll to the first of the running models."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.findChildren(EngineRow)[0], 0, 16)
 
 
 def make_key(window: Window, api: DemoApi) -> None:

@@ -3,7 +3,7 @@
 A mirror is `known` once it has been read; before that a view shows skeleton rows, and after a failure `error`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal
@@ -155,7 +155,23 @@ class Preferences(Mirror[SettingInfo]):
 
     def change(self, name: str, value: SettingValue | None, failed: Failed | None = None) -> None:
         """Set, or with None reset, one setting."""
-        self.api.patch("/settings", {name: value}, kind=list[SettingInfo], then=self._answered, failed=failed)
+        self.change_all({name: value}, failed=failed)
+
+    def change_all(
+        self,
+        values: Mapping[str, SettingValue | None],
+        *,
+        then: Callable[[], object] | None = None,
+        failed: Failed | None = None,
+    ) -> None:
+        """Set several at once: all of them or none."""
+
+        def answered(items: list[SettingInfo]) -> None:
+            self._answered(items)
+            if then is not None:
+                then()
+
+        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=answered, failed=failed)
 
     def _answered(self, items: list[SettingInfo]) -> None:
         # The reply may hold only what changed: what it lacks stays as it was.

@@ -33,6 +33,7 @@ from app.gui.shell.pages import Pages
 from app.gui.shell.palette import Palette
 from app.gui.shell.paused_bar import PausedBar
 from app.gui.shell.rail import Rail, engines_sign
+from app.gui.shell.told import Told
 from app.gui.theme.stylesheet import stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import MINIMUM_WINDOW
@@ -88,6 +89,7 @@ class Window(QMainWindow):
         self.downloads = Downloads(api, self.shell)
         self.paused = Paused(api, self.shell)
         self._notices = Notices(self.downloads, self.shell.toast, self._come_forward)
+        self._told = Told(self.shell)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
         known = Known(running=self.running, library=self.library, preferences=self.preferences, paused=self.paused)

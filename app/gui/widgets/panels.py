@@ -65,7 +65,7 @@ class ErrorPanel(Surface):
         outer.addWidget(Picture(theme, "triangle-alert", color="bad"), 0, Qt.AlignmentFlag.AlignTop)
         pair = Beside(theme)
         outer.addLayout(pair, 1)
-        box = Column(theme, gap=4)
+        self.words = box = Column(theme, gap=4)
         self._sentence = Paragraph(theme, weight=500)
         self._hint = Paragraph(theme, color="ink-2")
         self._cause = Paragraph(theme, role="mono", color="ink-2")

@@ -13,6 +13,8 @@ from app.gui.widgets.press import Button, IconButton
 from app.gui.widgets.text import Label
 
 _SHOWN_MS = 6000
+_WIDEST = 0.6
+"""Share of the window's width that words may take before they go on in a second line."""
 
 
 class Toast(Surface):
@@ -51,6 +53,10 @@ class Toast(Surface):
 
     def place(self) -> None:
         """Stand in the middle of the foot of the window, above what the page keeps there."""
+        self._words.setWordWrap(False)
+        self._words.setFixedWidth(min(self._words.sizeHint().width(), int(self._around.width() * _WIDEST)))
+        self._words.setWordWrap(True)
+        self._words.setFixedHeight(self._words.heightForWidth(self._words.width()))
         self.adjustSize()
         self.move(self._goal())
 

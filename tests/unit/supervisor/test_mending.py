@@ -29,7 +29,8 @@ def test_the_first_remedy_that_is_allowed_is_applied() -> None:
     better = mended(REQUEST, FULL, frozenset({RemedyKind.FEWER_SLOTS}))
     assert better is not None
     assert (better.request.options.context, better.request.options.slots) == (8192, 1)
-    assert better.note == "No room. So this was done: load for one request at a time."
+    assert better.applied.kind == "fewer_slots"
+    assert better.applied.sentence == "No room. So this was done: load for one request at a time."
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
     started(machine)
     effects = machine.step(m.Ready(run=machine.run), 2.0)
     assert [effect.ticket for effect in effects if isinstance(effect, m.Answer)] == [1]
-    assert len(machine.notes) == 1
+    assert [one.kind for one in machine.applied] == ["less_context"]
 
 
 def test_without_leave_the_failure_is_told_with_its_remedies() -> None:

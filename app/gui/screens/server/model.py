@@ -11,6 +11,7 @@ from app.core.errors import ErrorBody
 from app.core.models import LoadOptions
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Running
+from app.gui.screens.server.mending_model import Mending
 from app.gui.shell.contract import Shell
 
 
@@ -58,8 +59,12 @@ class ServerModel(QObject):
         super().__init__(shell)
         self._api, self._shell = api, shell
         self.running = Running(api, shell)
+        self.mending = Mending(api, shell, self.running)
         self.status: Status | None = None
         self.running.changed.connect(self.changed)
+        self.mending.changed.connect(self.changed)
+        self.mending.said.connect(self.said)
+        self.mending.failed.connect(self.failed)
         shell.connected.connect(self._read)
         shell.lost.connect(lambda _error: self.changed.emit())
         if shell.is_connected:

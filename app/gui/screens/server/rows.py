@@ -1,5 +1,6 @@
 """A running model as a row: how it is, what it uses, and a way to stop it or to try again."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 
@@ -9,6 +10,8 @@ from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.mirror import BUSY_STATES
+from app.gui.screens.server.mending import MendedPanel, MendSwitch
+from app.gui.screens.server.mending_model import WAYS_SHOWN
 from app.gui.screens.server.model import ServerModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Column
@@ -50,13 +53,18 @@ class EngineRow(QWidget):
             self._row.tail.addWidget(widget)
         self._failure = ErrorPanel(theme)
         self._offers = [Button(theme, "", look=Look.PLAIN) for _ in range(phrases.ONE_PRESS)]
+        self._ways = [Button(theme, "", look=Look.QUIET) for _ in range(WAYS_SHOWN)]
         show_log = partial(model.log_asked.emit, status.model)
         log = Button(theme, "Show the log", look=Look.QUIET, name=f"Show the log of {status.model}", action=show_log)
-        for button in (*self._offers, log):
+        for button in (*self._offers, *self._ways, log):
             self._failure.buttons.addWidget(button)
-        place = QWidget()
-        Column(theme, place, margins=(16, 0, 16, 12)).addWidget(self._failure)
-        self._failure_place = place
+        self._switch = MendSwitch(theme, model.mending, status.model)
+        self._failure.words.addWidget(self._switch)
+        self._mended = MendedPanel(theme, model.mending, status.model)
+        self._below = place = QWidget()
+        below = Column(theme, place, margins=(16, 0, 16, 12))
+        below.addWidget(self._failure)
+        below.addWidget(self._mended)
         box.addWidget(self._row)
         box.addWidget(place)
 
@@ -71,7 +79,9 @@ class EngineRow(QWidget):
         has_failed = status.state is EngineState.FAILED
         self._unload.setVisible(not has_failed)
         self._dismiss.setVisible(has_failed)
-        self._failure_place.setVisible(status.failure is not None)
+        self._failure.setVisible(status.failure is not None)
+        self._mended.show_status(status)
+        self._below.setVisible(status.failure is not None or bool(status.mended))
         if status.failure is not None:
             self._failure.say(
                 ErrorBody(
@@ -83,14 +93,18 @@ class EngineRow(QWidget):
                 "Try again",
                 partial(self._model.load, self._name),
             )
-            self._offer(phrases.one_press(status.failure))
+            self._offer(self._offers, phrases.one_press(status.failure), self._model.apply)
+            self._offer(self._ways, self._model.mending.ways(status.failure), self._model.mending.go)
+            self._switch.show_failure(status.failure)
         self._row.setToolTip("\n".join(status.notes))
 
-    def _offer(self, remedies: list[RemedyOffer]) -> None:
-        """Put what would load it otherwise on buttons."""
-        for button, remedy in zip_longest(self._offers, remedies):
+    def _offer(
+        self, buttons: list[Button], remedies: list[RemedyOffer], do: Callable[[str, RemedyOffer], object]
+    ) -> None:
+        """Put remedies on buttons."""
+        for button, remedy in zip_longest(buttons, remedies):
             button.setVisible(remedy is not None)
             if remedy is not None:
                 button.set_text(remedy.label)
                 button.setAccessibleName(f"{remedy.label}: {self._name}")
-                button.act(partial(self._model.apply, self._name, remedy))
+                button.act(partial(do, self._name, remedy))

@@ -1,0 +1,197 @@
+"""What may mend a failed load, on the Server page: once, from now on, told afterwards, and back again."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureReport, RemedyOffer
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged, Notice
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.server.mending_model import FREE_MEMORY, WAYS, Mending
+from app.gui.screens.server.model import ServerModel
+from app.gui.screens.server.rows import EngineRow
+from app.gui.screens.server.view import ServerScreen
+from app.gui.shell.contract import Page, Shell
+from app.gui.shell.told import Told
+from app.gui.theme.theme import Theme
+from app.gui.widgets.press import Button
+from engines.api import RemedyKind
+from tests.gui.conftest import QuietShell
+
+LESS = RemedyOffer(kind="less_context", label="Load with a context of 4,096 tokens", options={"context": 4096})
+SLOTS = RemedyOffer(kind="fewer_slots", label="Load for one request at a time", options={"slots": 1})
+ROOM = RemedyOffer(kind="free_memory", label="Unload other models")
+SMALLER = RemedyOffer(kind="smaller_model", label="Choose a smaller model")
+OTHER = RemedyOffer(kind="other_model", label="Choose another model")
+ENGINE = RemedyOffer(kind="other_runtime", label="Use another engine")
+MENDED = AppliedRemedy(kind="less_context", sentence="No room. So this was done: load with less.")
+REFUSED = ErrorBody(code="x", sentence="The disk is full.")
+
+
+def failed(*remedies: RemedyOffer) -> EngineStatus:
+    failure = FailureReport(code="out_of_memory", sentence="No room.", remedies=list(remedies))
+    return msgspec.structs.replace(data.FAILED, failure=failure)
+
+
+def report(*remedies: RemedyOffer) -> FailureReport:
+    return FailureReport(code="x", sentence="y.", remedies=list(remedies))
+
+
+def ready(*, loaded_at: float = 1.0, mended: tuple[AppliedRemedy, ...] = (MENDED,)) -> EngineStatus:
+    return msgspec.structs.replace(data.READY, model=data.FAILED.model, mended=list(mended), loaded_at=loaded_at)
+
+
+def settings(api: DemoApi, *on: str) -> None:
+    rows: Any = api.replies["GET /settings"]
+    api.replies["GET /settings"] = [data.changed(row, row.name in on) if "mend_" in row.name else row for row in rows]
+
+
+@pytest.fixture
+def model(api: DemoApi, shell: Shell) -> Mending:
+    server = ServerModel(api, shell)
+    api.flush()
+    return server.mending
+
+
+@pytest.fixture
+def page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ServerScreen:
+    screen = ServerScreen(theme, api, shell, restart=lambda: None)
+    qtbot.addWidget(screen)
+    screen.resize(1000, 900)
+    screen.show()
+    api.flush()
+    return screen
+
+
+def row_of(page: ServerScreen) -> EngineRow:
+    QApplication.processEvents()
+    row = page._list.rows[data.FAILED.model]
+    assert isinstance(row, EngineRow)
+    return row
+
+
+def button(row: EngineRow, text: str) -> Button:
+    return next(one for one in row.findChildren(Button) if one.text() == text and one.isVisible())
+
+
+def test_every_way_is_a_remedy_engines_know() -> None:
+    assert {*WAYS, FREE_MEMORY} <= {kind.value for kind in RemedyKind}
+
+
+def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_two(model: Mending) -> None:
+    assert model.ways(report(LESS, SMALLER, OTHER, ENGINE)) == [SMALLER, ENGINE]
+    assert model.ways(report(ROOM, SMALLER, ENGINE)) == [ROOM, SMALLER]
+    assert model.ways(report(LESS)) == []
+
+
+def test_only_what_a_setting_is_for_can_be_left(model: Mending) -> None:
+    assert model.can_be_left(report(LESS, SMALLER))
+    assert not model.can_be_left(report(SMALLER))
+    assert not model.is_left(report(SMALLER))
+
+
+def test_it_is_left_once_every_kind_is(api: DemoApi, shell: Shell) -> None:
+    settings(api, "engine.mend_less_context")
+    model = ServerModel(api, shell).mending
+    api.flush()
+    assert model.is_left(report(LESS, SMALLER))
+    assert not model.is_left(report(LESS, SLOTS))
+
+
+def test_leaving_it_sets_what_applies_and_loads_again(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
+    api.replies["PATCH /settings"] = []
+    shell.receive(EngineChanged(status=failed(LESS, SLOTS, SMALLER)))
+    row = row_of(page)
+    assert not row._switch.toggle.isChecked()
+    row._switch.toggle.click()
+    assert api.asked("POST", "/load") == [], "not before the settings are kept"
+    api.flush()
+    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": True, "engine.mend_fewer_slots": True}]
+    (asked,) = api.asked("POST", "/load")
+    assert asked.model == data.FAILED.model  # type: ignore[attr-defined]  # LoadModel
+
+
+def test_no_longer_leaving_it_loads_nothing(model: Mending, api: DemoApi) -> None:
+    api.replies["PATCH /settings"] = []
+    model.leave("m", report(LESS), is_left=False)
+    api.flush()
+    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": False}]
+    assert api.asked("POST", "/load") == []
+
+
+def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: Mending, api: DemoApi, qtbot: QtBot) -> None:
+    api.replies["PATCH /settings"] = REFUSED
+    model.leave("m", report(LESS), is_left=True)
+    with qtbot.waitSignal(model.failed) as told:
+        api.flush()
+    assert told.args == [REFUSED]
+    assert api.asked("POST", "/load") == []
+
+
+def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell: Shell) -> None:
+    shell.receive(EngineChanged(status=failed(SMALLER)))
+    row = row_of(page)
+    assert not row._switch.isVisible()
+    button(row, "Choose a smaller model").click()
+    assert shell.pages == [Page.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
+
+
+def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
+    page: ServerScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    pinned = msgspec.structs.replace(data.READY, model="kept", is_pinned=True)
+    for status in (data.READY, pinned, failed(ROOM)):
+        shell.receive(EngineChanged(status=status))
+    api.replies["POST /unload"] = msgspec.structs.replace(data.READY, state=EngineState.STOPPED)
+    button(row_of(page), "Unload other models").click()
+    api.flush()
+    assert [body.model for body in api.asked("POST", "/unload")] == [data.READY.model]  # type: ignore[attr-defined]  # UnloadModel
+    assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
+    assert shell.said == [f"{data.READY.model} made room."]
+    assert shell.undos[0] is not None
+    shell.undos[0]()
+    assert [body.model for body in api.asked("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
+
+
+def test_what_was_done_is_told_once_and_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:
+    shell.receive(EngineChanged(status=ready()))
+    row = row_of(page)
+    assert row._mended.isVisible()
+    assert row._mended._words.text() == MENDED.sentence
+    assert shell.said == [f"{data.FAILED.model}: {MENDED.sentence}"]
+    shell.receive(EngineChanged(status=ready()))
+    assert len(shell.said) == 1
+    shell.receive(EngineChanged(status=ready(loaded_at=2.0)))
+    assert len(shell.said) == 2
+    shell.receive(EngineChanged(status=ready(loaded_at=3.0, mended=())))
+    assert not row_of(page)._mended.isVisible()
+
+
+def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: QuietShell) -> None:
+    api.replies["GET /running"] = [ready()]
+    model = ServerModel(api, shell)
+    model.said.connect(shell.toast)
+    api.flush()
+    assert shell.said == []
+
+
+def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
+    api.replies["PATCH /settings"] = []
+    api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)
+    shell.receive(EngineChanged(status=ready()))
+    row_of(page)._mended.button.click()
+    api.flush()
+    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": False}]
+    verbs = [(verb, path) for verb, path, _body in api.calls if verb != "GET"]
+    assert verbs == [("PATCH", "/settings"), ("POST", "/unload"), ("POST", "/load")]
+
+
+def test_notices_of_the_gateway_are_said(shell: QuietShell) -> None:
+    Told(shell)
+    shell.receive(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
+    assert shell.said == ["It gave way. Look."]
