@@ -100,7 +100,11 @@ class Mending(QObject):
             self._running.unload(other, lambda: None, self.failed.emit)
         self._load(name)  # the gateway has it wait for the room that they give back
         if others:
-            self.said.emit(f"{', '.join(others)} made room.", lambda: [self._load(other) for other in others])
+            self.said.emit(f"{', '.join(others)} made room.", partial(self._load_all, others))
+
+    def _load_all(self, names: list[str]) -> None:
+        for name in names:
+            self._load(name)
 
     def _tell(self) -> None:
         """Say once of each load what was changed about it; what was so before the window came is not news."""
