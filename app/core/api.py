@@ -88,6 +88,8 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tools/{id}/probe     WireTool      ToolProbe
     GET    /settings                           list[SettingInfo]
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
+    GET    /connections?limit=                 ConnectionList, newest first: whom Roundhouse called, when and why
+    DELETE /connections                        204, forgets them
     GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first
     DELETE /requests                           204, forgets those that are over
     GET    /requests/{id}                      RequestDetail

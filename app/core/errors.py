@@ -7,6 +7,7 @@
     │   ├── Forbidden        403  not allowed from here
     │   ├── NotFound         404  no such model, chat, setting
     │   ├── Conflict         409  not possible in the present state
+    │   │   └── Offline      409  another computer would be called, and nothing may go out
     │   └── TooLarge         413  over a stated limit
     ├── EnvironmentFault     the machine, a file, a driver or an engine let us down
     │   ├── StorageFault     507  disk full, database unreadable
@@ -99,6 +100,16 @@ class Conflict(UserError):
 
     default_code = "conflict"
     status = 409
+
+
+class Offline(Conflict):
+    """Another computer would have to be called, and the person wants none to be."""
+
+    default_code = "offline"
+
+    def __init__(self, host: str = "", *, hint: str = "Switch `network.offline` off first.") -> None:
+        what = f", so {host} is not called" if host else ""
+        super().__init__(f"Roundhouse is set to stay offline{what}.", hint=hint)
 
 
 class TooLarge(UserError):

@@ -7,6 +7,7 @@ event name too.
 
 import msgspec
 
+from app.core.connections import Connection
 from app.core.downloads import Download
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus
@@ -115,6 +116,16 @@ class PauseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="pause"):
     pause: Pause
 
 
+class ConnectionChanged(msgspec.Struct, frozen=True, kw_only=True, tag="connection"):
+    """Another computer was called, or would have been. While bytes come this is repeated about once a second."""
+
+    connection: Connection
+
+
+class ConnectionsForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="connections_forgotten"):
+    """The list of connections was cleared."""
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -131,4 +142,6 @@ Event = (
     | RequestChanged
     | RequestsForgotten
     | PauseChanged
+    | ConnectionChanged
+    | ConnectionsForgotten
 )

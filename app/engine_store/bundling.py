@@ -54,5 +54,6 @@ async def _with_wheels(installer: Installer, work: Work, about: About, folder: P
         stage=work.stage,
         hear=lambda line: work.progress(line.strip()[:80], None) if line.startswith("Downloading") else None,
         env={"NO_COLOR": "1"},
+        about=work.recipe.engine,
     )
     return msgspec.structs.replace(about, version=locked_version(lock, variant.package), lock=lock)

@@ -36,7 +36,7 @@ async def make_environment(
     """
     folder, lock = stage / ENVIRONMENT, stage / LOCK
     progress("Making an environment", None)
-    await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET)
+    await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET, about=variant.package)
     python = python_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
     argv = [*base, *([] if variant.builds else ["--only-binary", ":all:"]), "--strict"]
@@ -53,7 +53,7 @@ async def make_environment(
         await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=env)
     except EnvironmentFault:
         progress("Asking the package index", None)
-        await run([*argv, *sources], stage=stage, hear=meter.hear, env=env)
+        await run([*argv, *sources], stage=stage, hear=meter.hear, env=env, about=variant.package)
     return python
 
 

@@ -10,7 +10,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from app.core.errors import EnvironmentFault
+from app.core.connections import Purpose, Why
+from app.core.errors import EnvironmentFault, Offline
+from app.network.connector import Errand
+from app.network.door import door
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -21,15 +24,16 @@ MOST_BYTES = 4_000_000_000
 _CHUNK = 1 << 18
 _REDIRECTS = 5
 _PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+_ENGINES = Purpose(why=Why.ENGINE)
 _HEADERS = {"Accept": "application/vnd.github+json", "User-Agent": "roundhouse-ai"}
 _OK, _NOT_FOUND, _LIMITED = 200, 404, frozenset({403, 429})
 
 
 class Fetcher:
-    """Asks a release server. Belongs to the event loop."""
+    """Asks a release server, for a purpose. Belongs to the event loop."""
 
-    def __init__(self, http: aiohttp.ClientSession) -> None:
-        self._http = http
+    def __init__(self, http: aiohttp.ClientSession, purpose: Purpose = _ENGINES) -> None:
+        self._http, self._purpose = http, purpose
 
     async def text(self, url: str) -> bytes:
         """Return what a URL answers. Raises EnvironmentFault with what to do when it does not."""
@@ -61,25 +65,27 @@ class Fetcher:
             raise _not_as_announced(path.name, "its SHA-256 differs")
 
     def _get(self, url: str) -> "_Reply":
-        return _Reply(self._http, url)
+        return _Reply(self._http, url, Errand(self._purpose))
 
 
 class _Reply:
     """A GET that answers 200 over a safe connection, or raises a sentence."""
 
-    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self._http, self._url = http, url
+    def __init__(self, http: aiohttp.ClientSession, url: str, errand: Errand) -> None:
+        self._http, self._url, self._errand = http, url, errand
         self._reply: aiohttp.ClientResponse | None = None
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         where = urlsplit(self._url).hostname or self._url
         _check_safe(self._url)
         try:
-            self._reply = await self._http.get(
-                self._url, headers=_HEADERS, timeout=_PATIENCE, max_redirects=_REDIRECTS, allow_redirects=True
-            )
+            with self._errand.under_way():
+                self._reply = await self._http.get(
+                    self._url, headers=_HEADERS, timeout=_PATIENCE, max_redirects=_REDIRECTS, allow_redirects=True
+                )
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise _unreachable(where, str(error)) from error
+        self._errand.answered(self._reply)
         for step in (*self._reply.history, self._reply):
             _check_safe(str(step.url))
         if self._reply.status != _OK:
@@ -89,8 +95,11 @@ class _Reply:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _at: object) -> None:
         if self._reply is not None:
+            self._errand.received(self._reply.content.total_bytes)
             self._reply.close()
         if isinstance(error, aiohttp.ClientError | TimeoutError):
+            if door.is_closed:
+                raise Offline(urlsplit(self._url).hostname or "") from error
             raise _unreachable(urlsplit(self._url).hostname or "", str(error)) from error
 
 

@@ -224,7 +224,7 @@ async def lock_for(uv: Path, work: Work) -> str:
     await asyncio.to_thread(wanted.write_text, "\n".join(loosened(variant, wish.version)) + "\n", encoding="utf-8")
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     argv = [*compile_argv(uv, variant, python=python), "--output-file", str(stage / LOCK), str(wanted)]
-    await run(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"})
+    await run(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"}, about=recipe.engine)
     return await asyncio.to_thread((stage / LOCK).read_text, encoding="utf-8")
 
 

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from app.config.environment import engine_environment
 from app.config.programs import child_environment
-from app.core.errors import EnvironmentFault
+from app.core.connections import Program, Purpose, Why
+from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.shelf import STAGE_VARIABLE
+from app.network.door import door
+from app.network.relay import relayed
 
 _TAIL = 40
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC")
@@ -27,9 +30,30 @@ _FOREIGN = ("UV_PROJECT_ENVIRONMENT", "UV_PYTHON")
 """What a shell may have set for other work and would change what is built here."""
 
 
-async def run(argv: Sequence[str], *, stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> None:
-    """Run a program to its end; `hear` gets each line. Raises EnvironmentFault with its last lines if it fails."""
+async def run(
+    argv: Sequence[str], *, stage: Path, hear: Callable[[str], None], env: Mapping[str, str], about: str = ""
+) -> None:
+    """Run a program to its end; `hear` gets each line. What it fetches is noted as being for `about`.
+
+    Raises EnvironmentFault with its last lines if it fails, Offline if that is because nothing may go out.
+    """
     said: deque[str] = deque(maxlen=_TAIL)
+
+    def heard(line: str) -> None:
+        said.append(line)
+        hear(line)
+
+    was_closed = door.is_closed
+    async with relayed(Purpose(why=Why.ENGINE, about=about, by=Program.INSTALLER)) as way_out:
+        code = await _code_of(argv, stage, heard, {**env, **way_out})
+    if code and door.is_closed and not was_closed:
+        raise Offline
+    if code:
+        raise EnvironmentFault(_sentence(argv, said), detail="\n".join(said), code="install_failed")
+
+
+async def _code_of(argv: Sequence[str], stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> int:
+    """Return with what code a program ends. It does not outlive whoever waits here."""
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -45,14 +69,10 @@ async def run(argv: Sequence[str], *, stage: Path, hear: Callable[[str], None], 
     try:
         if process.stdout is not None:
             while line := await _line(process.stdout):
-                text = line.decode("utf-8", "replace").rstrip()
-                said.append(text)
-                hear(text)
-        code = await process.wait()
+                hear(line.decode("utf-8", "replace").rstrip())
+        return await process.wait()
     finally:
         await _end(process)
-    if code:
-        raise EnvironmentFault(_sentence(argv, said), detail="\n".join(said), code="install_failed")
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:

@@ -5,6 +5,7 @@ from aiohttp import web
 from app.gateway import anthropic, llama_server, lmstudio, ollama, ollama_pull, openai, public, responses
 from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
+from app.gateway.connection_log import add_connections
 from app.gateway.downloading import add_downloads
 from app.gateway.guard import Guard, is_wide
 from app.gateway.inspector import INSPECTOR, Inspector
@@ -24,6 +25,7 @@ def build_app(services: Services) -> web.Application:
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services), _access(services)
     app[INSPECTOR] = Inspector(services)
+    add_connections(app)
     add_downloads(app)
     add_catalogue(app)
     add_library(app)

@@ -12,7 +12,8 @@ import msgspec
 
 from app.config.programs import child_environment, command
 from app.core.errors import EnvironmentFault
-from app.hub.download.job import Done, Failed, Job, Limit, Moved, Said, Started
+from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Said, Started
+from app.network.door import door
 
 _SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 _NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
@@ -61,7 +62,10 @@ class DownloadChild:
             said = _SAID.decode(line)
             if isinstance(said, (Done, Failed)):
                 return said
-            self._heard(said)
+            if isinstance(said, Connected):
+                door.heard(said.connections)
+            else:
+                self._heard(said)
         raise DownloadDied
 
     def _tell(self, said: Job | Limit) -> None:

@@ -20,7 +20,7 @@ from app.core.engine_store import (
     UseEngine,
 )
 from app.core.engines import EngineStatus
-from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
+from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound, Offline
 from app.core.models import ModelInfo
 from app.engine_store.bundles import read_about
 from app.engine_store.bundling import make_bundle
@@ -36,7 +36,6 @@ from app.engine_store.updates import update_for
 from app.gateway.engine_jobs import Jobs, Outcome
 from app.gateway.engine_stock import host_of, stock, versions_of
 from app.gateway.engine_trials import Trials
-from app.gateway.pulling import Offline
 from app.gateway.services import Services
 from app.supervisor.policy import Folders
 from engines.api import Failure, FailureKind, Place
@@ -100,7 +99,7 @@ class EngineStore:
     def _refuse_offline(self) -> None:
         """Raise Offline where nothing is to be fetched."""
         if self._services.settings.flag("network.offline"):
-            raise Offline("Switch `network.offline` off, or install it from a bundle.")
+            raise Offline(hint="Switch `network.offline` off, or install it from a bundle.")
 
     def _refuse_double(self, engine: str, variant: Variant, version: str) -> None:
         """Raise Conflict where the same is here and works; one that is broken may be installed once more beside it."""

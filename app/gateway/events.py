@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from app.core.events import (
     ChatChanged,
+    ConnectionChanged,
     DownloadChanged,
     DownloadRemoved,
     EngineChanged,
@@ -127,6 +128,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     DownloadRemoved: lambda event: event.id,
     LibraryJobChanged: lambda event: event.job.id,
     RequestChanged: lambda event: event.request.id,
+    ConnectionChanged: lambda event: event.connection.id,
 }
 """What an event is about, where a newer one makes an older one worthless."""
 

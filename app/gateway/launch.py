@@ -6,10 +6,12 @@ exceeds what the model was trained for.
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Paths
 from app.config.store import Settings
+from app.core.connections import Purpose, Why
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
@@ -21,6 +23,7 @@ from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
 from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
+from app.network.door import door
 from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
 from app.supervisor.scheduling import PLACES
@@ -91,7 +94,12 @@ def load_request_for(services: Services, model: ModelInfo, options: LoadOptions 
 
 
 def _attached(model: ModelInfo) -> LoadRequest:
-    """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases."""
+    """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases.
+
+    Raises Offline for an endpoint on another computer that must not be called.
+    """
+    where = urlsplit(model.attached)
+    door.admit(where.hostname or "", where.port or 0, Purpose(why=Why.ATTACHED, about=model.name))
     record = Path(model.path)
     remote = Remote(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
     # A made model shares the endpoint whatever its settings: nothing is loaded for it.

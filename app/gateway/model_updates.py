@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from app.config.environment import hub_endpoint
-from app.core.errors import NotFound, RoundhouseError
+from app.core.connections import Why
+from app.core.errors import NotFound, Offline, RoundhouseError
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
-from app.gateway.pulling import Offline
 from app.gateway.services import Services
 from app.hub import updates
 from app.hub.pulled import Origin, origin_of
@@ -25,8 +25,6 @@ async def check(services: Services) -> list[ModelUpdate]:
 
     Raises Conflict (offline).
     """
-    if services.settings.flag("network.offline"):
-        raise Offline
     models = await asyncio.to_thread(services.library.models)
     known = await asyncio.to_thread(_by_repository, models)
     token = await asyncio.to_thread(services.hub.token.read)
@@ -53,8 +51,10 @@ def _by_repository(models: list[ModelInfo]) -> dict[tuple[str, str], list[_Model
 def _compared(place: tuple[str, str], here: list[_Model], token: str) -> list[ModelUpdate]:
     repository, revision = place
     try:
-        there = read_repository(hub_endpoint(), repository, revision=revision, token=token)
+        there = read_repository(hub_endpoint(), repository, revision=revision, token=token, why=Why.MODEL_UPDATES)
         return [updates.compared(model, origin, there) for model, origin in here]
+    except Offline:
+        raise
     except NotFound as error:
         return [_unknown(one, str(error), Freshness.GONE) for one in here]
     except (RoundhouseError, OSError) as error:

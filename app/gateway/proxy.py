@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from app.core.connections import Purpose, Why
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
@@ -24,6 +25,7 @@ from app.gateway.remote_media import refuse_remote_media
 from app.gateway.resolving import Resolver
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import LISTENER, Outcome, Stopped, Watch
+from app.network.connector import Connector
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms
 from engines.api import FailureKind
@@ -96,7 +98,7 @@ def engine_session(connect_s: float) -> aiohttp.ClientSession:
     again. Making a new one for every request would double the time it spends here.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()),
+        connector=Connector(Purpose(why=Why.ATTACHED), limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,

@@ -14,7 +14,7 @@ from app.config.environment import hub_endpoint
 from app.core import words
 from app.core.advice import Intent, Plan
 from app.core.downloads import Download, Pull
-from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unauthorized, Unavailable
+from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
 from app.gateway.downloads import Downloads
 from app.gateway.services import Services
@@ -67,8 +67,6 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
     """Return what a name means for this machine."""
     asked = await _asked(services, typed)
-    if services.settings.flag("network.offline"):
-        raise Offline
     offer = (await asyncio.to_thread(_read, services, asked)).value
     offered = offer.variants()
     wanted = quantization or asked.file or asked.quantization
@@ -90,11 +88,9 @@ def _told(services: Services, asked: Asked) -> tuple[Answer[Offer], str]:
     kept = services.hub.offers.find(_question(asked))
     if kept is not None and kept.is_fresh:
         return kept, ""
-    if services.settings.flag("network.offline"):
-        return older(kept, Offline())
     try:
         return _read(services, asked), ""
-    except Unavailable as error:
+    except (Unavailable, Offline) as error:
         return older(kept, error)
 
 
@@ -139,22 +135,11 @@ def _read(services: Services, asked: Asked) -> Answer[Offer]:
 def with_facts(services: Services, typed: str, told: Answer[Offer]) -> dict[str, ModelFacts]:
     """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
     offer = told.value
-    if offer.facts is None and services.settings.flag("network.offline"):
-        raise Offline
     read, facts = facts_of(offer, hub_endpoint(), services.hub.token.read())
     if read is not offer:
         asked = msgspec.structs.replace(parse(typed, endpoint=hub_endpoint()), repository=offer.repository.name)
         services.hub.offers.keep(_question(asked), read, at=told.at)
     return facts
-
-
-class Offline(Conflict):
-    """The person does not want anything to be fetched."""
-
-    default_code = "offline"
-
-    def __init__(self, hint: str = "Switch `network.offline` off to download models.") -> None:
-        super().__init__("Roundhouse is set to stay offline.", hint=hint)
 
 
 async def _advised(services: Services, offer: Offer) -> Choice:

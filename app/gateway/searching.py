@@ -12,11 +12,11 @@ import msgspec
 from aiohttp import web
 
 from app.config.environment import hub_endpoint
-from app.core.errors import RoundhouseError, Unavailable
+from app.core.errors import Offline, RoundhouseError, Unavailable
 from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
 from app.gateway.background import Background
 from app.gateway.hub_models import Ground, ground_of
-from app.gateway.pulling import Offline, older
+from app.gateway.pulling import older
 from app.gateway.services import SERVICES, Services
 from app.hub.answers import Answer
 from app.hub.catalogue import Content, Entry
@@ -50,8 +50,6 @@ async def best(services: Services, use: HubUse) -> list[HubPick]:
 
 async def refresh(services: Services) -> Content:
     """Fetch the catalogue anew. Raises what `Catalogue.refresh` does, Conflict (offline)."""
-    if services.settings.flag("network.offline"):
-        raise Offline
     return await asyncio.to_thread(
         services.hub.catalogue.refresh, services.settings.text("catalogue.url"), key_of(services)
     )
@@ -68,11 +66,9 @@ def _told(services: Services, query: HubQuery) -> tuple[Answer[Listing], str]:
     kept = kept_by.find(question)
     if kept is not None and kept.is_fresh:
         return kept, ""
-    if services.settings.flag("network.offline"):
-        return older(kept, Offline())
     try:
         return kept_by.keep(question, search(endpoint, query, token=services.hub.token.read())), ""
-    except Unavailable as error:
+    except (Unavailable, Offline) as error:
         return older(kept, error)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from app.config.paths import RESOURCES
+from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, Conflict, StorageFault
 from app.core.hub import HubUse
 from app.hub.ranges import Budget, Remote
@@ -102,7 +103,7 @@ class Catalogue:
         if not url or not key:
             hint = "Set both: `roundhouse settings catalogue.url ADDRESS` and `catalogue.key KEY`."
             raise BadRequest("The catalogue has no address, or no key to check it by.", hint=hint, code="no_catalogue")
-        remote = Remote(url, budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
+        remote = Remote(url, Purpose(why=Why.CATALOGUE), budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
         content, signature = remote.text(url, MAX_BYTES), remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
         signed = _Signed(content=content, signature=_decoded(signature))
         with self._lock:

@@ -3,6 +3,7 @@
 Blocks; call it from a thread.
 """
 
+from app.core.connections import Purpose, Why
 from app.core.errors import Forbidden, Unauthorized
 from app.hub.ranges import Budget, Remote
 from app.hub.repository import Repository, resolve_address
@@ -27,7 +28,7 @@ def check_gate(endpoint: str, repository: Repository, path: str, *, token: str =
     """Ask for a byte of a file of a gated repository. Raises Forbidden (hub_gated) with what to do."""
     if not repository.gated:
         return
-    remote = Remote(endpoint, token=token, budget=Budget())
+    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=repository.name), token=token, budget=Budget())
     address = resolve_address(endpoint, repository.name, repository.commit, path)
     try:
         remote.get(address, {"Range": "bytes=0-0"}).close()

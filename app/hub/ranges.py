@@ -14,8 +14,10 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from typing import IO
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from app.core.connections import Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.network.urls import opener
 
 MAX_BYTES = 64 << 20
 """For all headers of one model; those of GGUF files have 1 to 20 MiB."""
@@ -72,14 +74,14 @@ class Budget:
 
 
 class Remote:
-    """One endpoint, by default reached over https, and the token that only it is shown."""
+    """One endpoint, by default reached over https, why it is asked, and the token that only it is shown."""
 
-    def __init__(self, endpoint: str, *, token: str = "", budget: Budget | None = None) -> None:
+    def __init__(self, endpoint: str, purpose: Purpose, *, token: str = "", budget: Budget | None = None) -> None:
         self.endpoint = endpoint.rstrip("/")
         self._origin = _origin(urlsplit(self.endpoint))
         self._token = token
         self.budget = budget or Budget()
-        self._opener = urllib.request.build_opener(_Redirects(self.check))
+        self._opener = opener(purpose, _Redirects(self.check))
 
     def check(self, url: str) -> None:
         """Raise BadRequest unless an address is https, or the endpoint's own."""
@@ -96,7 +98,7 @@ class Remote:
         return (scheme, port) == (own[0], own[2]) and {host, own[1]} <= _LOOPBACK
 
     def get(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
-        """Open an address. Raises what the status means in words."""
+        """Open an address. Raises what the status means in words, or Offline."""
         self.check(url)
         self.budget.request()
         request = urllib.request.Request(url, headers={**headers, "Accept-Encoding": "identity"})  # noqa: S310 -- checked

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, Unavailable
 from app.hub.ranges import Budget, Remote
 
@@ -104,13 +105,15 @@ class _Refs(msgspec.Struct):
     tags: list[_Ref] = []
 
 
-def read_repository(endpoint: str, name: str, *, revision: str = "", token: str = "") -> Repository:
+def read_repository(
+    endpoint: str, name: str, *, revision: str = "", token: str = "", why: Why = Why.MODEL
+) -> Repository:
     """Return what is in a revision, the default branch without one.
 
     Raises NotFound, Unauthorized, Forbidden, BadRequest (bad_address) or Unavailable.
     """
     wanted = revision or "main"
-    remote = Remote(endpoint, token=token, budget=Budget())
+    remote = Remote(endpoint, Purpose(why=why, about=name), token=token, budget=Budget())
     address = f"{remote.endpoint}/api/models/{_checked(name)}/revision/{quote(wanted, safe='')}?blobs=true"
     answer = _decoded(remote.text(address, MAX_ANSWER_BYTES), _Answer)
     if not _COMMIT.fullmatch(answer.sha):
@@ -135,7 +138,7 @@ def read_repository(endpoint: str, name: str, *, revision: str = "", token: str 
 
 def read_branches(endpoint: str, name: str, *, token: str = "") -> list[str]:
     """Return the names of all branches. Raises as `read_repository` does."""
-    remote = Remote(endpoint, token=token, budget=Budget())
+    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=name), token=token, budget=Budget())
     address = f"{remote.endpoint}/api/models/{_checked(name)}/refs"
     return [ref.name for ref in _decoded(remote.text(address, MAX_ANSWER_BYTES), _Refs).branches if ref.name]
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
+from app.core.connections import Purpose, Why
 from app.core.errors import Unavailable
 from app.core.hub import HubFound, HubQuery, HubSort, HubTask
 from app.hub.candidates import split_stem
@@ -104,7 +105,7 @@ class _Item(msgspec.Struct):
 
 def search(endpoint: str, query: HubQuery, *, token: str = "") -> Listing:
     """Return one page of what fits. Raises what the hub's refusals mean."""
-    remote = Remote(endpoint, token=token, budget=Budget())
+    remote = Remote(endpoint, Purpose(why=Why.SEARCH), token=token, budget=Budget())
     address = f"{remote.endpoint}/api/models?{urlencode(list(_asked(query)))}"
     with remote.get(address, {}) as answer:
         content = remote.read(answer, MAX_ANSWER_BYTES)

@@ -13,8 +13,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from app.core.advice import Calibration, Generation, LoadTruth
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import listing, measurements, responses, rows, statistics, usage
+from app.store import connections, listing, measurements, responses, rows, statistics, usage
 from app.store.faults import is_damage, said_plainly
 from app.store.opening import Opened, open_database, suspect_marker
 
@@ -154,6 +155,18 @@ class ChatStore:
     async def delete_response(self, response: str) -> None:
         """Forget a response. Raises NotFound."""
         await self._do(responses.delete, response)
+
+    async def save_connections(self, rows: Sequence[Connection]) -> None:
+        """Keep connections to other computers as they are now, each in place of what its id had."""
+        await self._do(connections.save, rows)
+
+    async def connections(self, *, limit: int) -> list[Connection]:
+        """Return the last connections to other computers, newest first."""
+        return await self._do(connections.newest, limit=limit)
+
+    async def forget_connections(self) -> None:
+        """Forget the connections to other computers."""
+        await self._do(connections.forget)
 
     async def counts(self) -> dict[str, int]:
         """Return how many rows each table has."""

@@ -10,6 +10,8 @@ from functools import cache
 from urllib.parse import SplitResult
 
 from app.core.addresses import is_forbidden
+from app.core.connections import Purpose, Why
+from app.network.door import door
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -19,13 +21,18 @@ class ForbiddenAddress(OSError):
 
 
 async def connected(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a connection to the host of a URL. Raises OSError, ssl.SSLError among them."""
+    """Open a connection to the host of a URL. Raises OSError, ssl.SSLError among them, or Offline."""
     host, port = where.hostname or "", where.port or _PORTS.get(where.scheme, 80)
-    address = await _allowed(host, port)
-    if where.scheme != "https":
-        return await asyncio.open_connection(address, port)
-    trusted = await asyncio.to_thread(_trusted)
-    return await asyncio.open_connection(address, port, ssl=trusted, server_hostname=host)
+    call = door.call(host, port, Purpose(why=Why.ATTACHED))
+    try:
+        address = await _allowed(host, port)
+        if where.scheme != "https":
+            return await asyncio.open_connection(address, port)
+        trusted = await asyncio.to_thread(_trusted)
+        return await asyncio.open_connection(address, port, ssl=trusted, server_hostname=host)
+    except OSError:
+        call.failed()
+        raise
 
 
 async def _allowed(host: str, port: int) -> str:

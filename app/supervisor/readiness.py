@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.core.errors import Offline
 from app.supervisor.dialing import connected
 from engines.api import Readiness, ReadyWhen
 
@@ -95,7 +96,7 @@ async def is_ready(endpoint: Endpoint, readiness: Readiness) -> bool:
     """Ask once. No answer, a refusal, and an answer that makes no sense all mean: not yet."""
     try:
         return await _ASK[readiness.when](endpoint, readiness.path)
-    except (OSError, TimeoutError, ValueError, msgspec.MsgspecError):
+    except (OSError, TimeoutError, ValueError, Offline, msgspec.MsgspecError):
         return False
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.core.errors import Offline
 from app.supervisor.dialing import ForbiddenAddress
 from app.supervisor.faults import Unstartable
 from app.supervisor.readiness import Endpoint
@@ -68,7 +69,7 @@ class _Models(msgspec.Struct, frozen=True):
 
 
 async def models_at(endpoint: Endpoint, path: str) -> list[RemoteModel]:
-    """Return the models an endpoint lists. Raises Unstartable with what to say if it does not."""
+    """Return the models an endpoint lists. Raises Unstartable with what to say if it does not, or Offline."""
     where = urlsplit(endpoint.base_url).netloc
     try:
         reply = await endpoint.request("GET", path, timeout_s=LOOK_S)
@@ -90,6 +91,8 @@ async def look(endpoint: Endpoint, path: str) -> Failure | None:
         models = await models_at(endpoint, path)
     except Unstartable as error:
         return error.failure
+    except Offline as error:
+        return _failure(str(error), hint=error.hint)
     if any(model.id == endpoint.served_name for model in models):
         return None
     where = urlsplit(endpoint.base_url).netloc

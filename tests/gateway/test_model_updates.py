@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Conflict
+from app.core.errors import Offline
 from app.core.library import Freshness, ModelUpdate
 from app.gateway.model_updates import check
 from app.hub.download.cache import RepositoryCache
 from app.hub.library import Library
 from app.hub.repository import RepoFile, read_repository
+from app.network.door import door
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gguf_files import TinyLlama
@@ -37,10 +38,8 @@ def cache(tmp_path: Path) -> RepositoryCache:
 
 @pytest.fixture
 def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen class of many parts
-    offline: dict[str, bool] = {}
     return SimpleNamespace(
         library=Library(lambda: [tmp_path / "hub"], tmp_path / "models.json", tmp_path / "none.gguf"),
-        settings=SimpleNamespace(flag=lambda name: offline.get(name, False), off=offline),
         hub=SimpleNamespace(token=SimpleNamespace(read=lambda: "")),
     )
 
@@ -119,7 +118,6 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
 async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
     fetched(cache, hub, FIRST)
     before = len(hub.asked)
-    services.settings.off["network.offline"] = True
-    with pytest.raises(Conflict):
+    with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
         await check(services)
     assert len(hub.asked) == before

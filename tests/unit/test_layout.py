@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ("app", "engines")
 
 LOW = {"core"}
-PARTS = {"supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"}
+PARTS = {"network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"}
 MAY_IMPORT = {
     "core": set(),
     "config": LOW,
@@ -22,10 +22,11 @@ MAY_IMPORT = {
     "client": LOW | {"config"},
     "connect": LOW | {"config"},
     "store": LOW,
-    "hub": LOW | {"config"},
+    "network": LOW,
+    "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
-    "engine_store": LOW | {"config"},
-    "supervisor": LOW | {"config"},
+    "engine_store": LOW | {"config", "network"},
+    "supervisor": LOW | {"config", "network"},
     "gateway": LOW | PARTS,
     "cli": LOW | {"client", "config"},
     "gui": LOW | {"client", "config"},

@@ -17,6 +17,7 @@ from app.gateway.answers import Answers
 from app.gateway.background import Background
 from app.gateway.bodies import read_json
 from app.gateway.calibrating import Calibrator
+from app.gateway.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.downloads import DOWNLOADS, Downloads
 from app.gateway.engine_slot import EnginesSlot
 from app.gateway.inspector import INSPECTOR, Inspector
@@ -49,6 +50,7 @@ class Call(Generic[B_co, Q_co]):
     inspector: Inspector
     downloads: Downloads
     library: LibraryWork
+    connections: ConnectionLog
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -102,6 +104,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         inspector=request.app[INSPECTOR],
         downloads=request.app[DOWNLOADS],
         library=request.app[LIBRARY],
+        connections=request.app[CONNECTIONS],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

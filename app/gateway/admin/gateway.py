@@ -32,6 +32,7 @@ from app.gateway.guard import is_wide
 from app.gateway.launch import policy_from
 from app.gateway.listen import reachable_at
 from app.gateway.services import Services
+from app.network.door import door
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -109,6 +110,8 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services, changed)
     call.downloads.reconsider()
+    if "network.offline" in changed and services.settings.flag("network.offline"):
+        door.cut()
     for name in changed:
         services.events.publish(SettingChanged(name=name))
     if "models.folders" in changed:

@@ -20,6 +20,7 @@ from app.gateway.admin import (
     advice,
     attached,
     chats,
+    connections,
     downloads,
     engines,
     gateway,
@@ -422,6 +423,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=gateway.SettingChanges,
         reply=list[SettingInfo],
     ),
+    *connections.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/requests",

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.core.connections import Connection
 from app.core.errors import ErrorBody
 from app.hub.repository import RepoFile
 
@@ -41,6 +42,12 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
     file: str
 
 
+class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected"):
+    """Which connections were made since the last time."""
+
+    connections: list[Connection]
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Why it ended. What came so far stays for another try."""
 
@@ -53,4 +60,4 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     folder: str
 
 
-Said = Started | Moved | Failed | Done
+Said = Started | Moved | Connected | Failed | Done

@@ -17,10 +17,11 @@ import msgspec
 from app.core.errors import Bug, RoundhouseError
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Done, Failed, Job, Limit, Moved, Said, Started
+from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Said, Started
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Throttle, Wire
 from app.hub.repository import RepoFile, resolve_address
+from app.network.door import door
 
 EVERY_S = 0.25
 EXIT_FAILED = 1
@@ -33,16 +34,22 @@ def main() -> int:
     job = msgspec.json.decode(told.readline(), type=Job)
     throttle = Throttle(job.bytes_per_s)
     threading.Thread(target=_listen, args=(told, throttle), name="lifeline", daemon=True).start()
+    calls = _Calls()
+    with door.kept(is_closed=lambda: False, news=calls.news.set):  # offline, the gateway does not let us run
+        ended = _ended(job, throttle)
+    calls.tell()
+    _say(ended)
+    return EXIT_FAILED if isinstance(ended, Failed) else 0
+
+
+def _ended(job: Job, throttle: Throttle) -> Done | Failed:
     try:
-        _say(download(job, throttle, _say))
+        return download(job, throttle, _say)
     except RoundhouseError as error:
-        _say(Failed(error=error.body))
-        return EXIT_FAILED
+        return Failed(error=error.body)
     except Exception as error:  # noqa: BLE001 -- the last stop of the program: whoever started it is told
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        _say(Failed(error=Bug("Roundhouse made a mistake while downloading.").body))
-        return EXIT_FAILED
-    return 0
+        return Failed(error=Bug("Roundhouse made a mistake while downloading.").body)
 
 
 def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
@@ -57,7 +64,7 @@ def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
             continue
         progress.begin(file.path)
         url = resolve_address(job.endpoint, job.repository, job.commit, file.path)
-        wire = Wire(job.endpoint, url, size=file.size, token=job.token)
+        wire = Wire(job.endpoint, url, size=file.size, token=job.token, about=job.repository)
         fetch(cache, file, wire, Means(progress=progress.moved, throttle=throttle, streams=job.streams))
         cache.link(job.commit, file)
     cache.remember(job.revision, job.commit)
@@ -99,6 +106,27 @@ class Progress:
     def tell(self) -> None:
         """Say how much there is."""
         self._say(Moved(present_bytes=self.present, file=self._file))
+
+
+class _Calls:
+    """Says which connections are made: the first at once, so that a kill hides none, then a few times a second."""
+
+    def __init__(self) -> None:
+        self.news = threading.Event()
+        self._telling = threading.Lock()
+        threading.Thread(target=self._go_on, name="calls", daemon=True).start()
+
+    def tell(self) -> None:
+        """Say what was not said yet."""
+        with self._telling:  # what was taken is said before anything that comes after it
+            if connections := door.take():
+                _say(Connected(connections=connections))
+
+    def _go_on(self) -> None:
+        while self.news.wait():
+            self.news.clear()
+            self.tell()
+            time.sleep(EVERY_S)
 
 
 _writing = threading.Lock()

@@ -12,6 +12,7 @@ from http.client import HTTPException, HTTPResponse
 from io import BufferedReader
 from threading import Event, Lock
 
+from app.core.connections import Program, Purpose, Why
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
 from app.hub.ranges import Budget, Busy, Remote
 
@@ -64,11 +65,12 @@ class Throttle:
 
 
 class Wire:
-    """Where one file is, and how it is read. `size` is what the hub said of it."""
+    """Where one file is, and how it is read. `size` is what the hub said of it, `about` names its repository."""
 
-    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "") -> None:
+    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "", about: str = "") -> None:
         budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
-        self._remote = Remote(endpoint, token=token, budget=budget)
+        purpose = Purpose(why=Why.DOWNLOAD, about=about, by=Program.DOWNLOADER)
+        self._remote = Remote(endpoint, purpose, token=token, budget=budget)
         self._url, self._size = url, size
         self._etag = ""
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
+from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, NotFound, TooLarge
 from app.core.model_facts import ModelFacts
 from app.hub.candidates import split_parts, split_stem
@@ -98,7 +99,8 @@ def read_remote_facts(
     `endpoint` is trusted as configured, plain http included; everything else has to be https.
     Raises NotFound, Unauthorized, Forbidden, BadRequest, TooLarge or Unavailable.
     """
-    remote = Remote(endpoint, token=token)
+    about = urlsplit(repo_or_url).hostname or "" if "://" in repo_or_url else repo_or_url.partition(":")[0]
+    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=about), token=token)
     if "://" in repo_or_url:
         return _gguf(remote, [repo_or_url])
     name, _, quantization = repo_or_url.partition(":")

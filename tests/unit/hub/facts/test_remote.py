@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub import ranges
 from app.hub.facts import read_facts
@@ -20,6 +21,7 @@ GUIDE = Path(__file__).resolve().parents[4] / "resources" / "guide"
 PLACE = "/someone/model/resolve/main"
 LISTING = "/api/models/someone/model/revision/main"
 TINY = TinyLlama().content()
+LOOKING = Purpose(why=Why.MODEL)
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_a_server_that_pours_without_end_is_left(hub: Hub, monkeypatch: pytest.M
     header = b"GGUF" + (3).to_bytes(4, "little") + bytes(8) + (1).to_bytes(8, "little")
     key = (1).to_bytes(8, "little") + b"k" + (9).to_bytes(4, "little") + (8).to_bytes(4, "little")
     hub.files[f"{PLACE}/tiny.gguf"] = header + key + (10**6).to_bytes(8, "little")
-    remote = Remote(hub.url, budget=Budget(max_bytes=1 << 20))
+    remote = Remote(hub.url, LOOKING, budget=Budget(max_bytes=1 << 20))
     source = RemoteSource(remote, f"{hub.url}{PLACE}/tiny.gguf")
     with pytest.raises(TooLarge):
         source.read_at(0, 2 << 20)
@@ -240,10 +242,10 @@ def test_a_redirect_is_followed_and_gets_no_token(hub: Hub) -> None:
 
 def test_a_token_is_shown_to_the_endpoint_only(hub: Hub) -> None:
     with serving(Hub(files={"/x.gguf": TINY})) as other:
-        remote = Remote(hub.url, token="hf_made_up")
+        remote = Remote(hub.url, LOOKING, token="hf_made_up")
         with pytest.raises(BadRequest):
             remote.get(f"{other.url}/x.gguf", {})
-        Remote(other.url, token="").get(f"{other.url}/x.gguf", {}).close()
+        Remote(other.url, LOOKING, token="").get(f"{other.url}/x.gguf", {}).close()
         assert other.tokens == [None]
 
 

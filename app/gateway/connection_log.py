@@ -1,0 +1,120 @@
+"""The list of connections to other computers: taken from the door, joined where they follow closely, and kept.
+
+The gateway is the one keeper of it for all programs of ours. What is noted is written within a second, so that a crash
+hides next to nothing, and asking for the list writes first.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from app.core.connections import Connection, ConnectionList, joined
+from app.core.errors import StorageFault
+from app.core.events import ConnectionChanged, ConnectionsForgotten
+from app.gateway.services import SERVICES, Services
+from app.network.door import door
+
+log = logging.getLogger(__name__)
+
+GATHERED_S = 1.0
+"""Connections are written together: a download makes several a second."""
+APART_S = 15 * 60.0
+"""After so long without another of its kind, the next is shown by itself."""
+
+
+class ConnectionLog:
+    """What was noted and is kept. Belongs to the event loop's thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._news = asyncio.Event()
+        self._recent: dict[object, tuple[float, Connection]] = {}
+        """The row that the next of a kind still belongs to, and when it was last added to."""
+        self._unsaved: dict[str, Connection] = {}
+        self._saving = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def keeping(self) -> AsyncIterator[None]:
+        """Keep this process's door meanwhile."""
+        loop = asyncio.get_running_loop()
+        with door.kept(is_closed=self.is_closed, news=lambda: self._hear(loop)):
+            following = asyncio.create_task(self._follow())
+            try:
+                yield
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                with contextlib.suppress(StorageFault):
+                    await self.save()
+
+    def is_closed(self) -> bool:
+        """Tell whether nothing may go out."""
+        return self._services.settings.flag("network.offline")
+
+    def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Learn, in any thread, that there is something to take."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended: what came after the last look is lost
+            loop.call_soon_threadsafe(self._news.set)
+
+    async def _follow(self) -> None:
+        while await self._news.wait():
+            self._news.clear()
+            await asyncio.sleep(GATHERED_S)
+            try:
+                await self.save()
+            except StorageFault as error:  # kept in memory, and tried again with the next
+                log.warning("%s", error)
+
+    async def save(self) -> None:
+        """Write down what was noted until now. Raises StorageFault."""
+        for noted in door.take():
+            self._add(noted)
+        async with self._saving:
+            unsaved, self._unsaved = self._unsaved, {}
+            try:
+                if unsaved:
+                    await self._services.chats.save_connections(list(unsaved.values()))
+            except BaseException:
+                self._unsaved = {**unsaved, **self._unsaved}
+                raise
+
+    async def list(self, limit: int) -> ConnectionList:
+        """Return the last connections, newest first, and whether new ones are made. Raises StorageFault."""
+        await self.save()
+        return ConnectionList(offline=self.is_closed(), connections=await self._services.chats.connections(limit=limit))
+
+    async def forget(self) -> None:
+        """Forget every connection there was. Raises StorageFault."""
+        await self.save()
+        await self._services.chats.forget_connections()
+        self._recent.clear()
+        self._services.events.publish(ConnectionsForgotten())
+
+    def _add(self, noted: Connection) -> None:
+        now = time.monotonic()
+        self._recent = {key: kept for key, kept in self._recent.items() if now - kept[0] < APART_S}
+        _, known = self._recent.get(noted.key, (now, None))
+        row = joined(known, noted) if known else replace(noted, id=f"cn_{uuid4().hex[:12]}")
+        self._recent[row.key] = (now, row)
+        self._unsaved[row.id] = row
+        self._services.events.publish(ConnectionChanged(connection=row))
+
+
+CONNECTIONS = web.AppKey("connections", ConnectionLog)
+
+
+def add_connections(app: web.Application) -> None:
+    """Have the application keep this process's door, from before its other parts begin until after they have ended."""
+    app[CONNECTIONS] = ConnectionLog(app[SERVICES])
+    app.cleanup_ctx.append(_keeping)
+
+
+async def _keeping(app: web.Application) -> AsyncIterator[None]:
+    async with app[CONNECTIONS].keeping():
+        yield

@@ -1,0 +1,157 @@
+"""Where every connection to another computer is noted or refused: one door for each process, as it has one network.
+
+`door.call(host, port, purpose)` stands before the name is looked up. This computer is not another: engines, and
+endpoints that other programs serve here, pass unnoted. What is fetched counts wherever it comes from, because a mirror
+on this computer asks others in turn. The gateway decides whether the door is open (`kept`) and takes what was noted
+(`take`); a child process tells its gateway what it took.
+"""
+
+import ipaddress
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+from weakref import WeakSet
+
+from msgspec.structs import replace
+
+from app.core.connections import Connection, Purpose, Why, joined
+from app.core.errors import Offline
+
+_LONGEST_HOST, _LONGEST_ABOUT = 253, 200
+"""A name has no more characters; who it is made for is cut."""
+
+
+class Cut(Protocol):
+    """What holds connections open, and can end them."""
+
+    def cut(self) -> None:
+        """End them now."""
+
+
+class Call:
+    """One connection, from the moment it was allowed. Thread-safe."""
+
+    def __init__(self, noted: Callable[..., None]) -> None:
+        self._noted = noted
+
+    def received(self, count: int) -> None:
+        """Count bytes that came."""
+        self._noted(received_bytes=count)
+
+    def failed(self) -> None:
+        """Note that nobody answered."""
+        self._noted(failed=1)
+
+
+_UNNOTED = Call(lambda **_counted: None)
+
+
+class Door:
+    """Lets connections out and counts them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._noted: dict[object, Connection] = {}
+        self._holders: WeakSet[Cut] = WeakSet()
+        self._is_closed: Callable[[], bool] = _never
+        self._news: Callable[[], None] = _nothing
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may go out."""
+        return self._is_closed()
+
+    @contextmanager
+    def kept(self, *, is_closed: Callable[[], bool], news: Callable[[], None]) -> Iterator[None]:
+        """Have `is_closed` decide; `news` is called, from any thread, when there is something to take."""
+        before = self._is_closed, self._news
+        self._is_closed, self._news = is_closed, news
+        try:
+            yield
+        finally:
+            self._is_closed, self._news = before
+
+    def call(self, host: str, port: int, purpose: Purpose) -> Call:
+        """Note a connection that is about to be made. Raises Offline, which is noted as well."""
+        if purpose.why is Why.ATTACHED and is_here(host):
+            return _UNNOTED
+        is_refused = self._is_closed()
+        now = time.time()
+        blank = Connection(
+            host=host.lower()[:_LONGEST_HOST],
+            port=port,
+            why=purpose.why,
+            about=purpose.about[:_LONGEST_ABOUT],
+            by=purpose.by,
+            refused=is_refused,
+            first_at=now,
+            last_at=now,
+        )
+
+        def noted(**counted: int) -> None:
+            self._add(replace(blank, **counted))
+
+        noted(count=1)
+        if is_refused:
+            raise Offline(blank.host)
+        return Call(noted)
+
+    def admit(self, host: str, port: int, purpose: Purpose) -> None:
+        """Raise Offline, and note it, where a call would; for those who have something to say before they call."""
+        if self._is_closed():
+            self.call(host, port, purpose)
+
+    def heard(self, connections: list[Connection]) -> None:
+        """Note what another process of ours did."""
+        for connection in connections:
+            self._add(connection)
+
+    def take(self) -> list[Connection]:
+        """Return what was noted since the last time, one for each host and purpose."""
+        with self._lock:
+            taken, self._noted = list(self._noted.values()), {}
+        return taken
+
+    def holds(self, holder: Cut) -> None:
+        """Have something that keeps connections open end them when the door is closed."""
+        self._holders.add(holder)
+
+    def cut(self) -> None:
+        """End every connection that is held open. Belongs to the event loop."""
+        for holder in list(self._holders):
+            holder.cut()
+
+    def _add(self, connection: Connection) -> None:
+        with self._lock:
+            is_news = not self._noted
+            known = self._noted.get(connection.key)
+            self._noted[connection.key] = joined(known, connection) if known else connection
+        if is_news:
+            self._news()
+
+
+def is_here(host: str) -> bool:
+    """Tell whether a host is this computer under an address or name that never leaves it."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return bool(plain.is_loopback)
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
+door = Door()
+"""This process's own."""

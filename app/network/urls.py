@@ -1,0 +1,97 @@
+"""An opener of urllib whose connections pass the door, redirects and proxies included, and whose bytes are counted.
+
+The door stands at the connection, not at the request: what urllib does on its own is noted too. Behind a proxy the
+host that is meant counts, not the proxy.
+"""
+
+import urllib.request
+from functools import partial
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Any, cast
+
+from app.core.connections import Purpose
+from app.network.door import Call, door
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+def opener(purpose: Purpose, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """Return an opener for one purpose. Opening raises Offline beside what urllib raises."""
+    return urllib.request.build_opener(_Http(purpose), _Https(purpose), *handlers)
+
+
+class _Noted(HTTPConnection):
+    """Notes its connection when it is made, and has its answers count what comes."""
+
+    def __init__(self, purpose: Purpose, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
+        super().__init__(*args, **options)
+        self._purpose = purpose
+
+    def connect(self) -> None:
+        """Connect, if that is allowed. Raises Offline, OSError."""
+        tunnelled: str | None = getattr(self, "_tunnel_host", None)
+        call = door.call(tunnelled or self.host, self._meant_port(), self._purpose)
+        try:
+            super().connect()
+        except OSError:
+            call.failed()
+            raise
+        self.response_class = cast("type[HTTPResponse]", partial(_Counted, call))
+
+    def _meant_port(self) -> int:
+        tunnelled: int | None = getattr(self, "_tunnel_port", None)
+        return tunnelled or self.port
+
+
+class _NotedTls(_Noted, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, purpose: Purpose) -> None:
+        super().__init__()
+        self._purpose = purpose
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_Noted, self._purpose), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, purpose: Purpose) -> None:
+        super().__init__()
+        self._purpose = purpose
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_NotedTls, self._purpose), req)
+
+
+class _Counted(HTTPResponse):
+    """An answer that counts what comes, its head included."""
+
+    def __init__(self, call: Call, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
+        super().__init__(*args, **options)
+        self.fp = BufferedReader(_Counting(self.fp.detach(), call))
+
+
+class _Counting(RawIOBase):
+    """What a socket is read through."""
+
+    def __init__(self, raw: RawIOBase, call: Call) -> None:
+        super().__init__()
+        self._raw, self._call = raw, call
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: "WriteableBuffer", /) -> int | None:
+        count = self._raw.readinto(room)
+        if count:
+            self._call.received(count)
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()

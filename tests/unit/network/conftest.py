@@ -1,0 +1,28 @@
+"""A door that nobody else goes through, in the place of this process's own."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from app.network import connector, door, relay, urls
+from app.network.door import Door
+
+
+@pytest.fixture
+def own_door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    made = Door()
+    for module in (door, urls, connector, relay):
+        monkeypatch.setattr(module, "door", made)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return made
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

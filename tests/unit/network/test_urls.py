@@ -1,0 +1,93 @@
+"""urllib through the door: every connection, redirects' too, with what came over it; offline none is tried."""
+
+import threading
+import urllib.error
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from app.core.connections import Purpose, Why
+from app.core.errors import Offline
+from app.network.door import Door
+from app.network.urls import opener
+
+LOOK = Purpose(why=Why.MODEL)
+BODY = b"x" * 100_000
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", "/whole")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        served.asked = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield served
+        served.shutdown()
+        thread.join()
+
+
+def url(server: ThreadingHTTPServer, path: str) -> str:
+    return f"http://127.0.0.1:{server.server_port}{path}"
+
+
+def test_a_connection_is_noted_with_what_came_over_it(own_door: Door, server: ThreadingHTTPServer) -> None:
+    with opener(LOOK).open(url(server, "/whole?secret=1"), timeout=30) as answer:
+        assert answer.read() == BODY
+    (found,) = own_door.take()
+    assert (found.host, found.port, found.count, found.failed) == ("127.0.0.1", server.server_port, 1, 0)
+    assert len(BODY) < found.received_bytes < len(BODY) + 1000, "the body and its head"
+    assert "secret" not in repr(found)
+
+
+def test_what_is_left_unread_is_not_counted(own_door: Door, server: ThreadingHTTPServer) -> None:
+    with opener(LOOK).open(url(server, "/whole"), timeout=30) as answer:
+        assert answer.read(10) == BODY[:10]
+    assert own_door.take()[0].received_bytes < len(BODY)
+
+
+def test_a_redirect_is_a_connection_of_its_own(own_door: Door, server: ThreadingHTTPServer) -> None:
+    opener(LOOK).open(url(server, "/moved"), timeout=30).close()
+    assert own_door.take()[0].count == 2
+
+
+def test_nobody_there_is_a_failure(own_door: Door, unused_port: int) -> None:
+    with pytest.raises(urllib.error.URLError):
+        opener(LOOK).open(f"http://127.0.0.1:{unused_port}/", timeout=30)
+    (found,) = own_door.take()
+    assert (found.count, found.failed, found.received_bytes) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_offline_nothing_is_tried(own_door: Door, server: ThreadingHTTPServer, scheme: str) -> None:
+    with own_door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
+        opener(LOOK).open(url(server, "/whole").replace("http", scheme, 1), timeout=30)
+    assert server.asked == []  # type: ignore[attr-defined]
+    assert own_door.take()[0].refused
+
+
+def test_behind_a_proxy_the_host_that_is_meant_counts(
+    own_door: Door, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{unused_port}")
+    with pytest.raises(urllib.error.URLError):
+        opener(LOOK).open("https://hub.example/x", timeout=30)
+    (found,) = own_door.take()
+    assert (found.host, found.port, found.failed) == ("hub.example", 443, 1)
