@@ -1,7 +1,6 @@
 """A door that nobody else goes through, in the place of this process's own."""
 
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +9,7 @@ from app.network.door import Door
 
 
 @pytest.fixture
-def own_door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+def own_door(monkeypatch: pytest.MonkeyPatch) -> Door:
     made = Door()
     for module in (door, urls, connector, relay):
         monkeypatch.setattr(module, "door", made)
