@@ -20,7 +20,7 @@
 An error carries a stable `code` (shared by API, CLI and window), one plain `sentence`, and a `hint`: what to do next.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -107,9 +107,20 @@ class Offline(Conflict):
 
     default_code = "offline"
 
-    def __init__(self, host: str = "", *, hint: str = "Switch `network.offline` off first.") -> None:
-        what = f", so {host} is not called" if host else ""
-        super().__init__(f"Roundhouse is set to stay offline{what}.", hint=hint)
+    def __init__(
+        self,
+        sentence: str = "Roundhouse is set to stay offline.",
+        *,
+        hint: str = "Switch `network.offline` off first.",
+        code: str = "",
+        detail: str = "",
+    ) -> None:
+        super().__init__(sentence, hint=hint, code=code, detail=detail)
+
+    @classmethod
+    def from_calling(cls, host: str) -> Self:
+        """Say so of one host."""
+        return cls(f"Roundhouse is set to stay offline, so {host} is not called.")
 
 
 class TooLarge(UserError):

@@ -99,7 +99,7 @@ class _Reply:
             self._reply.close()
         if isinstance(error, aiohttp.ClientError | TimeoutError):
             if door.is_closed:
-                raise Offline(urlsplit(self._url).hostname or "") from error
+                raise Offline.from_calling(urlsplit(self._url).hostname or "") from error
             raise _unreachable(urlsplit(self._url).hostname or "", str(error)) from error
 
 

@@ -95,7 +95,7 @@ class Door:
 
         noted(count=1)
         if is_refused:
-            raise Offline(blank.host)
+            raise Offline.from_calling(blank.host)
         return Call(noted)
 
     def admit(self, host: str, port: int, purpose: Purpose) -> None:
