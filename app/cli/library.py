@@ -68,12 +68,18 @@ def verify(name: str, *, as_json: bool) -> None:
 
 @click.command("duplicates")
 @click.option("--reclaim", is_flag=True, help="Let equal files share their space.")
+@click.option("--undo", is_flag=True, help="Copy apart what was reclaimed since the service started.")
 @json_option
-def find_duplicates(*, reclaim: bool, as_json: bool) -> None:
+def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
     """Find models' files that lie on the disk more than once, and how much sharing their space would free.
 
     Files of other programs are never changed; ours share the space of theirs.
     """
+    if undo and reclaim:
+        raise click.UsageError("--undo takes back what --reclaim did: name one of them.")
+    if undo:
+        show("job", _carry_out(connected(), "/library/separate", None), as_json=as_json, text=_separated)
+        return
     job = _carry_out(connected(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
     show("job", job, as_json=as_json, text=lambda found: _duplicates(found, reclaimed=reclaim))
 
@@ -138,6 +144,10 @@ def _duplicates(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
         return
     total = sum(one.reclaims_bytes for one in job.duplicates)
     yield f"Sharing would free {words.size(total)}: roundhouse duplicates --reclaim" if total else "Nothing to reclaim."
+
+
+def _separated(job: LibraryJob) -> Iterator[str]:
+    yield f"Every file has space of its own again; that takes {words.size(-job.reclaimed_bytes)}."
 
 
 def _copies(one: Duplicate) -> Iterator[str]:

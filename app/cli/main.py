@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("library:import_model", "List a model where it lies, or look through a folder."),
     "rm": ("library:remove", "Remove a model with its files."),
     "verify": ("library:verify", "Read a model's files and compare them with their hashes."),
+    "disk": ("disk:disk", "Say what models take of the disks, and where."),
     "duplicates": ("library:find_duplicates", "Find models that lie here twice; share their space."),
     "update-models": ("model_updates:update_models", "Ask the hub for newer files of the models here."),
     "alias": ("aliases:alias", "Let a model answer to a name that programs ask for."),

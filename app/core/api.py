@@ -51,6 +51,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /library/job                        204, calls it off
     POST   /library/verify       VerifyModel   LibraryJob; /events say how far it is
     POST   /library/duplicates FindDuplicates  LibraryJob
+    POST   /library/reclaim  ReclaimDuplicates LibraryJob: what was found shares its space
+    POST   /library/separate                   LibraryJob: what shares it is copied apart again
+    GET    /library/disk                       DiskUse
     GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory

@@ -34,10 +34,18 @@ class RemoveModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class JobKind(StrEnum):
-    """What is done in the background: one at a time, since each reads whole files."""
+    """What is done in the background: one at a time, since each reads whole files.
+
+    verify      a model's files are held against their hashes
+    duplicates  equal files are looked for
+    reclaim     those that were found share their space from now on
+    separate    those that share it are copied apart again
+    """
 
     VERIFY = "verify"
     DUPLICATES = "duplicates"
+    RECLAIM = "reclaim"
+    SEPARATE = "separate"
 
 
 class Verdict(StrEnum):
@@ -83,7 +91,7 @@ class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LibraryJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A check of a model's files or a search for duplicates: how far it is, and what it found."""
+    """Something done with models' files in the background: how far it is, and what it found."""
 
     id: str
     kind: JobKind
@@ -97,7 +105,9 @@ class LibraryJob(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[FileCheck] = []
     duplicates: list[Duplicate] = []
     reclaimed_bytes: int = 0
-    """What was freed, where it was asked for."""
+    """What was freed, where it was asked for; negative for what was taken again."""
+    can_undo: bool = False
+    """Whether files that share their space can be copied apart again. Clones need not be: they part when written."""
 
 
 class VerifyModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,3 +152,9 @@ class FindDuplicates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Ask for contents that lie here more than once; with `reclaim`, let copies share their space."""
 
     reclaim: bool = False
+
+
+class ReclaimDuplicates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for what the last search found to share its space: all of it, or contents of these hashes."""
+
+    sha256: list[str] = []

@@ -15,12 +15,15 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
+from app.core.disk import DiskUse
 from app.core.engines import EngineState
 from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
 from app.core.events import LibraryJobChanged, ModelsChanged
 from app.core.library import JobKind, LibraryJob, Removal
 from app.core.models import ModelInfo
+from app.gateway import disk
 from app.gateway.background import Background
+from app.gateway.reclaiming import Reclaiming, Work
 from app.gateway.services import SERVICES, Services
 from app.hub import duplicates, removal, verifying
 from app.hub.reading import Said
@@ -32,8 +35,6 @@ STEP_S = 0.1
 """Between two words of how far it is: nobody sees more than ten a second."""
 _KEPT = 64
 _IDLE = frozenset({EngineState.STOPPED, EngineState.FAILED})
-Work = Callable[[Said, Callable[..., None]], None]
-"""Reads, saying how far it is; and says what it found."""
 
 
 class _CalledOffError(Exception):
@@ -50,6 +51,7 @@ class LibraryWork:
         self._off = threading.Event()
         self._said_at = 0.0
         self._removed: dict[str, tuple[Removal, removal.Undo, Path | None]] = {}
+        self._reclaiming = Reclaiming()
         self.trash = Trash(_home_trash(services))
         self.last: LibraryJob | None = None
         """The job that runs, or ran last."""
@@ -73,18 +75,25 @@ class LibraryWork:
         models = await asyncio.to_thread(self._services.library.models)
         groups = await asyncio.to_thread(duplicates.suspects, models)
 
-        def work(said: Said, found: Callable[..., None]) -> None:
-            known, freed = [], 0
-            for group in groups:
-                for digest, copies in duplicates.equal(group, said):
-                    told, kept, free = duplicates.described(digest, copies)
-                    known.append(told)
-                    if reclaim:
-                        freed += told.size_bytes * sum(duplicates.share(kept, copy) for copy in free)
-                    found(duplicates=list(known), reclaimed_bytes=freed)
-
+        work = self._reclaiming.search(groups, reclaim=reclaim)
         total = sum(copy.size for group in groups for copy in group)
         return self._start(LibraryJob(id=_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
+
+    async def reclaim(self, hashes: list[str]) -> LibraryJob:
+        """Begin to let files share their space that the last search found. Raises NotFound, Conflict."""
+        self._check_idle()
+        total, work = self._reclaiming.reclaim(hashes)
+        return self._start(LibraryJob(id=_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
+
+    async def separate(self) -> LibraryJob:
+        """Begin to copy apart what was made to share its space. Raises NotFound, StorageFault (disk_full), Conflict."""
+        self._check_idle()
+        total, work = await asyncio.to_thread(self._reclaiming.separate)
+        return self._start(LibraryJob(id=_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
+
+    async def disk(self) -> DiskUse:
+        """Return what models take of the disks."""
+        return await asyncio.to_thread(disk.used, self._services, self.trash)
 
     async def cancel(self) -> None:
         """Call the job off, and wait until nothing of it is left; harmless when none runs."""
@@ -151,13 +160,16 @@ class LibraryWork:
             registered = Path(model.path)
         return registered, undo
 
-    def _start(self, job: LibraryJob, work: Work) -> LibraryJob:
+    def _check_idle(self) -> None:
         if self.last is not None and not self.last.is_done:
             raise Conflict(
                 f"A job of the library goes on ({self.last.kind}).",
                 hint="Wait for it, or call it off.",
                 code="library_job_running",
             )
+
+    def _start(self, job: LibraryJob, work: Work) -> LibraryJob:
+        self._check_idle()
         self._off.clear()
         self._tell(job)
         self._task = self._background.spawn(self._run(work))

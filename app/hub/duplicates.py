@@ -1,15 +1,12 @@
-"""Contents that lie on the disk more than once, and letting copies share their space.
+"""Contents that lie on the disk more than once, and which of them may share their space.
 
-Files of one size are compared by their ends, then by their hash. A copy is replaced in one step, only by what was read
-to be equal and did not change since, only on the same disk, and only where it belongs to this person; files of other
-programs' stores may be what is kept, and are never what is replaced.
+Files of one size are compared by their ends, then by their hash. A copy may share only on the same disk, and only where
+it belongs to this person; files of other programs' stores may be what is kept, and are never what is replaced.
 """
 
 import contextlib
 import os
 import stat
-import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,8 +19,6 @@ from app.hub.verifying import files_of
 
 SMALLEST_BYTES = 1 << 20
 _END_BYTES = 64 << 10
-_FICLONE = 0x40049409
-"""Linux's ioctl by which one file shares another's blocks until either is written (linux/fs.h)."""
 
 
 class Copy(NamedTuple):
@@ -67,9 +62,12 @@ def equal(group: Sequence[Copy], said: Said) -> Iterator[tuple[str, list[Copy]]]
             by_ends[_ends(copy)].append(copy)
     for alike in by_ends.values():
         by_hash: dict[str, list[Copy]] = defaultdict(list)
-        for copy in alike if len(alike) > 1 else ():
+        for copy in alike:
             with contextlib.suppress(OSError):  # gone, or not ours to read
-                by_hash[sha256_of(copy.path, said)].append(copy)
+                if len(alike) == 1:
+                    said(copy.path, copy.size)  # its ends were enough
+                else:
+                    by_hash[sha256_of(copy.path, said)].append(copy)
         yield from ((digest, copies) for digest, copies in by_hash.items() if len(copies) > 1)
 
 
@@ -88,30 +86,6 @@ def described(digest: str, copies: Sequence[Copy]) -> tuple[Duplicate, Copy, lis
         notes=[f"{path}: {reason}" for path, reason in why.items() if reason],
     )
     return told, kept, free
-
-
-def share(kept: Copy, copy: Copy) -> bool:
-    """Let a copy share the space of the one kept; False if it cannot be done, and nothing is changed then."""
-    if not (kept.is_as_it_was() and copy.is_as_it_was()):
-        return False
-    place = copy.path.resolve()  # a link of the hub's cache stays; its blob is what is replaced
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=".share-", dir=place.parent))
-    except OSError:
-        return False
-    staged = folder / place.name
-    try:
-        if not _cloned(kept.path, staged):
-            os.link(kept.path.resolve(), staged)
-        if not copy.is_as_it_was():
-            return False
-        staged.replace(place)
-    except OSError:
-        return False
-    finally:
-        staged.unlink(missing_ok=True)
-        folder.rmdir()
-    return True
 
 
 def _copies(model: ModelInfo) -> Iterator[Copy]:
@@ -142,18 +116,3 @@ def _obstacle(copy: Copy, kept: Copy) -> str:
     if not os.access(copy.path.resolve().parent, os.W_OK):
         return "its folder cannot be written."
     return ""
-
-
-def _cloned(source: Path, target: Path) -> bool:
-    """Make a file that shares its blocks until either is written, where the file system can."""
-    if not sys.platform.startswith("linux"):
-        return False
-    import fcntl  # noqa: PLC0415 -- not on Windows
-
-    try:
-        with source.open("rb") as known, target.open("xb") as new:
-            fcntl.ioctl(new.fileno(), _FICLONE, known.fileno())
-    except OSError:
-        target.unlink(missing_ok=True)
-        return False
-    return True

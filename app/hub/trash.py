@@ -54,6 +54,20 @@ class Trash:
         kept.unlink(missing_ok=True)
         _info_of(kept).unlink(missing_ok=True)
 
+    def size_on(self, top: Path) -> int | None:
+        """Return what the trash of the disk that begins there holds; None where that cannot be looked into."""
+        if not self.can_restore:
+            return None
+        places = [top / f".Trash-{os.getuid()}"]
+        with contextlib.suppress(OSError):
+            if self._nearest().stat().st_dev == top.stat().st_dev:
+                places.append(self._home_trash)
+        return sum(_size_of(place / "files") for place in places)
+
+    def _nearest(self) -> Path:
+        """Return the home trash, or what is there of the way to it: it is made when it is needed."""
+        return next(folder for folder in (self._home_trash, *self._home_trash.parents) if folder.exists())
+
     def _put(self, file: Path) -> Path:
         root, listed_as = self._place(file)
         for folder in (root, root / "files", root / "info"):
@@ -72,8 +86,7 @@ class Trash:
     def _place(self, file: Path) -> tuple[Path, str]:
         """Return the trash on a file's disk, and how its path is written down there."""
         disk = file.parent.stat().st_dev
-        nearest = next(folder for folder in (self._home_trash, *self._home_trash.parents) if folder.exists())
-        if nearest.stat().st_dev == disk:
+        if self._nearest().stat().st_dev == disk:
             return self._home_trash, str(file)
         top = file.parent.resolve()
         while top.parent != top and top.parent.stat().st_dev == disk:
@@ -93,6 +106,19 @@ def _reserved(root: Path, name: str) -> tuple[Path, Path]:
                 return target, info
             info.unlink()
     raise FileExistsError(17, "the trash is full of files of that name")
+
+
+def _size_of(folder: Path) -> int:
+    """Return what lies below a folder; what cannot be looked into counts nothing."""
+    total, waiting = 0, [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _info_of(kept: Path) -> Path:

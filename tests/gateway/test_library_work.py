@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,10 +15,10 @@ import pytest
 from app.config.home import this_home
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
-from app.core.library import LibraryJob, Verdict
+from app.core.library import JobKind, LibraryJob, Verdict
 from app.gateway.events import EventHub
 from app.gateway.library_work import LibraryWork
-from app.hub import duplicates
+from app.hub import duplicates, sharing
 from app.hub.library import Library
 from app.hub.trash import Trash
 from tests.gguf_files import TinyLlama
@@ -26,10 +27,17 @@ PATIENCE_S = 20.0
 
 
 class Setting:
-    """No aliases."""
+    """No aliases; what a test puts there."""
 
-    def items(self, _name: str) -> list[str]:
-        return []
+    def __init__(self) -> None:
+        self.lists: dict[str, list[str]] = {}
+        self.flags: dict[str, bool] = {}
+
+    def items(self, name: str) -> list[str]:
+        return self.lists.get(name, [])
+
+    def flag(self, name: str) -> bool:
+        return self.flags[name]
 
 
 class Engines:
@@ -124,6 +132,72 @@ async def test_duplicates_are_found_and_reclaimed_when_asked(
     await work.find_duplicates(reclaim=True)
     assert (await ended(work)).reclaimed_bytes == len(content)
     assert {file.read_bytes() for file in (tmp_path / "models").iterdir()} == {content}
+
+
+async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
+    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
+    monkeypatch.setattr(sharing, "_cloned", lambda _source, _target: False)
+    monkeypatch.setattr(sharing, "_HEAD_ROOM_BYTES", 0)
+    content = TinyLlama().content()
+    files = [tmp_path / "models" / f"{name}.gguf" for name in ("one", "two", "three")]
+    for file in files:
+        file.write_bytes(content)
+    await work.find_duplicates(reclaim=False)
+    (found,) = (await ended(work)).duplicates
+    with patch("app.hub.duplicates.sha256_of", side_effect=AssertionError):
+        begun = await work.reclaim([found.sha256])
+    assert (begun.kind, begun.total_bytes) == (JobKind.RECLAIM, found.reclaims_bytes)
+    job = await ended(work)
+    assert (job.reclaimed_bytes, job.duplicates, job.can_undo) == (2 * len(content), [], True)
+    assert (job.done_bytes, job.total_bytes) == (2 * len(content), 2 * len(content))
+    assert len({file.stat().st_ino for file in files}) == 1
+    begun = await work.separate()
+    assert (begun.kind, begun.total_bytes) == (JobKind.SEPARATE, 2 * len(content))
+    job = await ended(work)
+    assert (job.reclaimed_bytes, job.can_undo, job.error) == (-2 * len(content), False, None)
+    assert len({file.stat().st_ino for file in files}) == 3
+    assert {file.read_bytes() for file in files} == {content}
+
+
+async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
+    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
+    with pytest.raises(NotFound, match="No such equal files"):
+        await work.reclaim([])
+    with pytest.raises(NotFound, match="Nothing was shared"):
+        await work.separate()
+    content = TinyLlama().content()
+    files = [tmp_path / "models" / f"{name}.gguf" for name in ("one", "two")]
+    for file in files:
+        file.write_bytes(content)
+    await work.find_duplicates(reclaim=False)
+    (found,) = (await ended(work)).duplicates
+    with pytest.raises(NotFound):
+        await work.reclaim([found.sha256, "0" * 64])
+    os.utime(files[1], ns=(0, 0))
+    await work.reclaim([])
+    job = await ended(work)
+    assert (job.reclaimed_bytes, job.can_undo) == (0, False)
+    assert len({file.stat().st_ino for file in files}) == 2
+
+
+async def test_what_lies_where_is_told(work: LibraryWork, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
+    own = TinyLlama().write(tmp_path / "models" / "m.gguf")
+    (tmp_path / ".lmstudio/models").mkdir(parents=True)
+    services.paths = SimpleNamespace(models=tmp_path / "models", hub_cache=tmp_path / "hub")
+    services.settings.lists["models.folders"] = [str(tmp_path / "models"), str(tmp_path / "usb")]
+    services.settings.flags["models.other_programs"] = True
+    use = await work.disk()
+    assert [(one.title, one.models, bool(one.problem)) for one in use.folders] == [
+        ("Roundhouse's folder", 1, False),
+        ("Hugging Face cache", 0, False),
+        ("usb", 0, True),
+        ("LM Studio", 0, False),
+    ]
+    assert [(one.model, one.size_bytes) for one in use.holdings] == [("m", own.stat().st_size)]
 
 
 async def test_a_removed_model_comes_back_as_it_was_registered(

@@ -1,6 +1,15 @@
 """The files of models: remove and bring back, check, find what is here twice."""
 
-from app.core.library import FindDuplicates, LibraryJob, ModelUpdate, Removal, RemoveModel, VerifyModel
+from app.core.disk import DiskUse
+from app.core.library import (
+    FindDuplicates,
+    LibraryJob,
+    ModelUpdate,
+    ReclaimDuplicates,
+    Removal,
+    RemoveModel,
+    VerifyModel,
+)
 from app.core.models import ModelInfo
 from app.gateway import model_updates
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
@@ -39,6 +48,21 @@ async def verify(call: Call[VerifyModel, NoQuery]) -> LibraryJob:
 async def find_duplicates(call: Call[FindDuplicates, NoQuery]) -> LibraryJob:
     """POST /library/duplicates."""
     return await call.library.find_duplicates(reclaim=call.body.reclaim)
+
+
+async def reclaim(call: Call[ReclaimDuplicates, NoQuery]) -> LibraryJob:
+    """POST /library/reclaim."""
+    return await call.library.reclaim(call.body.sha256)
+
+
+async def separate(call: Call[None, NoQuery]) -> LibraryJob:
+    """POST /library/separate."""
+    return await call.library.separate()
+
+
+async def disk(call: Call[None, NoQuery]) -> DiskUse:
+    """GET /library/disk."""
+    return await call.library.disk()
 
 
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
@@ -99,6 +123,28 @@ ENDPOINTS = (
         summary="Find contents that lie here more than once, and let copies share their space",
         body=FindDuplicates,
         reply=LibraryJob,
+    ),
+    Endpoint(
+        method="POST",
+        path="/library/reclaim",
+        handler=reclaim,
+        summary="Let equal files that the last search found share their space",
+        body=ReclaimDuplicates,
+        reply=LibraryJob,
+    ),
+    Endpoint(
+        method="POST",
+        path="/library/separate",
+        handler=separate,
+        summary="Copy apart what was made to share its space since the gateway started",
+        reply=LibraryJob,
+    ),
+    Endpoint(
+        method="GET",
+        path="/library/disk",
+        handler=disk,
+        summary="Show what models take of the disks: drives, folders, and each model",
+        reply=DiskUse,
     ),
     Endpoint(
         method="GET",

@@ -198,6 +198,10 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     assert call("GET", "/library/job")["is_done"]
     assert call("POST", "/library/duplicates", {})["kind"] == "duplicates"
     call("DELETE", "/library/job")
+    call("POST", "/library/reclaim", {"sha256": ["0" * 64]})
+    call("POST", "/library/separate")
+    assert str(file) not in str(disk := call("GET", "/library/disk"))
+    assert disk["drives"][0]["models_bytes"] >= file.stat().st_size
     assert isinstance(call("GET", "/library/updates"), list)
     removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
     assert not file.exists()

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import library, model_updates
+from app.cli import disk, library, model_updates
 from app.cli.main import roundhouse
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
 from app.core.downloads import Download
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
@@ -45,9 +46,12 @@ class Gateway:
         self.end = msgspec.structs.replace(JOB, is_done=True)
         self.interrupts = False
         self.refuses_folders = False
+        self.disk: DiskUse | None = None
 
     def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del reply, timeout_s
+        if path == "/library/disk":
+            return self.disk
         if path == "/settings":
             return [SettingInfo(**{**FOLDERS, "value": ["/old"]})]
         return [model("m"), model("terse", preset=Preset(base="m"))]
@@ -79,7 +83,8 @@ class Gateway:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    monkeypatch.setattr(library, "connected", lambda: made)
+    for module in (library, disk):
+        monkeypatch.setattr(module, "connected", lambda: made)
     return made
 
 
@@ -148,6 +153,34 @@ def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
     assert "--reclaim" in found
     assert "were freed" in run("duplicates", "--reclaim").stdout
     assert gateway.asked[-1] == ("POST", "/library/duplicates", {"reclaim": True})
+
+
+def test_what_was_reclaimed_is_copied_apart_again(gateway: Gateway) -> None:
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, reclaimed_bytes=-2_000_000_000)
+    assert "that takes 1.9 GiB" in run("duplicates", "--undo").stdout
+    assert gateway.asked == [("POST", "/library/separate", None)]
+    assert run("duplicates", "--undo", "--reclaim").exit_code == 2
+
+
+def test_the_disk_is_told_by_drives_folders_and_models(gateway: Gateway) -> None:
+    gateway.disk = DiskUse(
+        drives=[Drive(path="/", total_bytes=1 << 40, free_bytes=1 << 39, models_bytes=1 << 30)],
+        folders=[Folder(path="/usb", kind=FolderKind.NAMED, title="usb", problem="It is not there now.")],
+        holdings=[
+            Holding(model=f"m{number}", title="", place="usb", drive="/", size_bytes=1 << 30, shared_bytes=number << 20)
+            for number in range(12)
+        ],
+        saved_bytes=1 << 30,
+    )
+    said = run("disk")
+    assert "1.0 TiB" in said.stdout
+    assert "unknown" in said.stdout  # the trash
+    assert "m9 " in said.stdout
+    assert "m10" not in said.stdout
+    assert "save 1.0 GiB" in said.stdout
+    assert "/usb: It is not there now." in said.stderr
+    assert "m11" in run("disk", "--all").stdout
+    assert json.loads(run("disk", "--json").stdout)["disk"]["saved_bytes"] == 1 << 30
 
 
 def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> None:

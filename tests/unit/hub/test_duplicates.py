@@ -8,8 +8,9 @@ import pytest
 
 from app.core.models import ModelInfo
 from app.hub import duplicates
-from app.hub.duplicates import Copy, described, equal, share, suspects
+from app.hub.duplicates import Copy, described, equal, suspects
 from app.hub.library import Library
+from app.hub.sharing import share
 from tests.gguf_files import TinyLlama
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
