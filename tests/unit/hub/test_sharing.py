@@ -1,7 +1,9 @@
 """What shares the space of another can have space of its own again, and nothing is changed that somebody wrote."""
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +45,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shared:
 
 
 def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(sharing.shutil, "disk_usage", lambda _path: SimpleNamespace(free=size))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=size))
 
 
 def test_a_shared_file_has_space_and_times_of_its_own_again(shared: Shared, tmp_path: Path) -> None:
@@ -122,6 +124,6 @@ def test_a_folder_that_refuses_leaves_the_copy(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sharing, "_cloned", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
-    monkeypatch.setattr(sharing.tempfile if fails == "mkdtemp" else sharing.os, fails, refused)
+    monkeypatch.setattr(tempfile if fails == "mkdtemp" else os, fails, refused)
     assert share(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy")) is None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
