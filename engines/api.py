@@ -92,6 +92,8 @@ class Feature(StrEnum):
     PROGRESS = "progress"
     API_KEY = "api_key"
     PORT_ZERO = "port_zero"
+    SAMPLING_DEFAULTS = "sampling_defaults"
+    """Is told at its start how tokens are chosen for requests that do not say; the gateway tells others each time."""
 
 
 class Gauge(StrEnum):
@@ -268,6 +270,27 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 4
 
 
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are chosen for a request that does not say. None leaves it to the engine."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repeat_penalty: float | None = None
+    is_all: bool = False
+    """What the model's own files say beside these does not count."""
+
+    @property
+    def said(self) -> dict[str, float | int]:
+        """What is said, by our names."""
+        named = ((name, getattr(self, name)) for name in _CHOSEN)
+        return {name: value for name, value in named if value is not None}
+
+
+_CHOSEN = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty")
+
+
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run with, in the field's common terms. None leaves it to the engine; `context` is tokens per slot."""
 
@@ -286,6 +309,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     draft: Draft | None = None
     lora: tuple[Path, ...] = ()
     projector: Path | None = None
+    sampling: Sampling = Sampling()
     task: str = "chat"
     """"chat", "embed" or "rerank"."""
     chat_template: str | None = None

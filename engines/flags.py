@@ -31,6 +31,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "draft": "a draft model",
         "lora": "LoRA adapters",
         "projector": "a projector",
+        "sampling": "sampling for requests that do not say",
         "task": "another task than chat",
         "chat_template": "another chat template",
         "max_batch_tokens": "the size of a batch",

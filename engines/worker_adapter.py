@@ -37,6 +37,9 @@ METRICS: Mapping[Gauge, str] = {
 }
 """What our server's metrics are called."""
 
+PLAIN_SAMPLING: Mapping[str, float | int] = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "repeat_penalty": 1.0}
+"""Words as likely as the model finds them: what counts in place of what a model's files say, where that is switched off."""
+
 Refusal = tuple[Callable[[LaunchOptions], object], str]
 
 _REFUSED: tuple[Refusal, ...] = (
@@ -152,6 +155,7 @@ def _common(model: ModelSource, options: LaunchOptions, net: Net) -> dict[str, o
         "prefix_cache": options.prefix_cache,
         "batch": options.max_batch_tokens,
         "chat_template": options.chat_template,
+        "usual_sampling": {**(PLAIN_SAMPLING if options.sampling.is_all else {}), **options.sampling.said},
     }
 
 

@@ -1,5 +1,6 @@
 """Models on this machine, as every program names them."""
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import msgspec
@@ -110,6 +111,27 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The share of GPU memory it may take, 0.05 to 1, for engines that take their share at the start."""
 
 
+class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How tokens are chosen for a request that does not say. None: nobody says."""
+
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=5)] | None = None
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
+    """0: all."""
+    min_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    repeat_penalty: Annotated[float, msgspec.Meta(ge=0.1, le=5)] | None = None
+
+    def over(self, other: "ModelSampling") -> "ModelSampling":
+        """Return this one, with the other's values where it has none."""
+        said = {name: getattr(other, name) for name in self.__struct_fields__ if getattr(self, name) is None}
+        return msgspec.structs.replace(self, **said)
+
+
+NO_PROJECTOR = "none"
+"""In `ModelSettings.projector`: the file beside the model that would let it see is left alone."""
+_Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a person set for one model, whichever way it is loaded. None: as for all models. Context is per slot."""
 
@@ -120,6 +142,20 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     context: Annotated[int, msgspec.Meta(ge=256, le=4_194_304)] | None = None
     slots: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
     kv_type: Literal["f16", "q8_0", "q4_0"] | None = None
+    engine: Annotated[str, msgspec.Meta(max_length=64)] | None = None
+    """Id of the engine that runs it; None: the best that is installed."""
+    sampling: ModelSampling = ModelSampling()
+    """Goes before what the model's files say; a request's own values go before both."""
+    uses_model_sampling: bool = True
+    """Whether the sampling that the model's files recommend counts."""
+    chat_template: Annotated[str, msgspec.Meta(min_length=1, max_length=262_144)] | None = None
+    """Jinja, in place of the model's own."""
+    draft: _Path | None = None
+    """A model of the library by name, or a GGUF file by path, that drafts for it."""
+    loras: Annotated[list[_Path], msgspec.Meta(max_length=8)] = []
+    """Files of LoRA adapters, all of them applied."""
+    projector: _Path | None = None
+    """The file that lets it see; None: the one that lies beside it."""
 
 
 class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,6 +163,59 @@ class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     model: str
     settings: ModelSettings = ModelSettings()
+
+
+class CompanionKind(StrEnum):
+    """What goes with a model and is none by itself."""
+
+    PROJECTOR = "projector"
+    DRAFT = "draft"
+    LORA = "lora"
+
+
+class Companion(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with a model. `name` is what a setting says for it: a path, or a model's name for a draft."""
+
+    kind: CompanionKind
+    name: str
+    title: str
+    size_bytes: int
+    is_used: bool = False
+    """Whether the next load takes it."""
+    problem: str = ""
+    """Why it does not go with this model after all."""
+
+
+class EngineOption(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine that reads a model's format."""
+
+    id: str
+    name: str
+    is_installed: bool
+
+
+class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """One model: what is set for it, what it says of itself, and what there is to choose from."""
+
+    model: str
+    settings: ModelSettings
+    sampling: ModelSampling = ModelSampling()
+    """What the model recommends."""
+    sampling_source: str = ""
+    """Where it does: a file's name, or the repository it was made from."""
+    effective: ModelSampling = ModelSampling()
+    """What a request gets that does not say; what is None here is the engine's own."""
+    engine: str = ""
+    """The engine that the next load takes; empty if none can."""
+    engines: list[EngineOption] = []
+    companions: list[Companion] = []
+    aliases: list[str] = []
+    """Further names it answers to."""
+    chat_template: str = ""
+    """The model's own."""
+    is_loaded: bool = False
+    needs_reload: bool = False
+    """Whether it runs with other settings than these."""
 
 
 class LoadModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

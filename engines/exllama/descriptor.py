@@ -27,6 +27,7 @@ EXL3 = Descriptor(
             Feature.CONTINUOUS_BATCHING,
             Feature.PROGRESS,
             Feature.API_KEY,
+            Feature.SAMPLING_DEFAULTS,
         }
     ),
     platforms=frozenset({"linux", "win32"}),

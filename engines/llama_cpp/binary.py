@@ -5,7 +5,7 @@ told that it runs under a router, it writes its load progress and ends with its 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engines.api import (
@@ -32,6 +32,21 @@ TEMPLATE = "chat_template.jinja"
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 """What llama.cpp accepts for its KV cache."""
 _SPECULATION = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
+SAMPLING_FLAGS = {
+    "temperature": "--temp",
+    "top_p": "--top-p",
+    "top_k": "--top-k",
+    "min_p": "--min-p",
+    "repeat_penalty": "--repeat-penalty",
+}
+USUAL: Mapping[str, float | int] = {
+    "temperature": 0.8,
+    "top_p": 0.95,
+    "top_k": 40,
+    "min_p": 0.05,
+    "repeat_penalty": 1.0,
+}
+"""What llama.cpp does where nobody says anything (common.h)."""
 _IF_THERE = (
     ("--no-ui", ()),
     ("--offline", ()),
@@ -67,6 +82,12 @@ def _cache_type(options: LaunchOptions) -> Sequence[str]:
     return ("--cache-type-k", options.kv_type, "--cache-type-v", options.kv_type)
 
 
+def _sampling(options: LaunchOptions) -> Sequence[str]:
+    """Return what is said; where the model file's own does not count, llama.cpp's usual values for the rest."""
+    said = {**(USUAL if options.sampling.is_all else {}), **options.sampling.said}
+    return [word for name, flag in SAMPLING_FLAGS.items() if name in said for word in (flag, f"{said[name]:g}")]
+
+
 def _batch(options: LaunchOptions) -> Sequence[str]:
     return ("--batch-size", str(options.max_batch_tokens))
 
@@ -86,6 +107,7 @@ TABLE = Table(
         Flag(option="draft", names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md"), say=_draft),
         listed("lora", "--lora"),
         value("projector", "--mmproj"),
+        Flag(option="sampling", names=tuple(SAMPLING_FLAGS.values()), say=_sampling),
         tasks({"chat": (), "embed": ("--embeddings",), "rerank": ("--rerank",)}),
         Flag(
             option="chat_template",

@@ -30,6 +30,7 @@ from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
+from engines.llama_cpp.worker import SPECULATION
 from engines.worker_launch import own_python, worker_argv, worker_process
 
 PACKAGE = "xllamacpp"
@@ -44,6 +45,12 @@ _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
 _DEVICES_TIMEOUT_S = 20.0
 
+_REFUSED_BY_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
+    (lambda o: o.draft is not None, "This build of llama.cpp takes no draft model; the one that came along does."),
+    (lambda o: bool(o.lora), "This build of llama.cpp takes no LoRA adapters; the one that came along does."),
+    (lambda o: o.projector is not None, "This build of llama.cpp takes no images; the one that came along does."),
+)
+"""What our own server does not do for llama-cpp-python."""
 _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.task not in TASKS, "llama.cpp knows the tasks chat, embed and rerank."),
     (lambda o: o.kv_type not in {None, *KV_TYPES}, f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}."),
@@ -58,8 +65,14 @@ _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: bool(o.device_ids or o.split_ratio), "Choosing devices for llama.cpp is not possible yet."),
     (lambda o: o.gpu_memory_fraction is not None, "llama.cpp takes a number of GPU layers, not a share of GPU memory."),
     (lambda o: o.cpu_moe_layers is not None, "Keeping experts in system memory is not possible yet."),
-    (lambda o: o.draft is not None, "Draft models are not possible with llama.cpp yet."),
-    (lambda o: bool(o.lora), "LoRA adapters are not possible with llama.cpp yet."),
+    (
+        lambda o: o.draft is not None and o.draft.kind not in SPECULATION,
+        f"llama.cpp drafts with one of {', '.join(SPECULATION)}.",
+    ),
+    (
+        lambda o: o.draft is not None and o.draft.kind in {"model", "eagle3"} and o.draft.path is None,
+        "A draft model needs a file.",
+    ),
     (lambda o: bool(o.extra_args), "This llama.cpp is run without a command line, so it takes no extra arguments."),
 )
 
@@ -94,7 +107,7 @@ class LlamaCpp:
             raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
         if found.executable is not None:
             return binary.plan(model, options, net, found)
-        for is_refused, sentence in _REFUSED:
+        for is_refused, sentence in (*_REFUSED, *(_REFUSED_BY_BINDING if found.package == BINDING else ())):
             if is_refused(options):
                 raise ValueError(sentence)
         worker = worker_process(
@@ -184,7 +197,18 @@ def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Install
         "flash_attention": options.flash_attention,
         "batch": options.max_batch_tokens,
         "projector": str(options.projector) if options.projector else None,
+        "lora": [str(path) for path in options.lora],
+        "draft": _draft(options),
+        "sampling": {"said": options.sampling.said, "is_all": options.sampling.is_all},
+        "usual_sampling": options.sampling.said,  # our own server's name for it, which serves the binding
         "chat_template": options.chat_template,
         "prefix_cache": options.prefix_cache,
         "task": options.task,
     }
+
+
+def _draft(options: LaunchOptions) -> dict[str, object] | None:
+    draft = options.draft
+    if draft is None:
+        return None
+    return {"path": str(draft.path) if draft.path else None, "kind": draft.kind, "tokens": draft.tokens}

@@ -21,6 +21,18 @@ LOG_LEVEL = 4
 """The level at which llama.cpp names its buffers and its real context; prompts are not written at it."""
 TINY_BYTES = 64 * 1024 * 1024
 """Below this a model computes so little between two waits that its threads had better sleep; see `waiting`."""
+SPECULATION = {"model": "DRAFT_SIMPLE", "eagle3": "DRAFT_EAGLE3", "mtp": "DRAFT_MTP", "ngram": "NGRAM_SIMPLE"}
+"""Kinds of drafts, and the endings of llama.cpp's names for them."""
+SAMPLING = {
+    "top_k": ("top_k", 1 << 1),
+    "top_p": ("top_p", 1 << 2),
+    "min_p": ("min_p", 1 << 3),
+    "temperature": ("temp", 1 << 6),
+    "repeat_penalty": ("penalty_repeat", 1 << 8),
+}
+"""Our names, llama.cpp's, and the bit by which it knows that somebody chose (`common_params_sampling_config`)."""
+ALL_SAMPLING = (1 << 12) - 1
+"""Every bit there is: nothing of the model file's `general.sampling` counts."""
 NOBODY = "https://nobody.invalid"
 """The one origin allowed: only the gateway talks to an engine, and it sends no Origin."""
 
@@ -71,6 +83,8 @@ def parameters(xllamacpp: Any, launch: worker_base.Launch) -> Any:  # noqa: ANN4
     params.verbosity = LOG_LEVEL
     _size(params, config)
     _tune(xllamacpp, params, config)
+    _add_companions(xllamacpp, params, config)
+    _sample(params.sampling, config["sampling"])
     _set_task(xllamacpp, params, config)
     return params
 
@@ -117,10 +131,38 @@ def _tune(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # no
         params.flash_attn_type = xllamacpp.llama_flash_attn_type[f"LLAMA_FLASH_ATTN_TYPE_{state}"]
     if config["batch"]:
         params.n_batch = config["batch"]
-    if config["projector"]:
-        params.mmproj.path = config["projector"]
     if config["chat_template"]:
         params.chat_template = config["chat_template"]
+
+
+def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
+    """Name the files that go with the model: what lets it see, what changes it, and what drafts for it."""
+    if config["projector"]:
+        params.mmproj.path = config["projector"]
+    params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(path, 1.0) for path in config["lora"]]
+    draft = config["draft"]
+    if draft is None:
+        return
+    speculation = params.speculative
+    speculation.types = [xllamacpp.common_speculative_type[f"COMMON_SPECULATIVE_TYPE_{SPECULATION[draft['kind']]}"]]
+    if draft["path"]:
+        speculation.draft.mparams.path = draft["path"]
+        speculation.draft.n_max = draft["tokens"]
+    if config["threads"]:
+        speculation.draft.cpuparams.n_threads = config["threads"]
+        speculation.draft.cpuparams_batch.n_threads = config["threads"]
+    if config["gpu_layers"] is not None:
+        speculation.draft.n_gpu_layers = config["gpu_layers"]
+
+
+def _sample(sampling: Any, wanted: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
+    """Set how tokens are chosen where a request does not say; what is set here goes before the model file's own."""
+    chosen = 0
+    for name, value in wanted["said"].items():
+        field, bit = SAMPLING[name]
+        setattr(sampling, field, value)
+        chosen |= bit
+    sampling.user_sampling_config = ALL_SAMPLING if wanted["is_all"] else chosen
 
 
 def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above

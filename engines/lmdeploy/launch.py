@@ -42,6 +42,7 @@ TABLE = Table(
             say=speculation,
         ),
         loras("--adapters"),
+        elsewhere("sampling"),
         tasks({"chat": ()}),
         elsewhere("prefix_cache", "--enable-prefix-caching"),
         switch("trust_remote_code", on="--trust-remote-code", since="0.10"),

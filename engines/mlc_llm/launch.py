@@ -39,6 +39,7 @@ TABLE = Table(
         elsewhere("device_ids", "--device"),
         Flag(option="draft", names=("--additional-models", "--speculative-mode"), say=speculation),
         elsewhere("prefix_cache", "--prefix-cache-mode"),
+        elsewhere("sampling"),
         tasks({"chat": ()}),
     ),
     reserved=frozenset(

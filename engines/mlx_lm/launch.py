@@ -57,6 +57,7 @@ TABLE = Table(
         value("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
         Flag(option="draft", names=("--draft-model", "--num-draft-tokens"), say=_draft),
         Flag(option="lora", names=("--adapter-path",), say=_adapter),
+        elsewhere("sampling"),
         tasks({"chat": ()}),
         value("chat_template", "--chat-template"),
         value("max_batch_tokens", "--prefill-step-size", can_do_without=True),

@@ -40,6 +40,7 @@ TABLE = Table(
         value("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
         Flag(option="draft", names=("--draft-model", "--draft-kind"), say=_draft),
         Flag(option="lora", names=("--adapter-path",), say=_adapter),
+        elsewhere("sampling"),
         elsewhere("task", "--embedding-model", "--reranker-model"),
         value("max_batch_tokens", "--prefill-step-size", can_do_without=True),
         switch("trust_remote_code", on="--trust-remote-code"),

@@ -26,6 +26,7 @@ DESCRIPTOR = Descriptor(
             Feature.STREAM_USAGE,
             Feature.PROGRESS,
             Feature.API_KEY,
+            Feature.SAMPLING_DEFAULTS,
             Feature.PORT_ZERO,
         }
     ),

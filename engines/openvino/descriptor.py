@@ -27,6 +27,7 @@ DESCRIPTOR = Descriptor(
             Feature.CONTINUOUS_BATCHING,
             Feature.PROGRESS,
             Feature.API_KEY,
+            Feature.SAMPLING_DEFAULTS,
             Feature.PORT_ZERO,
         }
     ),

@@ -19,9 +19,11 @@ from engines.openvino.devices import device_of, precision_of
 
 KEY_FILE = "api_key"
 """In the launch's private folder, where it is started: the server reads its key from a file only."""
+_UNSET = LaunchOptions()
 _LEFT_OUT = {
     "context": "OpenVINO Model Server gives every request the context the model was made for.",
     "threads": "OpenVINO Model Server chooses its number of threads itself.",
+    "sampling": "OpenVINO Model Server takes the sampling that lies with the model.",
 }
 
 
@@ -55,7 +57,7 @@ def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installati
 
 
 def _is_set(options: LaunchOptions, name: str) -> bool:
-    return getattr(options, name) is not None
+    return getattr(options, name) != getattr(_UNSET, name)
 
 
 def _arguments(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from engines.serving.backend import Ability, Sampling
 from engines.serving.fields import Fields
@@ -44,8 +45,14 @@ class Conversation:
     """Further names for the template, as clients may give them."""
 
 
-def wanted_of(body: Mapping[str, object], abilities: frozenset[Ability], *, is_chat: bool) -> Wanted:
-    """Return what a request wants of the answer. Raises Refused."""
+def wanted_of(
+    body: Mapping[str, object],
+    abilities: frozenset[Ability],
+    *,
+    is_chat: bool,
+    usual: Mapping[str, float | int] = MappingProxyType({}),
+) -> Wanted:
+    """Return what a request wants of the answer; `usual` sampling counts where it does not say. Raises Refused."""
     fields = Fields(body)
     _refuse_what_nobody_offers(fields)
     limits = [fields.integer(name, least=-1) for name in ("max_tokens", "max_completion_tokens", "n_predict")]
@@ -56,7 +63,7 @@ def wanted_of(body: Mapping[str, object], abilities: frozenset[Ability], *, is_c
     if len(stops) > MOST_STOPS:
         raise invalid(f"`stop` may hold at most {MOST_STOPS} strings.", "stop")
     return Wanted(
-        sampling=_sampling(fields, abilities),
+        sampling=_sampling(_with_usual(fields, usual, abilities), abilities),
         stops=stops,
         max_tokens=None if most == -1 else most,
         ignores_end=fields.flag("ignore_eos"),
@@ -103,6 +110,14 @@ def _refuse_what_nobody_offers(fields: Fields) -> None:
         count = fields.integer(name, least=1)
         if count is not None and count > 1:
             raise unsupported("several answers to one request", name)
+
+
+def _with_usual(fields: Fields, usual: Mapping[str, float | int], abilities: frozenset[Ability]) -> Fields:
+    """Return the fields with what is usual; what the library cannot do is refused to clients, and not done unasked."""
+    if not usual:
+        return fields
+    able = {name: value for name, value in usual.items() if name != "min_p" or Ability.MIN_P in abilities}
+    return Fields({**able, **{name: value for name, value in fields.of.items() if value is not None}})
 
 
 def _sampling(fields: Fields, abilities: frozenset[Ability]) -> Sampling:

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from engines.serving import shapes
@@ -32,6 +32,8 @@ class Model:
     loaded: Loaded
     scheduler: Scheduler
     template: Template | None
+    usual: Mapping[str, float | int] = field(default_factory=dict)
+    """Sampling for requests that do not say."""
 
 
 class Routes:
@@ -114,13 +116,13 @@ class Routes:
 
     async def _chat(self, body: Body, to: Connection) -> None:
         model = self._ready()
-        wanted = wanted_of(body, model.loaded.abilities, is_chat=True)
+        wanted = wanted_of(body, model.loaded.abilities, is_chat=True, usual=model.usual)
         tokens = model.backend.encode(_rendered(model, conversation_of(body)), adds_special=False)
         await self._answer(wanted, tokens, to, is_chat=True)
 
     async def _complete(self, body: Body, to: Connection) -> None:
         model = self._ready()
-        wanted = wanted_of(body, model.loaded.abilities, is_chat=False)
+        wanted = wanted_of(body, model.loaded.abilities, is_chat=False, usual=model.usual)
         prompt = prompt_of(body)
         tokens = model.backend.encode(prompt, adds_special=True) if isinstance(prompt, str) else prompt
         await self._answer(wanted, tokens, to, is_chat=False)

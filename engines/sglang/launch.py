@@ -43,6 +43,7 @@ TABLE = Table(
             say=speculation,
         ),
         loras("--lora-paths", "--enable-lora"),
+        elsewhere("sampling"),
         tasks({"chat": (), "embed": ("--is-embedding",), "rerank": ("--is-embedding",)}),
         Flag(option="chat_template", names=("--chat-template",), say=lambda _options: ("--chat-template", TEMPLATE)),
         value("max_batch_tokens", "--chunked-prefill-size", can_do_without=True),

@@ -34,6 +34,7 @@ TABLE = Table(
         elsewhere("draft"),
         elsewhere("lora"),
         elsewhere("prefix_cache"),
+        elsewhere("sampling"),
         tasks({"chat": ()}),
         value("max_batch_tokens", "--max_num_tokens", can_do_without=True),
         Flag(option="chat_template", names=("--chat_template",), say=lambda _options: ("--chat_template", TEMPLATE)),

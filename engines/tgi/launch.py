@@ -84,6 +84,7 @@ def context(options: LaunchOptions) -> Sequence[str]:
 TABLE = Table(
     engine="TGI",
     flags=(
+        elsewhere("sampling"),
         Flag(option="context", names=("--max-total-tokens", "--max-input-tokens"), say=context),
         value("slots", "--max-concurrent-requests"),
         elsewhere("device_ids"),

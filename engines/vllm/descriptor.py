@@ -44,6 +44,7 @@ DESCRIPTOR = Descriptor(
             Feature.VISION,
             Feature.LORA,
             Feature.DRAFT,
+            Feature.SAMPLING_DEFAULTS,
             Feature.KV_QUANT,
             Feature.TENSOR_PARALLEL,
             Feature.PIPELINE_PARALLEL,

@@ -17,6 +17,7 @@ from engines.served import Recipe, Served
 from engines.vllm.descriptor import DESCRIPTOR
 
 _K = FailureKind
+_HF_NAMES = {"repeat_penalty": "repetition_penalty"}
 KV_TYPES = {"f16": "auto", "fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
 
 
@@ -35,6 +36,13 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--speculative-config", json.dumps(config, sort_keys=True))
 
 
+def usual_sampling(options: LaunchOptions) -> Sequence[str]:
+    """Return what counts over the model's generation_config.json, which vLLM reads itself, or instead of it."""
+    said = {_HF_NAMES.get(name, name): value for name, value in options.sampling.said.items()}
+    override = ("--override-generation-config", json.dumps(said, sort_keys=True)) if said else ()
+    return (*(("--generation-config", "vllm") if options.sampling.is_all else ()), *override)
+
+
 TABLE = Table(
     engine="vLLM",
     flags=(
@@ -48,6 +56,12 @@ TABLE = Table(
         value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
         Flag(option="draft", names=("--speculative-config",), say=speculation),
         loras("--lora-modules", "--enable-lora"),
+        Flag(
+            option="sampling",
+            names=("--generation-config", "--override-generation-config"),
+            say=usual_sampling,
+            can_do_without=True,
+        ),
         tasks(
             {
                 "chat": (),

@@ -195,7 +195,7 @@ def test_extra_environment_wins() -> None:
         {"gpu_memory_fraction": 0.5},
         {"cpu_moe_layers": 3},
         {"draft": Draft()},
-        {"lora": (Path("/models/lora.gguf"),)},
+        {"draft": Draft(kind="prophecy")},
         {"extra_args": ("--tools", "all")},
     ],
     ids=" ".join,
