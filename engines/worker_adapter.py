@@ -38,7 +38,7 @@ METRICS: Mapping[Gauge, str] = {
 """What our server's metrics are called."""
 
 PLAIN_SAMPLING: Mapping[str, float | int] = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "repeat_penalty": 1.0}
-"""Words as likely as the model finds them: what counts in place of what a model's files say, where that is switched off."""
+"""Words as likely as the model finds them: counts where what a model's files recommend is switched off."""
 
 Refusal = tuple[Callable[[LaunchOptions], object], str]
 

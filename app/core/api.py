@@ -60,6 +60,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /pause                              Pause, answers that had begun are finished first
     DELETE /pause                              204, what was loaded comes back
     GET    /model-settings                     ModelSettings by model, where anything is set
+    GET    /model-settings/{name}              ModelChoices: what is set, recommended, and to be had for one model
     POST   /model-settings       SetModel      ModelSettings, all of one model at once
     GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /chats?query=&limit=&before=        list[ChatSummary]

@@ -22,6 +22,7 @@ from app.gateway.gauge import with_capacity
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Needs
 from app.supervisor.scheduling import SYSTEM
+from engines.api import LaunchOptions
 
 _AMPLE = 2
 """What takes less than one part in so many of the free memory needs no closer look, nor a look at the GPUs."""
@@ -80,9 +81,28 @@ async def _known(services: Services, request: LoadRequest) -> _Known | None:
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
     setting = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
+    setting = await _with_companions(services, setting, request.options)
     if services.machine.last is not None:  # its processor decides what is copied into another layout
         setting = placement.adapted(setting, services.machine.last)
     return _Known(request, facts, setting, await asyncio.to_thread(memory.components, facts, setting))
+
+
+async def _with_companions(services: Services, setting: Setting, options: LaunchOptions) -> Setting:
+    """Return the setting with what goes with the model in memory; what cannot be read is the engine's to refuse."""
+    draft = options.draft.path if options.draft is not None else None
+    found = {
+        name: await _facts_of(services, path) for name, path in (("draft", draft), ("projector", options.projector))
+    }
+    return msgspec.structs.replace(setting, **found)
+
+
+async def _facts_of(services: Services, path: Path | None) -> ModelFacts | None:
+    if path is None:
+        return None
+    try:
+        return await services.facts.of_file(path)
+    except RoundhouseError:
+        return None
 
 
 def _is_ample(known: _Known) -> bool:

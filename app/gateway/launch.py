@@ -20,6 +20,7 @@ from app.gateway import aliases
 from app.gateway.engine_choice import best_reader
 from app.gateway.recent import Found
 from app.gateway.services import Services
+from app.gateway.tuned import with_sampling, with_tuning
 from app.hardware.cpu import engine_threads
 from app.hub.attached import KEY_SUFFIX
 from app.hub.naming import folded
@@ -82,14 +83,22 @@ def _runs(services: Services, model: str) -> bool:
     return any(one.model == model and one.state is EngineState.READY for one in services.supervisor.statuses())
 
 
-def load_request_for(services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN) -> LoadRequest:
-    """Return what loads `model`. Raises EngineFailed if no installed engine reads its format."""
+def load_request_for(
+    services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN, *, own: ModelSettings | None = None
+) -> LoadRequest:
+    """Return what loads `model` as it is set, or as `own` says instead.
+
+    Raises EngineFailed if no installed engine reads its format, NotFound or BadRequest for files that go with it.
+    """
     if model.attached:
         return _attached(model)
+    own = services.tuning.of(model.runs_as) if own is None else own
+    engine = engine_for(services, model, own).id
+    chosen = _launch_options(services, model, options, own)
     return LoadRequest(
-        engine=_engine_for(services, model).id,
+        engine=engine,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
-        options=_launch_options(services, model, options),
+        options=with_tuning(services, model, own, engine=engine, options=chosen),
     )
 
 
@@ -114,7 +123,8 @@ def _attached(model: ModelInfo) -> LoadRequest:
 
 def _resolved(services: Services, model_name: str, options: LoadOptions, statuses: list[EngineStatus]) -> Found:
     model = _usable(services, model_name, statuses)
-    return Found(model, load_request_for(services, model, options))
+    load = load_request_for(services, model, options)
+    return Found(with_sampling(services, model, load.engine), load)
 
 
 def _usable(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
@@ -143,8 +153,11 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
         raise aliases.unknown(model_name, missing) from None
 
 
-def _engine_for(services: Services, model: ModelInfo) -> EngineInfo:
+def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> EngineInfo:
+    """Return the engine that runs a model: the one set for it, else the best. Raises EngineFailed if none is here."""
     readers = [engine for engine in services.catalogue.list() if model.format in engine.formats]
+    if own.engine is not None:
+        readers = [engine for engine in readers if engine.id == own.engine]
     installed = [engine for engine in readers if engine.installed]
     if installed:
         return best_reader(installed, services.settings.items("engines.preferred"), services.machine.last)
@@ -156,8 +169,8 @@ def _engine_for(services: Services, model: ModelInfo) -> EngineInfo:
     )
 
 
-def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions) -> LaunchOptions:
-    preset, own = model.preset or _NO_PRESET, services.tuning.of(model.runs_as)
+def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+    preset = model.preset or _NO_PRESET
     wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(
         context=min(wanted, model.trained_context or wanted),

@@ -20,6 +20,7 @@ _SAMPLING = (
     "seed",
     "repeat_last_n",
     "repeat_penalty",
+    "repetition_penalty",
     "presence_penalty",
     "frequency_penalty",
 )
@@ -31,7 +32,12 @@ _NAMES: Mapping[Route, Mapping[str, str]] = {
     Route.RESPONSES: {"stop": "stop", "num_predict": "max_output_tokens"},
 }
 """Routes that write, and what they call the parameters that have several names."""
-_SAME = {"max_tokens": ("max_completion_tokens", "n_predict"), "n_predict": ("max_tokens",)}
+_SAME = {
+    "max_tokens": ("max_completion_tokens", "n_predict"),
+    "n_predict": ("max_tokens",),
+    "repeat_penalty": ("repetition_penalty",),
+    "repetition_penalty": ("repeat_penalty",),
+}
 """Other names under which a request may have said the same."""
 _SYSTEM = frozenset({"system", "developer"})
 _TALKS = frozenset({Route.CHAT, Route.APPLY_TEMPLATE})

@@ -64,6 +64,7 @@ async def family_for(services: Services, model: ModelInfo) -> Family:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
     facts = await facts_of(services, model)
     template, architecture = (facts.chat_template, facts.architecture) if facts else ("", model.architecture)
+    template = services.tuning.of(model.runs_as).chat_template or template
     family = _FAMILIES.get((template, architecture))
     if family is None:
         if len(_FAMILIES) >= _MOST_FAMILIES:

@@ -115,14 +115,16 @@ def _split(name: str) -> re.Match[str] | None:
     return split if is_one else None
 
 
-def find_candidates(folders: Sequence[Path], listings: Listings | None = None) -> list[Candidate]:
-    """Return what looks like a model in these folders, each split model once, projectors left out.
+def find_candidates(
+    folders: Sequence[Path], listings: Listings | None = None, *, with_projectors: bool = False
+) -> list[Candidate]:
+    """Return what looks like a model in these folders, each split model once, projectors left out unless asked for.
 
     `listings` is what is remembered of them from the last time.
     """
     found: dict[Path, Candidate] = {}
     for candidate in _bounded(_found(folders, Listings() if listings is None else listings)):
-        if not candidate.is_projector:
+        if with_projectors or not candidate.is_projector:
             found.setdefault(candidate.first, candidate)
     return list(found.values())
 

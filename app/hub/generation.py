@@ -1,9 +1,10 @@
 """The sampling that a model's makers recommend, from `generation_config.json` and what other formats have in its place.
 
-Only what says how tokens are chosen is read, as vLLM reads it: where generation ends is the engines' own matter. Figures
-that no sampler takes are passed over, so that a careless file cannot keep a model from answering.
+Only what says how tokens are chosen is read, as vLLM reads it: where generation ends is the engines' own matter.
+Figures that no sampler takes are passed over, so that a careless file cannot keep a model from answering.
 """
 
+import contextlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +12,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from app.core.errors import RoundhouseError
+from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelSampling
-from app.hub.facts.json_text import MAX_BYTES, Object, parse_object, read_object_if_there
 from app.hub.gguf_header import read_header
 from app.hub.pulled import origin_of
 from app.hub.ranges import Budget, Remote
@@ -21,6 +21,8 @@ from app.hub.repository import REPOSITORY
 from app.hub.sources import open_file
 
 CONFIG = "generation_config.json"
+_MAX_BYTES = 1 << 20
+"""Such files have a few hundred bytes."""
 _GENAI = "genai_config.json"
 _HF = {
     "temperature": "temperature",
@@ -76,8 +78,8 @@ def fetched(endpoint: str, repository: str, *, token: str = "") -> Recommended:
     if not REPOSITORY.fullmatch(repository):
         return NOTHING
     remote = Remote(endpoint, token=token, budget=Budget())
-    text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{CONFIG}", MAX_BYTES)
-    return _told(sampling_in(parse_object(text, CONFIG), _HF), repository)
+    text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{CONFIG}", _MAX_BYTES)
+    return _told(sampling_in(_object(text), _HF), repository)
 
 
 def _is_possible(name: str, value: float) -> bool:
@@ -89,13 +91,14 @@ def _is_possible(name: str, value: float) -> bool:
 
 
 def _of_folder(folder: Path) -> Recommended:
-    found = sampling_in(read_object_if_there(folder / CONFIG), _HF)
+    found = sampling_in(_object_in(folder / CONFIG), _HF)
     if found != ModelSampling():
         return _told(found, CONFIG)
-    search = read_object_if_there(folder / _GENAI).get("search")
+    search = _object_in(folder / _GENAI).get("search")
     # Its figures are those of the exporter, and count only where it chooses among words at all.
-    is_sampled = isinstance(search, dict) and search.get("do_sample") is True
-    return _told(sampling_in(search, _HF), _GENAI) if is_sampled else NOTHING
+    if not isinstance(search, dict) or search.get("do_sample") is not True:
+        return NOTHING
+    return _told(sampling_in(search, _HF), _GENAI)
 
 
 def _of_file(path: Path) -> Recommended:
@@ -103,17 +106,28 @@ def _of_file(path: Path) -> Recommended:
     found = _of_header(path, (status.st_size, status.st_mtime_ns))
     if found != NOTHING or origin_of(path) is None:
         return found
-    return _told(sampling_in(_beside(path), _HF), CONFIG)
+    return _told(sampling_in(_object_in(path.parent / CONFIG), _HF), CONFIG)
 
 
-def _beside(path: Path) -> Object:
-    return read_object_if_there(path.parent / CONFIG)
+def _object_in(file: Path) -> Mapping[str, object]:
+    """Return the object in a small file; an empty one for anything else."""
+    with contextlib.suppress(NotFound), open_file(file) as source:
+        return _object(source.read_at(0, min(source.size, _MAX_BYTES)))
+    return {}
+
+
+def _object(text: bytes) -> Mapping[str, object]:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @lru_cache(maxsize=64)
 def _of_header(path: Path, _stamp: tuple[int, int]) -> Recommended:
     with open_file(path) as source:
-        values = read_header(source).values
+        values = read_header(source, with_tensors=False).values
     return _told(sampling_in(values, _GGUF), path.name)
 
 

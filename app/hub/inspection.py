@@ -55,6 +55,14 @@ class Inspector:
             self._seen[candidate.first] = seen
         return seen.model
 
+    def companion(self, candidate: Candidate) -> GgufFacts | None:
+        """Return what a file says that goes with a model and is none; None for models and what cannot be read."""
+        try:
+            facts = self.facts(candidate)
+        except UserError:
+            return None
+        return None if naming.is_model_kind(facts.kind, facts.architecture) else facts
+
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a file that was read is still the same one. May be asked from any thread."""
         known = self._known.get(path)

@@ -15,6 +15,7 @@ from app.core.models import ModelInfo, Preset
 from app.hub import naming
 from app.hub.attached import Attachment, Attachments, with_free_name
 from app.hub.candidates import Candidate, candidate_at, candidate_for, find_candidates
+from app.hub.gguf import GgufFacts
 from app.hub.header_index import HeaderIndex
 from app.hub.inspection import Inspector
 from app.hub.listings import Listings
@@ -117,6 +118,14 @@ class Library:
         described = self._inspector.describe(self._checked(path))
         if described is not None and described.problem:
             raise BadRequest(f"{path.name} cannot be used: {described.problem}", code="model_unusable")
+
+    def companions(self) -> list[tuple[Path, GgufFacts]]:
+        """Return the files that go with models and are none by themselves: projectors and LoRA adapters."""
+        with self._lock:
+            found = find_candidates(tuple(self._folders()), self._listings, with_projectors=True)
+            files = [one for one in found if not one.is_folder]
+            told = ((one.first, self._inspector.companion(one)) for one in files)
+            return [(path, facts) for path, facts in told if facts is not None]
 
     def look_again(self) -> None:
         """Forget what is known of names: something outside the folders changed."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from app.config.hub_token import HubToken
 from app.hub.answers import Answers
 from app.hub.catalogue import Catalogue
+from app.hub.generation import Recommended
 from app.hub.offers import Offer
 from app.hub.search import Listing
 
@@ -15,5 +16,7 @@ class HubMemory:
     def __init__(self, folder: Path, token_file: Path) -> None:
         self.searches = Answers(folder / "searches", Listing)
         self.offers = Answers(folder / "offers", Offer)
+        self.generation = Answers(folder / "generation", Recommended)
+        """What repositories recommend for sampling, where it does not lie with their files."""
         self.catalogue = Catalogue(folder / "catalogue.json")
         self.token = HubToken(token_file)

@@ -155,7 +155,7 @@ def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> N
         speculation.draft.n_gpu_layers = config["gpu_layers"]
 
 
-def _sample(sampling: Any, wanted: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
+def _sample(sampling: Any, wanted: Any) -> None:  # noqa: ANN401 -- as above
     """Set how tokens are chosen where a request does not say; what is set here goes before the model file's own."""
     chosen = 0
     for name, value in wanted["said"].items():

@@ -57,7 +57,7 @@ def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installati
 
 
 def _is_set(options: LaunchOptions, name: str) -> bool:
-    return getattr(options, name) != getattr(_UNSET, name)
+    return bool(getattr(options, name) != getattr(_UNSET, name))
 
 
 def _arguments(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> list[str]:

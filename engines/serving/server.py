@@ -45,8 +45,10 @@ class _Server:
         loaded, template = await asyncio.to_thread(self._load, backend)
         scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics)
         self._metrics.cache = backend.cache_use
-        usual = dict(self._config.get("usual_sampling") or {})
-        self._routes.model = Model(str(self._config["alias"]), backend, loaded, scheduler, template, usual)
+        usual = self._config.get("usual_sampling")
+        model = Model(str(self._config["alias"]), backend, loaded, scheduler, template)
+        model.usual = usual if isinstance(usual, dict) else {}
+        self._routes.model = model
         self._stop_on_signals()
         worker_base.emit("device", name=loaded.device, description=loaded.device_name)
         worker_base.emit("context", tokens=loaded.context, slots=loaded.slots)

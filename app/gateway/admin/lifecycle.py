@@ -1,12 +1,15 @@
 """The memory that models share, giving it all back for a while, and what is set for single models."""
 
+import asyncio
+
 import msgspec
 
 from app.core.events import SettingChanged
 from app.core.memory import MemoryState, Pause
-from app.core.models import ModelSettings, SetModel
+from app.core.models import ModelChoices, ModelSettings, SetModel
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.launch import find_model, policy_from
+from app.gateway.model_choices import checked, choices
 
 
 async def memory(call: Call[None, NoQuery]) -> MemoryState:
@@ -39,10 +42,18 @@ async def all_settings(call: Call[None, NoQuery]) -> dict[str, ModelSettings]:
     return call.services.tuning.all()
 
 
+async def one(call: Call[None, NoQuery]) -> ModelChoices:
+    """GET /model-settings/{name}."""
+    model = await find_model(call.services, call.names["name"])
+    return await asyncio.to_thread(choices, call.services, model)
+
+
 async def change(call: Call[SetModel, NoQuery]) -> ModelSettings:
     """POST /model-settings: all of one model's at once. A pin and a time count at once, the rest with the next load."""
     services, wanted = call.services, call.body
-    name = (await find_model(services, wanted.model)).runs_as
+    model = await find_model(services, wanted.model)
+    name = model.runs_as
+    await asyncio.to_thread(checked, services, model, wanted.settings)
     services.tuning.change(name, wanted.settings)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     services.events.publish(SettingChanged(name=f"model.{name}"))
@@ -86,10 +97,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         reply=dict[str, ModelSettings],
     ),
     Endpoint(
+        method="GET",
+        path="/model-settings/{name}",
+        handler=one,
+        summary="Say what is set for one model, what it recommends itself, and what there is to choose from",
+        reply=ModelChoices,
+    ),
+    Endpoint(
         method="POST",
         path="/model-settings",
         handler=change,
-        summary="Pin a model, or set its time without use, context, slots or KV type",
+        summary="Set everything for one model: sizes, engine, sampling, template, draft, LoRA adapters, pin and time",
         body=SetModel,
         reply=ModelSettings,
     ),

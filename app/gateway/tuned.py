@@ -1,0 +1,118 @@
+"""What is set for one model, and what its files say of themselves, as options of its engine. Reads disks: for a thread.
+
+A request's own values go before what a person set, that before what the model recommends. Engines that can are told at
+their start, so that requests cost nothing; for the others a made-up preset fills in what a request leaves out.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from app.core.errors import BadRequest, NotFound
+from app.core.models import NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
+from app.gateway.services import Services
+from app.hub.companions import draft_kind, projector_beside
+from app.hub.generation import NOTHING, Recommended, recommended
+from app.hub.pulled import origin_of
+from engines.api import Draft, Feature, LaunchOptions, Sampling
+
+
+def recommendation(services: Services, model: ModelInfo) -> Recommended:
+    """Return what a model recommends: its files, or what the hub has of the model they were made from."""
+    if model.attached or not model.chats:
+        return NOTHING
+    path = Path(model.path)
+    found, origin = recommended(path), origin_of(path)
+    if found != NOTHING or origin is None:
+        return found
+    told = services.hub.generation.find(origin.repository)
+    return NOTHING if told is None else told.value
+
+
+def effective(services: Services, model: ModelInfo, own: ModelSettings) -> ModelSampling:
+    """Return the sampling of a request that does not say."""
+    if not own.uses_model_sampling:
+        return own.sampling
+    return own.sampling.over(recommendation(services, model).sampling)
+
+
+def with_tuning(
+    services: Services, model: ModelInfo, own: ModelSettings, *, engine: str, options: LaunchOptions
+) -> LaunchOptions:
+    """Return the options with what is set for the model. Raises NotFound or BadRequest for files that are gone."""
+    draft = draft_path(services, model, own.draft) if own.draft else None
+    return msgspec.structs.replace(
+        options,
+        chat_template=options.chat_template or own.chat_template,
+        draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
+        lora=tuple(_present(Path(path)) for path in own.loras),
+        projector=_projector(model, own, engine, options.task),
+        sampling=_told(services, model, own) if _is_told(services, engine) else Sampling(),
+    )
+
+
+def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
+    """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
+    if _is_told(services, engine) or not model.chats:
+        return model
+    said = _told(services, model, services.tuning.of(model.runs_as)).said
+    if not said:
+        return model
+    named = {_OTHERS_NAMES.get(name, name): value for name, value in said.items()}
+    preset = model.preset or Preset()
+    return msgspec.structs.replace(
+        model, preset=msgspec.structs.replace(preset, parameters={**named, **preset.parameters})
+    )
+
+
+_OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
+"""What engines other than llama.cpp call it."""
+
+
+def draft_path(services: Services, model: ModelInfo, named: str) -> Path:
+    """Return the files of a draft that was named. Raises NotFound, or BadRequest for a model that cannot draft."""
+    path = Path(named)
+    if path.is_absolute():
+        return _present(path)
+    found = services.library.find(named)
+    if found.attached:
+        raise BadRequest(f"{found.name} runs elsewhere and cannot draft.", code="invalid_value")
+    if found.format != model.format:
+        said = f"{found.name} is {found.format}, and {model.name} {model.format}: a draft has its model's format."
+        raise BadRequest(said, code="invalid_value")
+    if found.path == model.path and found.name == model.name:
+        raise BadRequest(f"{model.name} cannot draft for itself: that saves nothing.", code="invalid_value")
+    return Path(found.path)
+
+
+def _told(services: Services, model: ModelInfo, own: ModelSettings) -> Sampling:
+    if not model.chats:
+        return Sampling()
+    said = msgspec.structs.asdict(effective(services, model, own))
+    return Sampling(**said, is_all=not own.uses_model_sampling)
+
+
+def _is_told(services: Services, engine: str) -> bool:
+    return Feature.SAMPLING_DEFAULTS in services.adapters[engine].descriptor.features
+
+
+def _projector(model: ModelInfo, own: ModelSettings, engine: str, task: str) -> Path | None:
+    """Return the projector to load. One that merely lies there is loaded where the engine is known to take it."""
+    if own.projector == NO_PROJECTOR or model.format != "gguf":
+        return None
+    if own.projector is not None:
+        return _present(Path(own.projector))
+    return projector_beside(Path(model.path)) if engine == _SEES and task == "chat" else None
+
+
+_SEES = "llama.cpp"
+
+
+def _present(path: Path) -> Path:
+    if path.exists():
+        return path
+    raise NotFound(
+        f"{path.name} is set for this model and no longer there.",
+        hint=f"Put it back at {path}, or take it out of the model's settings.",
+        code="companion_not_found",
+    )
