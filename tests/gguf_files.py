@@ -156,6 +156,26 @@ class TinyLlama:
         return [*outside, ("output.weight", [width, words]), *blocks]
 
 
+def lora_for(model: TinyLlama, path: Path, *, rank: int = 4, wide: int = 0) -> Path:
+    """Write a LoRA adapter for a tiny Llama that changes its attention for good; `wide` makes it fit another width."""
+    noise = random.Random(1)  # noqa: S311 -- weights, not secrets
+    width, heads = wide or model.width, model.heads * model.head_width
+    values: dict[str, Value] = {
+        "general.type": "adapter",
+        "general.architecture": "llama",
+        "general.name": "Another style",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": 64.0,
+    }
+    tensors = [
+        (f"blk.{layer}.attn_q.weight.{side}", shape, weights(shape, noise))
+        for layer in range(model.layers)
+        for side, shape in (("lora_a", [width, rank]), ("lora_b", [rank, heads]))
+    ]
+    path.write_bytes(gguf_bytes(values, tensors))
+    return path
+
+
 def vocabulary() -> list[str]:
     """Return the 256 bytes as GPT-2 writes them, two merges, and the marks of the chat template."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]

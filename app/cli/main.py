@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("pause:resume", "Load models again after a pause."),
     "pin": ("pins:pin", "Keep a model loaded."),
     "unpin": ("pins:unpin", "Let a model be unloaded again."),
-    "tune": ("pins:tune", "Show or set what counts for one model."),
+    "tune": ("tuning:tune", "Show or set what counts for one model."),
     "logs": ("engines:logs", "Show what an engine wrote."),
     "engines": ("engine_store:engines", "List, install, update, test and remove engines."),
     "requests": ("requests:requests", "Show the last requests at the endpoint."),

@@ -1,7 +1,7 @@
 """`roundhouse search`: find models that suit this computer. `roundhouse show`: one model, here or on the hub."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -9,6 +9,7 @@ import click
 
 from app.cli.gateway import connected
 from app.cli.output import json_option, show, table, talk
+from app.cli.tuning import about
 from app.client.http import Client
 from app.core import words
 from app.core.advice import Rate
@@ -101,7 +102,7 @@ def show_model(*, name: str, as_json: bool) -> None:
     client = connected()
     local = _local(client, name)
     if local is not None:
-        show("model", local, as_json=as_json, text=_local_lines)
+        show("model", local, as_json=as_json, text=lambda model: _local_lines(model, about(client, model)))
         return
     found = client.get(f"/hub/model?{urlencode({'name': name})}", HubModel, timeout_s=_TIMEOUT_S)
     show("hub_model", found, as_json=as_json, text=_hub_lines)
@@ -174,7 +175,7 @@ def fits(value: bool | None) -> str:  # noqa: FBT001 -- the value is all it is a
     return {True: "yes", False: "no", None: "unknown"}[value]
 
 
-def _local_lines(model: ModelInfo) -> Iterator[str]:
+def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[str]:
     rows = [
         ("name", model.name),
         ("title", model.title),
@@ -185,6 +186,7 @@ def _local_lines(model: ModelInfo) -> Iterator[str]:
         ("parameters", words.parameters(model.parameters)),
         ("trained context", words.tokens(model.trained_context)),
         ("changed", datetime.fromtimestamp(model.modified_at, UTC).strftime("%Y-%m-%d")),
+        *more,
         ("problem", model.problem),
     ]
     yield from (f"{name:16} {value}" for name, value in rows if value)

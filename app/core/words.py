@@ -1,5 +1,7 @@
 """Figures in words, the same on the command line and in the window: sizes, rates, times. Binary units for memory."""
 
+from app.core.models import ModelSampling
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _THOUSAND, _MILLION, _BILLION = 1e3, 1e6, 1e9
@@ -57,3 +59,18 @@ def seconds(duration_s: float | None) -> str:
     if whole < _HOUR:
         return f"{whole // _MINUTE} min {whole % _MINUTE} s"
     return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+_SAMPLING = {
+    "temperature": "temperature",
+    "top_p": "top-p",
+    "top_k": "top-k",
+    "min_p": "min-p",
+    "repeat_penalty": "repeat penalty",
+}
+
+
+def sampling(chosen: ModelSampling) -> str:
+    """Return what is chosen, such as "temperature 0.6, top-k 20"; empty for nothing."""
+    said = ((word, getattr(chosen, name)) for name, word in _SAMPLING.items())
+    return ", ".join(f"{word} {value:g}" for word, value in said if value is not None)

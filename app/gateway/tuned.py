@@ -14,7 +14,8 @@ from app.gateway.services import Services
 from app.hub.companions import draft_kind, projector_beside
 from app.hub.generation import NOTHING, Recommended, recommended
 from app.hub.pulled import origin_of
-from engines.api import Draft, Feature, LaunchOptions, Sampling
+from engines.api import Draft, Feature, LaunchOptions
+from engines.sampling import Sampling
 
 
 def recommendation(services: Services, model: ModelInfo) -> Recommended:

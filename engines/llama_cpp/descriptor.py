@@ -55,13 +55,14 @@ DESCRIPTOR = Descriptor(
     verified=(
         "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
         "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "
-        "quantised KV cache, damaged and missing files, a taken port, stopping while loading and while answering, and "
-        "dying with its parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
+        "quantised KV cache, a draft model, a LoRA adapter and another template with models of made-up weights, "
+        "damaged and missing files, a taken port, stopping while loading and while answering, and dying with its "
+        "parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
         "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input."
     ),
     unverified=(
-        "Not run yet on macOS (Metal), Windows or ARM; images and LoRA adapters have not been tried with a real "
-        "model. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed while a model "
-        "loads leaves the engine running until the load ends."
+        "Not run yet on macOS (Metal), Windows or ARM; images, drafts and LoRA adapters have not been tried with "
+        "a model of real weights. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed "
+        "while a model loads leaves the engine running until the load ends."
     ),
 )

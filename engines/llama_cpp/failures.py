@@ -20,7 +20,7 @@ _CLUES = clues(
     (_K.MODEL_UNSUPPORTED, (r"unknown model architecture", r"unknown (pre-)?tokenizer")),
     (_K.MODEL_UNSUPPORTED, (r"GGUF file is version \d+ but this software", r"has invalid ggml type")),
     (_K.MODEL_NOT_FOUND, (r"failed to open GGUF file", r"failed to load draft model")),
-    (_K.MODEL_UNSUPPORTED, (r"failed to load clip model",)),
+    (_K.MODEL_UNSUPPORTED, (r"failed to load clip model", r"failed to (apply|load) lora adapter")),
     (_K.MODEL_CORRUPT, (r"invalid magic", r"not within the file bounds", r"wrong number of tensors")),
     (_K.MODEL_CORRUPT, (r"gguf_init_from_\w+: (failed|invalid|encountered|duplicate|tensor)",)),
     (_K.MODEL_CORRUPT, (r"error loading model.*(tensor '.*' not found|key not found|wrong shape|hyperparameters)",)),

@@ -129,6 +129,9 @@ class StandInSupervisor:
     def statuses(self) -> list[EngineStatus]:
         return [self.status()] if self.is_loaded else []
 
+    def request_of(self, model: str) -> LoadRequest | None:
+        return next((one for one in reversed(self.asked) if one.source.name == model), None)
+
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))
         return self.status()

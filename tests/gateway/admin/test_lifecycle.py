@@ -75,6 +75,10 @@ def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
     named = LoadModel(model="quick", options=LoadOptions(context=128))
     asked = gateway.client.post("/load", named, EngineStatus)
     assert (asked.context, asked.slots) == (128, 2), "what is asked for goes first"
+    told = said("tune", "quick", "--temperature", "0.5", "--unset", "context", "--unset", "slots")
+    assert "temperature 0.5" in told
+    assert "512" not in told
+    assert "temperature 0.5" in said("show", "quick")
     said("tune", "quick", "--reset")
     assert gateway.client.get("/model-settings", dict[str, ModelSettings]) == {}
 
@@ -82,6 +86,9 @@ def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
 def test_mistakes_are_sentences(gateway: RealGateway) -> None:
     with pytest.raises(NotFound, match="nosuch"):
         gateway.client.post("/model-settings", SetModel(model="nosuch"), ModelSettings)
+    done = CliRunner().invoke(main.roundhouse, ["tune", "quick", "--draft", "nosuch"])
+    assert done.exit_code == 2
+    assert "nosuch" in done.stderr
     body = {"model": "quick", "settings": {"context": -1}}
     with pytest.raises(BadRequest):
         gateway.client.post("/model-settings", body, ModelSettings)

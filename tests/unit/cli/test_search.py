@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from app.cli import search, token
 from app.core.hub import HubResults, HubTokenState, SetHubToken, TokenPlace
-from app.core.models import ModelInfo
+from app.core.models import ModelChoices, ModelInfo, ModelSampling, ModelSettings
 from app.gui.demo import hub
 
 HERE = ModelInfo(
@@ -99,9 +99,19 @@ def test_a_count_that_is_none_is_refused(gateway: Gateway, typed: str) -> None:
 
 
 def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
+    gateway.replies["/model-settings/small"] = ModelChoices(
+        model="small",
+        settings=ModelSettings(sampling=ModelSampling(top_k=5)),
+        sampling=ModelSampling(temperature=0.6),
+        sampling_source="generation_config.json",
+        engine="llama.cpp",
+        aliases=["gpt-4o"],
+    )
     done = run(search.show_model, "Small")
     assert "/m/small.gguf" in done.stdout
-    assert [path for _, path, _ in gateway.asked] == ["/models"]
+    assert "top-k 5; else temperature 0.6 (from the model: generation_config.json)" in done.stdout
+    assert "gpt-4o" in done.stdout
+    assert [path for _, path, _ in gateway.asked] == ["/models", "/model-settings/small"]
 
 
 def test_a_repository_is_shown_with_its_variants(gateway: Gateway) -> None:

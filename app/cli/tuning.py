@@ -1,0 +1,181 @@
+"""`roundhouse tune`: what counts for one model, whichever way it is loaded, and what there is to choose from."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, talk
+from app.client.http import Client, segment
+from app.core import words
+from app.core.models import (
+    NO_PROJECTOR,
+    Companion,
+    CompanionKind,
+    ModelChoices,
+    ModelInfo,
+    ModelSampling,
+    ModelSettings,
+    SetModel,
+)
+
+_NOT_SET = "as for all models"
+_DISK_S = 60.0
+"""Looking through the library for drafts and adapters, on a drive that slept."""
+_SAMPLING = frozenset(ModelSampling.__struct_fields__)
+_NAMES = (*(name for name in ModelSettings.__struct_fields__ if name != "uses_model_sampling"), *sorted(_SAMPLING))
+F = TypeVar("F", bound=Callable[..., object])
+
+_OPTIONS = (
+    click.option("--idle-minutes", type=click.IntRange(0, 10_080), help="Unload it after so long; 0 keeps it."),
+    click.option("--context", type=click.IntRange(256, 4_194_304), help="Tokens of context per request."),
+    click.option("--slots", type=click.IntRange(1, 64), help="Requests answered at once."),
+    click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache."),
+    click.option("--engine", help="Id of the engine that runs it."),
+    click.option("--temperature", type=click.FloatRange(0, 5), help="For requests that do not say, as the next four."),
+    click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="The likeliest words of this share."),
+    click.option("--top-k", type=click.IntRange(0, 100_000), help="So many of the likeliest words; 0 for all."),
+    click.option("--min-p", type=click.FloatRange(0, 1), help="Words at least this likely beside the likeliest."),
+    click.option("--repeat-penalty", type=click.FloatRange(0.1, 5), help="Above 1, words that were used come less."),
+    click.option(
+        "--model-sampling/--no-model-sampling",
+        "uses_model_sampling",
+        default=None,
+        help="Whether the sampling that the model's files recommend counts.",
+    ),
+    click.option(
+        "--template",
+        "chat_template",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file with a chat template in Jinja, in place of the model's own.",
+    ),
+    click.option("--draft", help="A smaller model with the same tokens, by name or path, that drafts for it."),
+    click.option("--lora", "loras", multiple=True, help="A LoRA adapter's file; may be given again."),
+    click.option("--projector", help=f"The file that lets it see, or {NO_PROJECTOR!r}."),
+    click.option("--unset", multiple=True, type=click.Choice(_NAMES), help="Leave this to Roundhouse again."),
+)
+
+
+def _with_options(command: F) -> F:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("model")
+@_with_options
+@click.option("--reset", is_flag=True, help="Forget what was set, pin included, before anything else.")
+@json_option
+def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
+    """Show or set what counts for MODEL however it is loaded. Without options, show it and what there is to choose.
+
+    A request's own values go before what is set here, and that before what the model recommends.
+    """
+    client = connected()
+    path = f"/model-settings/{segment(model)}"
+    shown = client.get(path, ModelChoices, timeout_s=_DISK_S)
+    changes = {name: value for name, value in chosen.items() if value not in (None, ())}
+    if not (changes or unset or reset):
+        show("model_choices", shown, as_json=as_json, text=_lines)
+        return
+    before = ModelSettings() if reset else _without(shown.settings, unset)
+    wanted = SetModel(model=model, settings=_with(before, changes))
+    done = client.post("/model-settings", wanted, ModelSettings, timeout_s=_DISK_S)
+    now = client.get(path, ModelChoices, timeout_s=_DISK_S)
+    show("model_settings", done, as_json=as_json, text=lambda _: _settings(now))
+    if now.needs_reload:
+        talk(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
+
+
+def _without(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
+    unset, nothing = ModelSettings(), ModelSampling()
+    kept = {name: getattr(nothing, name) for name in names if name in _SAMPLING}
+    sampling = msgspec.structs.replace(settings.sampling, **kept)
+    others = {name: getattr(unset, name) for name in names if name not in _SAMPLING}
+    return msgspec.structs.replace(settings, **{"sampling": sampling, **others})
+
+
+def _with(settings: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
+    changed = dict(changes)
+    sampling = {name: changed.pop(name) for name in list(changed) if name in _SAMPLING}
+    if "chat_template" in changed:
+        changed["chat_template"] = changed["chat_template"].read_text(encoding="utf-8", errors="replace")
+    if "loras" in changed:
+        changed["loras"] = [str(Path(one).expanduser().absolute()) for one in changed["loras"]]
+    if changed.get("projector") not in (None, NO_PROJECTOR):
+        changed["projector"] = str(Path(changed["projector"]).expanduser().absolute())
+    if Path(changed.get("draft", "")).suffix == ".gguf":
+        changed["draft"] = str(Path(changed["draft"]).expanduser().absolute())
+    return msgspec.structs.replace(settings, **changed, sampling=msgspec.structs.replace(settings.sampling, **sampling))
+
+
+def about(client: Client, model: ModelInfo) -> Iterator[tuple[str, str]]:
+    """Yield (what, how it is) for `roundhouse show`: what is recommended, what counts, and what could go with it."""
+    if model.problem:
+        return
+    shown = client.get(f"/model-settings/{segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
+    if model.chats:
+        yield "sampling", _sampling(shown)
+    if shown.engine:
+        yield "engine", shown.engine
+    for one in shown.companions:
+        yield one.kind.value, _companion(one)
+    if shown.aliases:
+        yield "answers to", ", ".join(shown.aliases)
+
+
+def _lines(shown: ModelChoices) -> Iterator[str]:
+    yield from _settings(shown)
+    for one in shown.companions:
+        if not one.is_used:
+            yield f"{'Could have':14}{one.kind.value}: {_companion(one)}"
+    others = [one.id for one in shown.engines if one.is_installed and one.id != shown.engine]
+    if others:
+        yield f"{'Could run on':14}{', '.join(others)}"
+
+
+def _settings(shown: ModelChoices) -> Iterator[str]:
+    own = shown.settings
+    minutes = own.idle_minutes
+    kept = _NOT_SET if minutes is None else f"after {minutes} minutes" if minutes else "never"
+    rows = (
+        ("Pinned", "yes" if own.pinned else "no"),
+        ("Unload", kept),
+        ("Context", own.context or _NOT_SET),
+        ("At once", own.slots or _NOT_SET),
+        ("KV cache", own.kv_type or _NOT_SET),
+        ("Engine", own.engine or f"the best that is here{f', {shown.engine}' if shown.engine else ''}"),
+        ("Sampling", _sampling(shown)),
+        ("Template", "another than the model's own" if own.chat_template else "the model's own"),
+        ("Draft", own.draft or "none"),
+        ("LoRA", ", ".join(Path(one).name for one in own.loras) or "none"),
+        ("Projector", _projector(shown)),
+        ("Answers to", ", ".join(shown.aliases) or "its own name only"),
+    )
+    yield from (f"{name:14}{value}" for name, value in rows)
+
+
+def _sampling(shown: ModelChoices) -> str:
+    own, told = words.sampling(shown.settings.sampling), words.sampling(shown.sampling)
+    if not shown.settings.uses_model_sampling:
+        return f"{own or 'as the engine does'}; the model's own does not count" if told else own or "as the engine does"
+    recommended = f"{told} (from the model: {shown.sampling_source})" if told else ""
+    return "; else ".join(filter(None, (own, recommended))) or "as the engine does"
+
+
+def _projector(shown: ModelChoices) -> str:
+    if shown.settings.projector == NO_PROJECTOR:
+        return "none, as you said"
+    used = next((one for one in shown.companions if one.kind is CompanionKind.PROJECTOR and one.is_used), None)
+    return used.title if used is not None else "none"
+
+
+def _companion(one: Companion) -> str:
+    title = one.name if one.kind is CompanionKind.DRAFT else one.title
+    size = words.size(one.size_bytes) if one.size_bytes else ""
+    said = ", ".join(filter(None, (title, size, "in use" if one.is_used else "")))
+    return f"{said}. {one.problem}" if one.problem else said

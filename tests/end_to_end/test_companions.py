@@ -1,0 +1,85 @@
+"""llama.cpp for real with what goes with a model: a draft, a LoRA adapter, another template, sampling of its own."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.api import Draft, FailureKind, LaunchOptions
+from engines.sampling import Sampling
+from tests.end_to_end.worker import Worker
+from tests.gguf_files import TinyLlama, lora_for
+
+HELLO = [{"role": "user", "content": "hello"}]
+TOLD = {"general.sampling.temp": 0.25, "general.sampling.top_k": 7, "general.sampling.min_p": 0.125}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Path:
+    return TinyLlama(values=TOLD).write(folder / "tiny.gguf")
+
+
+def started(model: Path, **options: Any) -> Worker:  # noqa: ANN401 -- options of every type
+    worker = Worker(model, LaunchOptions(context=512, slots=1, **options))
+    assert worker.is_ready(), worker.lines[-20:]
+    return worker
+
+
+def written(worker: Worker, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
+    body = {"messages": HELLO, "max_tokens": 24, "ignore_eos": True, "temperature": 0, **wishes}
+    return worker.ask("/v1/chat/completions", body)
+
+
+def usual(worker: Worker) -> dict[str, float]:
+    params = worker.ask("/props")["default_generation_settings"]["params"]
+    return {name: round(params[name], 4) for name in ("temperature", "top_k", "top_p", "min_p", "repeat_penalty")}
+
+
+def test_what_is_said_at_the_start_goes_before_what_the_file_says(tiny: Path) -> None:
+    with closing(started(tiny, sampling=Sampling(temperature=0.5, repeat_penalty=1.25))) as worker:
+        assert usual(worker) == {"temperature": 0.5, "top_k": 7, "top_p": 0.95, "min_p": 0.125, "repeat_penalty": 1.25}
+
+
+def test_the_files_own_sampling_can_be_switched_off(tiny: Path) -> None:
+    with closing(started(tiny, sampling=Sampling(is_all=True))) as worker:
+        assert usual(worker) == {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.0}
+
+
+def test_a_draft_writes_ahead_and_changes_nothing(tiny: Path, folder: Path) -> None:
+    smaller = TinyLlama(layers=1).write(folder / "smaller.gguf")
+    with closing(started(tiny)) as worker:
+        alone = written(worker)["choices"][0]["message"]["content"]
+    with closing(started(tiny, draft=Draft(path=smaller, tokens=4))) as worker:
+        drafted = written(worker)
+    assert drafted["choices"][0]["message"]["content"] == alone
+    assert drafted["timings"]["draft_n"] > 0
+
+
+def test_a_lora_adapter_changes_what_is_written(tiny: Path, folder: Path) -> None:
+    adapter = lora_for(TinyLlama(), folder / "style.gguf")
+    with closing(started(tiny)) as worker:
+        alone = written(worker)["choices"][0]["message"]["content"]
+    with closing(started(tiny, lora=(adapter,))) as worker:
+        assert written(worker)["choices"][0]["message"]["content"] != alone
+        assert [one["path"] for one in worker.ask("/lora-adapters")] == [str(adapter)]
+
+
+def test_a_lora_adapter_of_another_model_fails_with_a_cause(tiny: Path, folder: Path) -> None:
+    adapter = lora_for(TinyLlama(), folder / "wide.gguf", wide=96)
+    with closing(Worker(tiny, LaunchOptions(context=512, lora=(adapter,)))) as worker:
+        assert not worker.is_ready()
+        failure = worker.ended()
+        assert failure.kind is FailureKind.MODEL_UNSUPPORTED
+        assert "wrong base model" in failure.evidence
+
+
+def test_another_template_takes_the_place_of_the_models_own(tiny: Path) -> None:
+    template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    with closing(started(tiny, chat_template=template)) as worker:
+        assert worker.ask("/apply-template", {"messages": HELLO})["prompt"] == "[hello]"

@@ -1,0 +1,260 @@
+"""What is set for one model, and what it recommends itself: how it reaches the engine, and what is refused before."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from app.config.paths import Paths
+from app.core.api import PREFIX
+from app.core.engines import EngineInfo
+from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
+from app.gateway.launch import resolve
+from app.gateway.model_choices import check_template
+from app.gateway.model_facts import FactsReader
+from app.gateway.services import Limits, Services
+from app.hub.library import Library
+from engines.api import Installation
+from engines.registry import ADAPTERS as REAL
+from engines.sampling import Sampling
+from tests.fake_engine.adapter import ADAPTERS as FAKE
+from tests.gateway.played import Gateway, Upstream, played_services
+from tests.gguf_files import TinyLlama, gguf_bytes, lora_for
+
+TOLD = {"general.sampling.temp": 0.5, "general.sampling.top_k": 7}
+HELLO = [{"role": "user", "content": "hello"}]
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}
+
+
+BOTH = {**{name: REAL[name] for name in ("llama.cpp", "tgi")}, **FAKE}
+
+
+class Catalogue:
+    """Two engines that read GGUF, one that says it does, and one that does not."""
+
+    def list(self) -> list[EngineInfo]:
+        common: dict[str, Any] = {"licence": "", "homepage": ""}
+        return [
+            EngineInfo(id="llama.cpp", name="llama.cpp", formats=["gguf"], installed=True, **common),
+            EngineInfo(id="fake", name="Fake engine", formats=["gguf"], installed=True, **common),
+            EngineInfo(id="tgi", name="TGI", formats=["gguf", "safetensors"], installed=True, **common),
+            EngineInfo(id="mlx-lm", name="MLX-LM", formats=["mlx"], installed=False, **common),
+        ]
+
+    def installation(self, engine_id: str) -> Installation:
+        return Installation(engine=engine_id, version="1", backend="cpu", python=Path(sys.executable))
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    TinyLlama(values=TOLD).write(folder / "told.gguf")
+    TinyLlama(layers=1, width=32, name="Small").write(folder / "small.gguf")
+    lora_for(TinyLlama(), folder / "style-lora.gguf")
+    return folder
+
+
+@pytest.fixture
+async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream, models: Path) -> Services:
+    played = await played_services(paths, environ, limits, upstream)
+    library = Library(lambda: [models], paths.data / "models.json", TinyLlama().write(paths.data / "guide.gguf"))
+    parts: dict[str, Any] = {
+        "library": library,
+        "facts": FactsReader(library),
+        "catalogue": Catalogue(),
+        "adapters": BOTH,
+    }
+    return dataclasses.replace(played, **parts)
+
+
+class Admin:
+    """Typed calls, and refusals."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        url = f"{self._gateway.url}{PREFIX}{path}"
+        headers = {"Authorization": "Bearer token"}
+        data = None if body is None else msgspec.json.encode(body)
+        async with self._gateway.http.request(method, url, data=data, headers=headers) as reply:
+            return reply.status, await reply.read()
+
+    async def choices(self, model: str = "told") -> ModelChoices:
+        status, body = await self.ask("GET", f"/model-settings/{model}")
+        assert status == 200, body
+        return msgspec.json.decode(body, type=ModelChoices)
+
+    async def set(self, model: str = "told", **settings: Any) -> ModelSettings:  # noqa: ANN401 -- fields of ModelSettings
+        wanted = SetModel(model=model, settings=ModelSettings(**settings))
+        status, body = await self.ask("POST", "/model-settings", wanted)
+        assert status == 200, body
+        return msgspec.json.decode(body, type=ModelSettings)
+
+    async def refused(self, model: str = "told", **settings: object) -> str:
+        status, body = await self.ask("POST", "/model-settings", {"model": model, "settings": settings})
+        assert 400 <= status < 500, body
+        return str(json.loads(body)["sentence"])
+
+
+@pytest.fixture
+async def admin(gateway: Gateway) -> Admin:
+    return Admin(gateway)
+
+
+async def options_of(gateway: Gateway, model: str = "told") -> Any:  # noqa: ANN401 -- LaunchOptions
+    return (await resolve(gateway.services, model)).load.options
+
+
+async def test_what_a_model_recommends_is_told_to_its_engine_at_the_start(gateway: Gateway, admin: Admin) -> None:
+    assert (await options_of(gateway)).sampling == Sampling(temperature=0.5, top_k=7)
+    assert (await options_of(gateway, "small")).sampling == Sampling()
+    told = await admin.choices()
+    assert told.sampling == told.effective == ModelSampling(temperature=0.5, top_k=7)
+    assert told.sampling_source == "told.gguf"
+
+
+async def test_what_a_person_sets_goes_over_it_and_can_switch_it_off(gateway: Gateway, admin: Admin) -> None:
+    await admin.set(sampling=ModelSampling(temperature=0.0))
+    assert (await options_of(gateway)).sampling == Sampling(temperature=0.0, top_k=7)
+    await admin.set(sampling=ModelSampling(min_p=0.1), uses_model_sampling=False)
+    assert (await options_of(gateway)).sampling == Sampling(min_p=0.1, is_all=True)
+    shown = await admin.choices()
+    assert (shown.sampling.temperature, shown.effective) == (0.5, ModelSampling(min_p=0.1))
+
+
+async def test_the_hot_path_leaves_the_body_alone_where_the_engine_was_told(gateway: Gateway) -> None:
+    sent = await answered(gateway, temperature=1)
+    assert sent == {"model": "told", "messages": HELLO, "temperature": 1}
+    assert await answered(gateway) == {"model": "told", "messages": HELLO}
+
+
+async def test_another_engine_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
+    await admin.set(engine="fake", sampling=ModelSampling(repeat_penalty=1.1))
+    assert (await options_of(gateway)).sampling == Sampling(), "its command line has nothing for it"
+    found = await resolve(gateway.services, "told")
+    assert found.load.engine == "fake"
+    sent = await answered(gateway, temperature=0.1)
+    assert (sent["temperature"], sent["top_k"], sent["repetition_penalty"]) == (0.1, 7, 1.1)
+    assert (await answered(gateway, repeat_penalty=1.3)).get("repetition_penalty") is None
+
+
+async def answered(gateway: Gateway, **wishes: object) -> dict[str, Any]:
+    async def play(_request: web.Request) -> web.Response:
+        return web.json_response(ANSWER)
+
+    gateway.upstream.play = play
+    gateway.supervisor.served_name = "told"
+    status, _ = await gateway.chat(model="told", messages=HELLO, **wishes)
+    assert status == 200
+    sent: dict[str, Any] = json.loads(gateway.upstream.bodies[-1])
+    return sent
+
+
+async def test_everything_that_is_set_reaches_the_engine(gateway: Gateway, admin: Admin, models: Path) -> None:
+    style = str(models / "style-lora.gguf")
+    await admin.set(
+        kv_type="q8_0", draft="small", loras=[style], chat_template=TEMPLATE, context=1024, engine="llama.cpp"
+    )
+    options = await options_of(gateway)
+    assert (options.context, options.kv_type, options.chat_template) == (1024, "q8_0", TEMPLATE)
+    assert options.draft.path == models / "small.gguf"
+    assert options.lora == (Path(style),)
+
+
+async def test_what_goes_with_a_model_is_offered(admin: Admin, models: Path) -> None:
+    (models / "mmproj-told-f16.gguf").write_bytes(gguf_bytes({"general.architecture": "clip"}))
+    offered = {one.kind: one for one in (await admin.choices()).companions}
+    style = str(models / "style-lora.gguf")
+    assert offered[CompanionKind.LORA].name == style
+    assert not offered[CompanionKind.LORA].is_used
+    assert offered[CompanionKind.DRAFT].name == "small"
+    assert offered[CompanionKind.PROJECTOR] == Companion(
+        kind=CompanionKind.PROJECTOR,
+        name=str(models / "mmproj-told-f16.gguf"),
+        title="mmproj-told-f16.gguf",
+        size_bytes=offered[CompanionKind.PROJECTOR].size_bytes,
+        is_used=True,
+    )
+    await admin.set(loras=[style], projector="none")
+    offered = {one.kind: one for one in (await admin.choices()).companions}
+    assert offered[CompanionKind.LORA].is_used
+    assert not offered[CompanionKind.PROJECTOR].is_used
+
+
+async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(
+    gateway: Gateway, admin: Admin, models: Path
+) -> None:
+    beside = models / "mmproj-told-f16.gguf"
+    beside.write_bytes(gguf_bytes({"general.architecture": "clip"}))
+    assert (await options_of(gateway)).projector == beside
+    await admin.set(projector="none")
+    assert (await options_of(gateway)).projector is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"engine": "nosuch"}, "There is no engine 'nosuch'."),
+        ({"engine": "mlx-lm"}, "MLX-LM does not read gguf."),
+        ({"engine": "tgi"}, "TGI does not read gguf weights."),
+        ({"draft": "nosuch"}, "There is no model called 'nosuch'."),
+        ({"draft": "told"}, "cannot draft for itself"),
+        ({"draft": "/nowhere/draft.gguf"}, "no longer there"),
+        ({"loras": ["style.gguf"]}, "There is no file style.gguf."),
+        ({"loras": ["/nowhere/x\0.gguf"]}, "There is no file"),
+        ({"projector": "/nowhere/mmproj.gguf"}, "There is no file"),
+        ({"chat_template": "{% for m in messages %}"}, "This is no chat template"),
+        ({"chat_template": "{{ ''.__class__.__mro__ }}"}, "This is no chat template"),
+        ({"chat_template": "Hello!"}, "leaves out what is asked"),
+        ({"sampling": {"temperature": -1}}, "temperature"),
+        ({"sampling": {"mood": 1}}, "mood"),
+        ({"kv_type": "q1"}, "kv_type"),
+    ],
+)
+async def test_what_cannot_be_had_is_refused_before_it_is_kept(
+    gateway: Gateway, admin: Admin, settings: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in await admin.refused(**settings)
+    assert gateway.services.tuning.all() == {}
+
+
+async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:
+    wide = str(lora_for(TinyLlama(), models / "wide.gguf", wide=96))
+    assert "made for another model" in await admin.refused(loras=[wide])
+    assert "is no projector" in await admin.refused(projector=wide)
+    other = TinyLlama(layers=1, values={"tokenizer.ggml.tokens": "none"}).write(models / "mute.gguf")
+    assert "cannot draft" in await admin.refused(draft=str(other))
+
+
+async def test_a_file_that_went_away_is_named_when_the_model_is_asked(
+    gateway: Gateway, admin: Admin, models: Path
+) -> None:
+    style = models / "style-lora.gguf"
+    await admin.set(loras=[str(style)])
+    style.unlink()
+    status, body = await gateway.chat(model="told", messages=HELLO)
+    assert status == 404
+    assert "style-lora.gguf is set for this model and no longer there." in body["error"]["message"]
+
+
+async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: Gateway, admin: Admin) -> None:
+    gateway.services.settings.change({"models.aliases": ["gpt-*=told", "claude=other"]})
+    assert (await admin.choices()).aliases == ["gpt-*"]
+    await answered(gateway)
+    gateway.supervisor.is_loaded = True
+    told = await admin.choices()
+    assert not told.needs_reload
+
+
+def test_a_template_that_never_ends_is_stopped() -> None:
+    with pytest.raises(Exception, match="longer than"):
+        check_template("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
+    check_template(TEMPLATE)

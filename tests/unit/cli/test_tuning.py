@@ -1,0 +1,116 @@
+"""`tune`: what it sends, what it leaves alone, and what it makes of the answers."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import tuning
+from app.core.models import (
+    Companion,
+    CompanionKind,
+    EngineOption,
+    ModelChoices,
+    ModelSampling,
+    ModelSettings,
+    SetModel,
+)
+
+BEFORE = ModelSettings(pinned=True, context=4096, sampling=ModelSampling(top_k=5), loras=["/m/style.gguf"])
+SHOWN = ModelChoices(
+    model="m",
+    settings=BEFORE,
+    sampling=ModelSampling(temperature=0.6),
+    sampling_source="m.gguf",
+    engine="llama.cpp",
+    engines=[EngineOption(id=name, name=name, is_installed=True) for name in ("llama.cpp", "other")],
+    companions=[
+        Companion(kind=CompanionKind.DRAFT, name="small", title="Small", size_bytes=1 << 30),
+        Companion(kind=CompanionKind.PROJECTOR, name="/m/mmproj.gguf", title="mmproj.gguf", size_bytes=5, is_used=True),
+    ],
+)
+
+
+class Gateway:
+    """Shows one model, and keeps what is set."""
+
+    def __init__(self) -> None:
+        self.shown = SHOWN
+        self.sent: list[ModelSettings] = []
+
+    def get(self, path: str, _reply: object, **_more: object) -> ModelChoices:
+        assert path == "/model-settings/team%2Fm"
+        return self.shown
+
+    def post(self, path: str, body: SetModel, _reply: object, **_more: object) -> ModelSettings:
+        assert (path, body.model) == ("/model-settings", "team/m")
+        self.sent.append(body.settings)
+        return body.settings
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    made = Gateway()
+    monkeypatch.setattr(tuning, "connected", lambda: made)
+    return made
+
+
+def tune(*words: str) -> Result:
+    return CliRunner().invoke(tuning.tune, ["team/m", *words])
+
+
+def test_without_options_it_shows_what_is_and_what_could_be(gateway: Gateway) -> None:
+    said = tune().stdout
+    assert "top-k 5; else temperature 0.6 (from the model: m.gguf)" in said
+    assert "draft: small, 1.0 GiB" in said
+    assert "Could run on  other" in said
+    assert "mmproj.gguf" in said
+    assert not gateway.sent
+
+
+def test_what_is_not_named_stays_as_it_was(gateway: Gateway, tmp_path: Path) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ messages }}", encoding="utf-8")
+    done = tune("--temperature", "0", "--engine", "other", "--template", str(template), "--no-model-sampling")
+    assert done.exit_code == 0, done.output
+    assert gateway.sent == [
+        ModelSettings(
+            pinned=True,
+            context=4096,
+            sampling=ModelSampling(top_k=5, temperature=0.0),
+            loras=["/m/style.gguf"],
+            engine="other",
+            chat_template="{{ messages }}",
+            uses_model_sampling=False,
+        )
+    ]
+
+
+def test_files_are_sent_with_their_whole_paths(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    tune("--lora", "a.gguf", "--lora", "b.gguf", "--projector", "p.gguf", "--draft", "d.gguf")
+    here = Path.cwd()
+    sent = gateway.sent[0]
+    assert sent.loras == [str(here / "a.gguf"), str(here / "b.gguf")]
+    assert (sent.projector, sent.draft) == (str(here / "p.gguf"), str(here / "d.gguf"))
+    tune("--projector", "none", "--draft", "small")
+    assert (gateway.sent[1].projector, gateway.sent[1].draft) == ("none", "small")
+
+
+def test_single_settings_and_all_of_them_can_be_taken_back(gateway: Gateway) -> None:
+    tune("--unset", "context", "--unset", "top_k", "--unset", "loras")
+    assert gateway.sent[0] == ModelSettings(pinned=True)
+    tune("--reset", "--slots", "2")
+    assert gateway.sent[1] == ModelSettings(slots=2)
+
+
+def test_a_model_that_runs_otherwise_is_to_be_loaded_again(gateway: Gateway) -> None:
+    gateway.shown = msgspec.structs.replace(SHOWN, needs_reload=True)
+    assert "until it is loaded again" in tune("--top-k", "3").stderr
+
+
+@pytest.mark.parametrize("words", [("--top-p", "0"), ("--kv-type", "q1"), ("--unset", "mood"), ("--template", "/no")])
+def test_what_makes_no_sense_is_not_sent(gateway: Gateway, words: tuple[str, ...]) -> None:
+    assert tune(*words).exit_code == 2
+    assert not gateway.sent
