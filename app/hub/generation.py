@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.core.connections import Purpose, Why
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelSampling
 from app.hub.gguf_header import read_header
@@ -77,7 +78,7 @@ def fetched(endpoint: str, repository: str, *, token: str = "") -> Recommended:
     """Return what a repository of a hub recommends. Blocks. Raises what the network raises, NotFound without a file."""
     if not REPOSITORY.fullmatch(repository):
         return NOTHING
-    remote = Remote(endpoint, token=token, budget=Budget())
+    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=repository), token=token, budget=Budget())
     text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{CONFIG}", _MAX_BYTES)
     return _told(sampling_in(_object(text), _HF), repository)
 

@@ -25,6 +25,8 @@ MAX_TENSORS = 65_536
 """Fifty times the largest models' tables."""
 MAX_KEY_BYTES = 65_535
 MAX_TEXT_BYTES = 65_536
+MAX_WORD_BYTES = 256
+"""Of a token: longer ones are runs of spaces."""
 MAX_TEMPLATE_BYTES = 256 * 1024
 """The longest chat templates known are below 40 KiB; what is longer is cut."""
 MAX_KEPT_TEXT_BYTES = 2 << 20
@@ -156,7 +158,7 @@ class _Kept:
 
 
 def texts_under(source: Source, key: str) -> list[str]:
-    """Return the list of texts a file has under a key, each cut at `MAX_TENSOR_NAME_BYTES`; none if it has none.
+    """Return the list of texts a file has under a key, each cut at `MAX_WORD_BYTES`; none if it has none.
 
     Raises as `read_header` does. A vocabulary of 150,000 tokens takes 0.2 s, which is why no header is read like this.
     """
@@ -172,7 +174,7 @@ def texts_under(source: Source, key: str) -> list[str]:
         item, count = cursor.number("I"), cursor.number("Q")
         if is_wanted and item == STRING:
             cursor.spend(count)
-            return [cursor.beginning(MAX_TENSOR_NAME_BYTES) for _ in range(count)]
+            return [cursor.beginning(MAX_WORD_BYTES) for _ in range(count)]
         _skip_items(cursor, item, count, 1)
     return []
 
