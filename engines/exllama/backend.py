@@ -81,6 +81,7 @@ class Exllama(ABC):
             job = self.job(work)
             self.generator.enqueue(job)
         except (AssertionError, ValueError) as error:
+            self.cancel(work.id)
             raise invalid(f"ExLlama does not take this request: {error}.") from error
         self._jobs[work.id] = job
 
@@ -90,7 +91,11 @@ class Exllama(ABC):
             results = self.generator.iterate()
         except AssertionError as error:
             raise RuntimeError(f"ExLlama failed: {error}") from error
-        return [self._outcome(result) for result in results if result["stage"] == "streaming"]
+        return [self.outcome(result) for result in results if result["stage"] == "streaming"]
+
+    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:  # noqa: ARG002 -- where it matters
+        """Return the tokens in a part of a result, with the figures that came with them."""
+        return [Token(token) for token in ids_of(result)]
 
     def cancel(self, work: int) -> None:
         """Let go of a request."""
@@ -98,17 +103,19 @@ class Exllama(ABC):
         if job is not None:
             self.generator.cancel(job)
 
-    def _outcome(self, result: Mapping[str, Any]) -> Outcome:
-        tokens = tokens_of(result)
+    def outcome(self, result: Mapping[str, Any]) -> Outcome:
+        """Return what one result tells of its request."""
+        work = int(result["identifier"])
+        tokens = self.tokens(work, result)
         reason = result.get("eos_reason") if result["eos"] else None
         if reason == "stop_token":  # what was held back comes apart, with the end-of-sequence token last
-            tokens += tokens_of(result.get("held", {}))[:-1]
+            tokens += self.tokens(work, result.get("held", {}))[:-1]
         finish = None if reason is None else Finish.LENGTH if reason == "max_new_tokens" else Finish.STOP
         cached = result.get("cached_tokens") if finish else None
-        return Outcome(int(result["identifier"]), [Token(token) for token in tokens], finish, cached)
+        return Outcome(work, tokens, finish, cached)
 
 
-def tokens_of(result: Mapping[str, Any]) -> list[int]:
+def ids_of(result: Mapping[str, Any]) -> list[int]:
     """Return the tokens of one result; none while the library holds them back for the end of a character."""
     tensor = result.get("token_ids")
     return [] if tensor is None else [int(one) for one in tensor.tolist()[0]]

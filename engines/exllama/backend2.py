@@ -1,12 +1,20 @@
-"""ExLlamaV2 behind `engines.serving`. Its sampler's defaults are not neutral, so every one of them is set."""
+"""ExLlamaV2 behind `engines.serving`. Its sampler's defaults are not neutral, so every one of them is set.
+
+The probabilities it tells are those its sampler drew from: 1 for whatever is greedy. So its logits are asked for.
+"""
 
 import importlib
+import importlib.util
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of
+from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
+from engines.exllama.constraint import Guide, SchemaFilter
 from engines.exllama.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Loaded, Tell, Work
+from engines.serving.backend import Ability, Loaded, Outcome, Tell, Token, Work
+from engines.serving.refusals import invalid
 from engines.serving.templates import found_in
 
 _CACHES = {0: "ExLlamaV2Cache", 8: "ExLlamaV2Cache_Q8", 6: "ExLlamaV2Cache_Q6", 4: "ExLlamaV2Cache_Q4"}
@@ -17,9 +25,16 @@ class Exl2(Exllama):
 
     name = "exllamav2"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = Path()
+        self._tops: dict[int, int] = {}
+        self._filters: dict[int, SchemaFilter] = {}
+
     def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
         """Load the model. Raises RuntimeError when there is no room or no card."""
         exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
+        self._folder = folder
         settings = exl.ExLlamaV2Config(str(folder))
         settings.arch_compat_overrides()
         context = context_of(config, settings.max_seq_len)
@@ -43,25 +58,70 @@ class Exl2(Exllama):
             slots=slots,
             device="cuda",
             device_name=str(self.torch.cuda.get_device_name(0)),
-            abilities=frozenset({Ability.MIN_P, Ability.PENALTIES}),
+            abilities=_abilities(),
             chat_template=template,
             specials=specials,
         )
 
     def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
+        held = None if work.schema is None else self._guide.filter(work.schema)
+        if held is not None:
+            self._filters[work.id] = held
+        if work.logprobs is not None:
+            self._tops[work.id] = work.logprobs
+        ends = [] if work.ignores_end and held is None else sorted(self.ends)
         return self._parts.ExLlamaV2DynamicJob(
             input_ids=self.vocabulary.tensor(work.prompt),
             max_new_tokens=work.max_tokens,
             gen_settings=self._parts.ExLlamaV2Sampler.Settings(**sampling(work)),
             seed=work.sampling.seed,
-            stop_conditions=[] if work.ignores_end else sorted(self.ends),
+            stop_conditions=ends,
+            filters=None if held is None else [held],
+            return_logits=work.logprobs is not None,
             identifier=work.id,
         )
+
+    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
+        """Return tokens with the probabilities the model gave them."""
+        if "logits" not in result:
+            return super().tokens(work, result)
+        figures = self.torch.log_softmax(result["logits"][0].to(self.torch.float32), -1)
+        tops = self.torch.topk(figures, self._tops.get(work, 0), -1)
+        alternatives = zip(tops.indices.tolist(), tops.values.tolist(), strict=True)
+        return [
+            Token(token, float(row[token]), list(zip(*others, strict=True)))
+            for token, row, others in zip(ids_of(result), figures, alternatives, strict=True)
+        ]
+
+    def cancel(self, work: int) -> None:
+        """Let go of a request."""
+        self._tops.pop(work, None)
+        self._filters.pop(work, None)
+        super().cancel(work)
+
+    def outcome(self, result: Mapping[str, Any]) -> Outcome:
+        """Return what came of a step for one request; where its schema could not be followed to the end, why."""
+        outcome = super().outcome(result)
+        held = self._filters.get(outcome.work)
+        if held is not None and held.problem:
+            sentence = f"This schema could not be followed to the end: {held.problem}."
+            return Outcome(outcome.work, [], error=invalid(sentence, "response_format", code="invalid_schema"))
+        return outcome
+
+    @cached_property
+    def _guide(self) -> Guide:
+        return Guide(self.torch, self._folder, sorted(self.ends))
 
     def cache_use(self) -> float | None:
         """Return nothing: it does not say."""
         return None
+
+
+def _abilities() -> frozenset[Ability]:
+    """Return what it can do; schemas need llguidance, which versions installed before it was locked have not."""
+    usual = frozenset({Ability.LOGPROBS, Ability.TOP_LOGPROBS, Ability.MIN_P, Ability.PENALTIES})
+    return usual | {Ability.JSON_SCHEMA} if importlib.util.find_spec("llguidance") else usual
 
 
 def sampling(work: Work) -> dict[str, object]:

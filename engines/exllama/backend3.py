@@ -1,14 +1,17 @@
 """ExLlamaV3 behind `engines.serving`: the cache is made before the model is loaded, and schemas go by llguidance."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of
+from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
 from engines.exllama.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Loaded, Tell, Work
+from engines.serving.backend import Ability, Loaded, Tell, Token, Work
 from engines.serving.templates import found_in
 
-_ABILITIES = frozenset({Ability.JSON_SCHEMA, Ability.MIN_P, Ability.PENALTIES})
+_ABILITIES = frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.TOP_LOGPROBS, Ability.MIN_P, Ability.PENALTIES})
+_LEAST = 1e-38
+"""A probability that was rounded to nothing still has a logarithm: JSON has no infinity."""
 
 
 class Exl3(Exllama):
@@ -54,8 +57,17 @@ class Exl3(Exllama):
             seed=work.sampling.seed,
             stop_conditions=[] if work.ignores_end else sorted(self.ends),
             filters=filters,
+            return_probs=work.logprobs is not None,
+            return_top_tokens=work.logprobs or 0,
             identifier=work.id,
         )
+
+    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
+        """Return tokens with the probabilities the model gave them, whatever the sampler made of those."""
+        if "token_probs" not in result:
+            return super().tokens(work, result)
+        ids, figures = ids_of(result), map(_logarithm, result["token_probs"].tolist()[0])
+        return [Token(*one) for one in zip(ids, figures, _tops(result, len(ids)), strict=True)]
 
     def cache_use(self) -> float | None:
         """Return the share of the cache's tokens in use."""
@@ -65,6 +77,18 @@ class Exl3(Exllama):
     def _cache_kind(self, config: Mapping[str, object]) -> dict[str, object]:
         bits = config["kv_bits"]
         return {"layer_type": self.library.CacheLayer_quant, "k_bits": bits, "v_bits": bits} if bits else {}
+
+
+def _tops(result: Mapping[str, Any], count: int) -> list[list[tuple[int, float]]]:
+    """Return each token's alternatives, likeliest first."""
+    if "top_k_tokens" not in result:
+        return [[] for _ in range(count)]
+    ids, figures = result["top_k_tokens"].tolist()[0], result["top_k_probs"].tolist()[0]
+    return [list(zip(row, map(_logarithm, those), strict=True)) for row, those in zip(ids, figures, strict=True)]
+
+
+def _logarithm(probability: float) -> float:
+    return math.log(max(probability, _LEAST))
 
 
 def sampling(work: Work) -> dict[str, object]:

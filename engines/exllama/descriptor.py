@@ -22,6 +22,7 @@ EXL3 = Descriptor(
     features=frozenset(
         {
             Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
             Feature.STREAM_USAGE,
             Feature.KV_QUANT,
             Feature.CONTINUOUS_BATCHING,
@@ -34,7 +35,10 @@ EXL3 = Descriptor(
     accelerators=("cuda",),
     metrics_path=METRICS_PATH,
     metrics=METRICS,
-    verified="Its worker runs against a stand-in for the library with the same classes: serving, limits, cancelling.",
+    verified=(
+        "Its worker runs against a stand-in for the library with the same classes: serving, limits, cancelling, JSON "
+        "schemas, log probabilities."
+    ),
     unverified=(
         "Never run on a GPU, and never installed with one: its kernels are compiled when it first starts, which takes "
         "nvcc of CUDA 13, a C++ compiler and a GPU of compute capability 8.0 or newer. Splitting tensors over cards, "
@@ -49,8 +53,8 @@ EXL2 = msgspec.structs.replace(
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=frozenset({ModelFormat.EXL2}),
-    features=EXL3.features - {Feature.JSON_SCHEMA},
     unverified=(
-        f"{EXL3.unverified} It is frozen since December 2025, and nobody has tried it with the PyTorch of its lock."
+        f"{EXL3.unverified} It is frozen since December 2025, and nobody has tried it with the PyTorch of its lock. "
+        "Its schema filter was tried with the real llguidance and made-up logits, not in its sampler."
     ),
 )

@@ -3,10 +3,13 @@
 What a GPU would compute is not tested anywhere; what the worker does with it is.
 """
 
+import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,10 @@ FOUND = Installation(engine="exllamav3", version="1.6.5", backend="cuda", python
 ADAPTERS = {"exllamav3": EXL3, "exllamav2": EXL2}
 SAY = [{"role": "user", "content": "say:grün 🚂"}]
 Start = Callable[..., Worker]
+
+
+def form(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"schema": schema}}
 
 
 def options(**more: Any) -> LaunchOptions:  # noqa: ANN401 -- any field of the options
@@ -82,9 +89,10 @@ def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Work
     [
         ({"prompt": "x" * 600}, 400),
         ({"prompt": "a", "logit_bias": {"1": 1}}, 400),
-        ({"prompt": "a", "logprobs": 2}, 400),
+        ({"prompt": "a", "logprobs": 21}, 400),
+        ({"prompt": "a:b", "response_format": form({"type": "nonsense"})}, 400),
     ],
-    ids=["too long", "not offered", "log probabilities"],
+    ids=["too long", "not offered", "too many alternatives", "a schema nobody understands"],
 )
 def test_what_it_cannot_take_is_refused_and_the_next_is_answered(
     running: Worker, body: dict[str, Any], status: int
@@ -105,15 +113,70 @@ def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
     assert said(running)["choices"][0]["text"] == "grün 🚂"
 
 
-def test_only_the_newer_one_keeps_to_a_schema() -> None:
-    form = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
-    bad = {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}
-    with closing(started(EXL3)) as newer, closing(started(EXL2)) as older:
+@pytest.mark.parametrize("top", [0, 2])
+def test_each_token_comes_with_what_the_model_thought_of_it(running: Worker, top: int) -> None:
+    wishes = {"messages": SAY, "max_tokens": 3, "logprobs": True, "top_logprobs": top, "temperature": 0}
+    told = running.ask("/v1/chat/completions", wishes)["choices"][0]["logprobs"]["content"]
+    sure = 4.0 - math.log(math.exp(4.0) + math.exp(2.0) + 262)
+    assert [one["token"] for one in told] == ["g", "r", "�"], "the first byte of ü is no character"
+    assert [one["logprob"] for one in told] == pytest.approx([sure] * 3, abs=1e-4)
+    for one in told:
+        figures = [other["logprob"] for other in one["top_logprobs"]]
+        assert figures == pytest.approx([sure, sure - 2.0][:top], abs=1e-4)
+
+
+def test_without_being_asked_no_figures_come(running: Worker) -> None:
+    assert said(running)["choices"][0].get("logprobs") is None
+
+
+def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the_end(running: Worker) -> None:
+    choice = said(running, logprobs=0)["choices"][0]
+    assert choice["text"] == "grün 🚂"
+    assert len(choice["logprobs"]["token_logprobs"]) == len("grün 🚂".encode())
+
+
+def test_the_newer_one_hands_a_schema_to_its_own_filter() -> None:
+    with closing(started(EXL3)) as newer:
         assert newer.is_ready(), newer.lines
-        assert older.is_ready(), older.lines
-        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form}) == 200
-        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": bad}) == 400
-        assert older.status("/v1/completions", {"prompt": "a:b", "response_format": form}) == 400
+        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form({"type": "object"})}) == 200
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[Worker]:
+    with closing(started(EXL2)) as worker:
+        assert worker.is_ready(), worker.lines
+        yield worker
+
+
+@pytest.mark.parametrize("more", [{}, {"ignore_eos": True}, {"logprobs": 1}], ids=str)
+def test_the_older_one_writes_what_the_schema_lets_it_and_ends(older: Worker, more: dict[str, Any]) -> None:
+    answer = said(older, response_format=form({"const": {"a": [1, "ü"]}}), **more)["choices"][0]
+    assert json.loads(answer["text"]) == {"a": [1, "ü"]}
+    assert answer["finish_reason"] == "stop"
+
+
+def test_two_answers_at_once_keep_to_their_own_schemas(older: Worker) -> None:
+    with ThreadPoolExecutor(2) as both:
+        asked = [both.submit(said, older, response_format=form({"const": word})) for word in ("left", "right")]
+        assert [json.loads(one.result()["choices"][0]["text"]) for one in asked] == ["left", "right"]
+
+
+def test_a_schema_that_gets_too_hard_ends_that_answer_alone(older: Worker) -> None:
+    hard = {"prompt": "a:b", "response_format": form({"const": "too long", "breaks_at": 3})}
+    status, told = older.refusal("/v1/completions", hard)
+    assert (status, told["error"]["code"]) == (400, "invalid_schema")
+    assert "Parser limit exceeded" in told["error"]["message"]
+    assert "state" not in told["error"]["message"]
+    assert said(older)["choices"][0]["text"] == "grün 🚂"
+
+
+def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
+    for fake in ("exllamav2", "playing.py", "torch.py"):
+        (tmp_path / fake).symlink_to(FAKES / fake)
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    with closing(started(EXL2, extra_env=path)) as worker:
+        assert worker.is_ready(), worker.lines
+        assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": form({"const": 1})}) == 400
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))

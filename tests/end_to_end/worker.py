@@ -116,6 +116,15 @@ class Worker:
         }
         return urllib.request.Request(self.plan.base_url + path, data=content, headers=headers)  # noqa: S310 -- loopback
 
+    def refusal(self, path: str, body: object) -> tuple[int, Any]:
+        """Return the status and the document of what is refused."""
+        try:
+            with urllib.request.urlopen(self.request(path, body), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
     def status(self, path: str, body: object = None, *, key: str = KEY) -> int:
         """Return the HTTP status; 0 when nobody answers."""
         try:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playing import END, PAGE, PlayedGenerator, PlayedJob
+from playing import END, PAGE, WIDTH, PlayedGenerator, PlayedJob, logits_for
 from playing import Tokenizer as _Tokenizer
-from torch import Tensor
+from torch import Tensor, softmax
 
 
 class Config:
@@ -79,9 +79,24 @@ class Job(PlayedJob):
         seed: int | None,
         stop_conditions: list[int],
         filters: list[LLGuidanceFilter] | None,
+        return_probs: bool,
+        return_top_tokens: int,
         identifier: object,
     ) -> None:
         super().__init__(input_ids, max_new_tokens, stop_conditions, identifier)
+        self.return_probs, self.return_top_tokens = return_probs, return_top_tokens
+
+    def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
+        """As the original: what the model thought, before the sampler."""
+        figures: dict[str, Any] = {}
+        probabilities = softmax(logits_for(wanted))
+        if self.return_probs:
+            figures["token_probs"] = probabilities[wanted]
+        if self.return_top_tokens:
+            best = sorted(range(WIDTH), key=lambda at: -probabilities[at])[: self.return_top_tokens]
+            figures["top_k_tokens"] = best
+            figures["top_k_probs"] = [probabilities[at] for at in best]
+        return wanted, figures
 
 
 class Generator(PlayedGenerator):

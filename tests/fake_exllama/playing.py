@@ -21,11 +21,24 @@ class Tokenizer:
         return Tensor([[*begin, *(1 + byte for byte in text.encode())]])
 
     def decode(self, ids: Tensor, decode_special_tokens: bool = False) -> list[str]:
-        return [bytes(token - 1 for token in row if token != END).decode("utf-8", "replace") for row in ids.rows]
+        return [bytes(token - 1 for token in row if token != END).decode("utf-8", "replace") for row in ids.data]
+
+
+VOCABULARY = 257
+WIDTH = 264
+"""Of a model's last layer, which is wider than its vocabulary, as many are."""
+
+
+def logits_for(token: int) -> list[float]:
+    """Return what a model would think that is fairly sure of one token, and next of the one after it."""
+    return [4.0 if at == token else 2.0 if at == token + 1 else 0.0 for at in range(WIDTH)]
 
 
 class PlayedJob:
-    """A job says its prompt's last bytes again, from behind the last colon, and ends."""
+    """A job says its prompt's last bytes again, from behind the last colon, and ends.
+
+    `choose` returns the token for one step with the figures that belong to it, by the names of a result.
+    """
 
     def __init__(self, prompt: Tensor, limit: int, stops: Sequence[int], identifier: object) -> None:
         (self.prompt,) = prompt.tolist()
@@ -34,7 +47,12 @@ class PlayedJob:
         colon = len(self.prompt) - 1 - self.prompt[::-1].index(1 + ord(":")) if 1 + ord(":") in self.prompt else -1
         self.script = [*self.prompt[colon + 1 :], END] if stops else [1 + ord("a")] * 1_000_000
         self.held: list[int] = []
+        self.figures: dict[str, list[Any]] = {}
         self.written = 0
+
+    def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
+        """Return the token and its figures; `wanted` is what the script says next."""
+        return wanted, {}
 
 
 class PlayedGenerator:
@@ -61,18 +79,21 @@ class PlayedGenerator:
         if job.written == 0 and not job.held and not hasattr(job, "begun"):
             job.begun = True  # type: ignore[attr-defined]  # played
             return {"job": job, "stage": "prefill", "eos": False, "identifier": job.identifier}
-        token = job.script[job.written + len(job.held)]
+        place = min(job.written + len(job.held), len(job.script) - 1)
+        token, figures = job.choose(job.script[place])
         result = {"job": job, "stage": "streaming", "eos": False, "identifier": job.identifier}
         job.held.append(token)
+        for name, figure in figures.items():
+            job.figures.setdefault(name, []).append(figure)
         if token in job.stops:
-            held = {"token_ids": Tensor([job.held])}
-            return {**result, "eos": True, "eos_reason": "stop_token", "held": held, "cached_tokens": 0}
+            return {**result, "eos": True, "eos_reason": "stop_token", "held": self._said(job), "cached_tokens": 0}
         if job.written + len(job.held) >= job.limit:
             return {**result, **self._said(job), "eos": True, "eos_reason": "max_new_tokens", "cached_tokens": 0}
-        is_whole = "�" not in Tokenizer().decode(Tensor([job.held]))[0]
+        is_whole = "\ufffd" not in Tokenizer().decode(Tensor([job.held]))[0]
         return {**result, **(self._said(job) if is_whole else {})}
 
     def _said(self, job: PlayedJob) -> dict[str, Any]:
         tokens, job.held = job.held, []
+        figures, job.figures = job.figures, {}
         job.written += len(tokens)
-        return {"token_ids": Tensor([tokens])}
+        return {"token_ids": Tensor([tokens]), **{name: Tensor([rows]) for name, rows in figures.items()}}
