@@ -23,17 +23,23 @@ _BAR = 24
 @click.command("pull")
 @click.argument("model")
 @click.option("--quant", "quantization", default="", help="The quantisation, such as Q4_K_M, instead of our choice.")
+@click.option("--no-projector", is_flag=True, help="Without the file that lets it see.")
+@click.option("--with", "companions", multiple=True, help="A draft or LoRA adapter of the same repository, by path.")
 @click.option("--detach", is_flag=True, help="Do not wait; the service goes on by itself.")
 @json_option
-def pull(*, model: str, quantization: str, detach: bool, as_json: bool) -> None:
+def pull(  # noqa: PLR0913 -- one option each
+    *, model: str, quantization: str, no_projector: bool, companions: tuple[str, ...], detach: bool, as_json: bool
+) -> None:
     """Download MODEL from the hub: owner/name, owner/name:Q4_K_M, owner/name@branch, or its address.
 
     Without a quantisation it is the one that suits this computer. Ctrl-C pauses; pulling again goes on.
     """
     client = connected()
-    wanted = Pull(model=model, quantization=quantization)
+    wanted = Pull(model=model, quantization=quantization, projector=not no_projector, companions=list(companions))
     begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_TIMEOUT_S)
     talk(f"{begun.title}: {words.size(begun.total_bytes)}. {begun.reason}".rstrip())
+    for path in begun.could_have:
+        talk(f"Could go with it: {path}. roundhouse pull {begun.title} --with {path}")
     ended = begun if detach else _followed(client, begun)
     show("download", ended, as_json=as_json, text=_ended)
     if ended.error is not None:

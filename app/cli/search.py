@@ -204,6 +204,13 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
     yield ""
     head = ("", "QUANT", "FORMAT", "SIZE", "FITS", "CONTEXT", "TOKENS/S", "ENGINE", "QUALITY")
     yield from table(head, map(_variant, model.variants))
+    projector = next((one for one in model.variants if one.projector), None)
+    if projector is not None:
+        yield ""
+        yield f"With it comes {projector.projector}, {words.size(projector.projector_bytes)}, which lets it see."
+    for one in model.companions:
+        here = " (here)" if one.is_here else f": roundhouse pull {model.repository} --with {one.path}"
+        yield f"Could go with it: {one.kind.value} {one.path}, {words.size(one.size_bytes)}{here}"
     best = next((one for one in model.variants if one.is_recommended), None)
     if best is not None:
         yield ""

@@ -1,6 +1,7 @@
 """Downloads of models as every program sees them."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -47,6 +48,8 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     """Where the files are, once all have come."""
     error: ErrorBody | None = None
+    could_have: list[str] = []
+    """Drafts and LoRA adapters of the repository that do not come along."""
     added_at: float = 0.0
     """Unix seconds."""
     ended_at: float | None = None
@@ -60,6 +63,10 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     model: str
     quantization: str = ""
+    projector: bool = True
+    """Whether the file that lets it see comes along, where there is one."""
+    companions: Annotated[list[str], msgspec.Meta(max_length=16)] = []
+    """Further files of the repository, by path: a draft, LoRA adapters."""
 
 
 class MoveDownload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from app.core.advice import Rate
+from app.core.models import CompanionKind
 
 
 class HubVariant(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,8 @@ class HubVariant(msgspec.Struct, frozen=True, kw_only=True):
     """Exact, as the hub says, without the projector."""
     files: int
     projector_bytes: int = 0
+    projector: str = ""
+    """The file that lets it see, which comes along; empty where there is none."""
     quality: str = ""
     """What this quantisation costs, in words."""
     engine: str = ""
@@ -39,6 +42,15 @@ class HubVariant(msgspec.Struct, frozen=True, kw_only=True):
     is_here: bool = False
 
 
+class HubCompanion(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with a model and comes only where it is asked for: a draft or a LoRA adapter."""
+
+    kind: CompanionKind
+    path: str
+    size_bytes: int
+    is_here: bool = False
+
+
 class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     """One revision of a repository, with what it offers to this machine."""
 
@@ -48,6 +60,7 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     page: str
     """Its address for people."""
     variants: list[HubVariant]
+    companions: list[HubCompanion] = []
     architecture: str = ""
     parameters: int | None = None
     active_parameters: int | None = None

@@ -100,8 +100,15 @@ class Downloads:
         """Return one. Raises NotFound (download_not_found)."""
         return self._find(download_id).shown
 
-    def add(
-        self, repository: Repository, files: Sequence[RepoFile], *, title: str, quantization: str = "", reason: str = ""
+    def add(  # noqa: PLR0913 -- what a download says of itself
+        self,
+        repository: Repository,
+        files: Sequence[RepoFile],
+        *,
+        title: str,
+        quantization: str = "",
+        reason: str = "",
+        could_have: Sequence[str] = (),
     ) -> Download:
         """Queue files of a repository, or go on with the download that fetches just these."""
         wanted = sorted(file.path for file in files)
@@ -118,6 +125,7 @@ class Downloads:
             files=wanted,
             quantization=quantization,
             reason=reason,
+            could_have=list(could_have),
             total_bytes=sum(file.size for file in files),
             added_at=time.time(),
         )

@@ -14,7 +14,7 @@ from app.config.environment import hub_endpoint
 from app.core.advice import Estimate, EstimateRequest, Plan
 from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, Forbidden, RoundhouseError, Unauthorized
-from app.core.hub import HubModel, HubVariant
+from app.core.hub import HubCompanion, HubModel, HubVariant
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway import advice, pulling
@@ -23,7 +23,7 @@ from app.hub.download.cache import RepositoryCache
 from app.hub.gates import page, what_to_do
 from app.hub.offers import Offer, label
 from app.hub.repository import Repository
-from app.hub.variants import Variant
+from app.hub.variants import Variant, companions_of
 
 _QUALITY = (
     (7.5, "As good as the original."),
@@ -75,7 +75,15 @@ async def describe(services: Services, typed: str) -> HubModel:
     shown = await asyncio.to_thread(lambda: [_shown(one, facts.get(label(one)), ground) for one in offered])
     marked = [_marked(variant, one, best, cache, offer) for variant, one in zip(shown, offered, strict=True)]
     described = _described(offer.repository, marked, facts, " ".join(filter(None, notes)))
-    return msgspec.structs.replace(described, as_of=told.at, gate=gate)
+    return msgspec.structs.replace(described, companions=_beside(offer, cache), as_of=told.at, gate=gate)
+
+
+def _beside(offer: Offer, cache: RepositoryCache) -> list[HubCompanion]:
+    commit = offer.repository.commit
+    return [
+        HubCompanion(kind=kind, path=file.path, size_bytes=file.size, is_here=cache.has(commit, file))
+        for kind, file in companions_of(offer.repository)
+    ]
 
 
 def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVariant:
@@ -86,6 +94,7 @@ def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVar
         revision=variant.revision,
         files=len(variant.files),
         projector_bytes=variant.projector.size if variant.projector else 0,
+        projector=variant.projector.path if variant.projector else "",
     )
     return shown if facts is None else _sized(shown, facts, ground)
 

@@ -5,7 +5,9 @@ so. Everything blocking runs in a thread.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -21,11 +23,14 @@ from app.gateway.services import Services
 from app.hub.answers import Answer
 from app.hub.asked import Asked, parse
 from app.hub.gates import check_gate
+from app.hub.generation import fetched
 from app.hub.offers import USUAL, Offer, facts_of, label, read_offer
-from app.hub.repository import Repository
-from app.hub.variants import Variant, named
+from app.hub.repository import RepoFile, Repository
+from app.hub.variants import Variant, companions_of, named
 
 T = TypeVar("T")
+
+_RECOMMENDED_WITHIN_S = 5.0
 
 
 class Choice(NamedTuple):
@@ -55,13 +60,57 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
     path = choice.variant.files[0].path
     token = await asyncio.to_thread(services.hub.token.read)
     await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)
+    files = _files(choice, wanted)
+    await _note_recommended(services, choice, token)
     return downloads.add(
         choice.repository,
-        choice.variant.wanted,
+        files,
         title=choice.title,
         quantization=choice.variant.quantization,
-        reason=choice.reason,
+        reason=_reason(choice, wanted),
+        could_have=[file.path for _, file in companions_of(choice.repository) if file not in files],
     )
+
+
+def _files(choice: Choice, wanted: Pull) -> list[RepoFile]:
+    """Return what to fetch. Raises NotFound for a companion the repository has not."""
+    left_out = None if wanted.projector else choice.variant.projector
+    offered = {file.path: file for _, file in companions_of(choice.repository)}
+    for path in wanted.companions:
+        if path not in offered:
+            raise NotFound(
+                f"{choice.repository.name} has no {path!r} to go with it.",
+                hint=f"There are {', '.join(offered)}." if offered else "It has neither drafts nor LoRA adapters.",
+                code="companion_not_found",
+            )
+    named = dict.fromkeys(wanted.companions)
+    return [*(file for file in choice.variant.wanted if file is not left_out), *(offered[path] for path in named)]
+
+
+def _reason(choice: Choice, wanted: Pull) -> str:
+    projector = choice.variant.projector if wanted.projector else None
+    if projector is None:
+        return choice.reason
+    name = PurePosixPath(projector.path).name
+    return f"{choice.reason} With it comes {name}, {words.size(projector.size)}, which lets it see.".strip()
+
+
+async def _note_recommended(services: Services, choice: Choice, token: str) -> None:
+    """Ask what the model's makers recommend for sampling, where that does not come with its files.
+
+    A hub that is slow about it does not hold up the download; its answer is kept whenever it comes.
+    """
+    repository = choice.repository
+    if choice.variant.format != "gguf" or choice.variant.recommends is not None or not repository.base_models:
+        return
+
+    def note() -> None:
+        with contextlib.suppress(RoundhouseError):  # it is worth having, and nothing more
+            found = fetched(hub_endpoint(), repository.base_models[0], token=token)
+            services.hub.generation.keep(repository.name, found)
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.to_thread(note), _RECOMMENDED_WITHIN_S)
 
 
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:

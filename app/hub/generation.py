@@ -16,12 +16,12 @@ from app.core.connections import Purpose, Why
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelSampling
 from app.hub.gguf_header import read_header
+from app.hub.naming import GENERATION_CONFIG
 from app.hub.pulled import origin_of
 from app.hub.ranges import Budget, Remote
 from app.hub.repository import REPOSITORY
 from app.hub.sources import open_file
 
-CONFIG = "generation_config.json"
 _MAX_BYTES = 1 << 20
 """Such files have a few hundred bytes."""
 _GENAI = "genai_config.json"
@@ -79,7 +79,7 @@ def fetched(endpoint: str, repository: str, *, token: str = "") -> Recommended:
     if not REPOSITORY.fullmatch(repository):
         return NOTHING
     remote = Remote(endpoint, Purpose(why=Why.MODEL, about=repository), token=token, budget=Budget())
-    text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{CONFIG}", _MAX_BYTES)
+    text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{GENERATION_CONFIG}", _MAX_BYTES)
     return _told(sampling_in(_object(text), _HF), repository)
 
 
@@ -92,9 +92,9 @@ def _is_possible(name: str, value: float) -> bool:
 
 
 def _of_folder(folder: Path) -> Recommended:
-    found = sampling_in(_object_in(folder / CONFIG), _HF)
+    found = sampling_in(_object_in(folder / GENERATION_CONFIG), _HF)
     if found != ModelSampling():
-        return _told(found, CONFIG)
+        return _told(found, GENERATION_CONFIG)
     search = _object_in(folder / _GENAI).get("search")
     # Its figures are those of the exporter, and count only where it chooses among words at all.
     if not isinstance(search, dict) or search.get("do_sample") is not True:
@@ -107,7 +107,7 @@ def _of_file(path: Path) -> Recommended:
     found = _of_header(path, (status.st_size, status.st_mtime_ns))
     if found != NOTHING or origin_of(path) is None:
         return found
-    return _told(sampling_in(_object_in(path.parent / CONFIG), _HF), CONFIG)
+    return _told(sampling_in(_object_in(path.parent / GENERATION_CONFIG), _HF), GENERATION_CONFIG)
 
 
 def _object_in(file: Path) -> Mapping[str, object]:

@@ -10,6 +10,8 @@ from app.core.models import ModelInfo
 _NOT_MODELS = frozenset({"adapter", "imatrix", "mmproj", "dataset", "controlvector"})
 """`general.type` of GGUF files that no engine loads as a model."""
 _PROJECTOR_ARCHITECTURE = "clip"
+GENERATION_CONFIG = "generation_config.json"
+"""Where the makers of a model recommend how its tokens are chosen."""
 
 
 def is_projector_kind(kind: str, architecture: str) -> bool:

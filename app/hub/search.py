@@ -16,6 +16,7 @@ from app.core.connections import Purpose, Why
 from app.core.errors import Unavailable
 from app.core.hub import HubFound, HubQuery, HubSort, HubTask
 from app.hub.candidates import split_stem
+from app.hub.companions import kind_by_name
 from app.hub.ranges import Budget, Remote
 from app.hub.repository import REPOSITORY
 from app.hub.variants import PICKLES, quantization_of
@@ -220,7 +221,7 @@ def _quantizations(repository: str, files: Iterable[str]) -> list[str]:
     from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
 
     ggufs = [PurePosixPath(file).name for file in files if file.lower().endswith(".gguf")]
-    said = [quantization_of(split_stem(name)) for name in ggufs if "mmproj" not in name.lower()]
+    said = [quantization_of(split_stem(name)) for name in ggufs if kind_by_name(name) is None]
     return list(dict.fromkeys(filter(None, said))) or list(filter(None, [split_name(repository)[1]]))
 
 

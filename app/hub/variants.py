@@ -13,7 +13,10 @@ from pathlib import PurePosixPath
 import msgspec
 
 from app.core.errors import BadRequest, NotFound
+from app.core.models import CompanionKind
 from app.hub.candidates import split_parts, split_stem
+from app.hub.companions import kind_by_name, projector_place
+from app.hub.naming import GENERATION_CONFIG
 from app.hub.repository import RepoFile, Repository
 
 _QUANTIZATION = re.compile(
@@ -23,8 +26,8 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _BESIDE = (".json", ".jinja", ".model", ".txt", ".tiktoken")
 """Small files that belong to a model: configuration, tokenizer, template, merges."""
 _MAX_BESIDE_BYTES = 64 << 20
-_PROJECTOR_ORDER = ("bf16", "f16", "q8_0", "f32")
-"""The first that is there is taken: half precision loses nothing that shows."""
+_ADAPTER = "adapter_config.json"
+"""What PEFT writes beside an adapter."""
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +41,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     files: list[RepoFile]
     projector: RepoFile | None = None
     """What makes it see images."""
+    recommends: RepoFile | None = None
+    """Where the sampling is that its makers recommend, where that does not lie in the model's own files."""
     revision: str = ""
     """The branch it lies on, where the repository keeps one for each."""
 
@@ -49,7 +54,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wanted(self) -> list[RepoFile]:
         """Everything to fetch."""
-        return [*self.files, *([self.projector] if self.projector else [])]
+        return [*self.files, *(file for file in (self.projector, self.recommends) if file is not None)]
 
 
 def variants_of(repository: Repository) -> list[Variant]:
@@ -57,10 +62,16 @@ def variants_of(repository: Repository) -> list[Variant]:
 
     Raises BadRequest (pickle_only) when all weights are pickles, NotFound (no_model_files) when there are none at all.
     """
-    found = [*_ggufs(repository.files), *_openvino(repository.files), *_onnx(repository.files)]
+    found = [*_ggufs(repository), *_openvino(repository.files), *_onnx(repository.files)]
     found += _safetensors(repository.files)
     if found:
         return found
+    if any(file.path == _ADAPTER for file in repository.files):
+        raise BadRequest(
+            f"{repository.name} is a LoRA adapter, and no model by itself.",
+            hint=_hint_for_adapter(repository.base_models),
+            code="adapter_only",
+        )
     if any(file.path.endswith(PICKLES) for file in repository.files):
         raise BadRequest(
             f"{repository.name} has its weights as pickle files only, which can run programs when they are opened.",
@@ -68,6 +79,19 @@ def variants_of(repository: Repository) -> list[Variant]:
             code="pickle_only",
         )
     raise NotFound(f"{repository.name} holds no model files.", code="no_model_files")
+
+
+def companions_of(repository: Repository) -> list[tuple[CompanionKind, RepoFile]]:
+    """Return the drafts and LoRA adapters that lie with a GGUF model, told by their names; projectors are taken along.
+
+    A repository whose files are all named like that holds models: finetunes are called after how they were made.
+    """
+    ggufs = [file for file in repository.files if file.path.lower().endswith(".gguf")]
+    kinds = [(kind_by_name(file.path), file) for file in ggufs]
+    if all(kind is not None for kind, _ in kinds):
+        return []
+    offered = {CompanionKind.DRAFT, CompanionKind.LORA}
+    return [(kind, file) for kind, file in kinds if kind is not None and kind in offered]
 
 
 def quantization_of(stem: str) -> str:
@@ -89,12 +113,13 @@ def named(variants: Iterable[Variant], wanted: str) -> Variant:
     raise NotFound(f"There is no {wanted}.", hint=f"There are {listed}.", code="variant_not_found")
 
 
-def _ggufs(files: Iterable[RepoFile]) -> list[Variant]:
-    by_path = {file.path: file for file in files if file.path.lower().endswith(".gguf")}
+def _ggufs(repository: Repository) -> list[Variant]:
+    by_path = {file.path: file for file in repository.files if file.path.lower().endswith(".gguf")}
     projectors = [file for path, file in by_path.items() if _is_projector(path)]
+    beside = {file.path for _, file in companions_of(repository)} | {file.path for file in projectors}
     groups: dict[str, list[RepoFile]] = defaultdict(list)
     for path, file in sorted(by_path.items()):
-        if not _is_projector(path) and "imatrix" not in PurePosixPath(path).name.lower():
+        if path not in beside and "imatrix" not in PurePosixPath(path).name.lower():
             groups[_first_part(path)].append(file)
     whole = {
         first: parts for first, parts in groups.items() if len(parts) == len(split_parts(PurePosixPath(first).name))
@@ -105,7 +130,8 @@ def _ggufs(files: Iterable[RepoFile]) -> list[Variant]:
             quantization=quantization_of(split_stem(PurePosixPath(first).name)),
             first=first,
             files=parts,
-            projector=_projector_for(projectors),
+            projector=min(projectors, key=lambda file: projector_place(file.path), default=None),
+            recommends=repository.file(GENERATION_CONFIG),
         )
         for first, parts in whole.items()
     ]
@@ -118,16 +144,12 @@ def _first_part(path: str) -> str:
 
 
 def _is_projector(path: str) -> bool:
-    return "mmproj" in PurePosixPath(path).name.lower()
+    return kind_by_name(path) is CompanionKind.PROJECTOR
 
 
-def _projector_for(projectors: list[RepoFile]) -> RepoFile | None:
-    def place(file: RepoFile) -> tuple[int, str]:
-        name = file.path.lower()
-        order = (number for number, kind in enumerate(_PROJECTOR_ORDER) if re.search(rf"(?<![a-z]){kind}", name))
-        return next(order, len(_PROJECTOR_ORDER)), name
-
-    return min(projectors, key=place, default=None)
+def _hint_for_adapter(bases: list[str]) -> str:
+    base = f" of {bases[0]}" if bases else ""
+    return f"Pull the model{base}, and look for the adapter as GGUF: `roundhouse tune MODEL --lora FILE` takes that."
 
 
 def _openvino(files: Iterable[RepoFile]) -> list[Variant]:

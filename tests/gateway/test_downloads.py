@@ -11,7 +11,10 @@ import pytest
 
 from app.config.paths import Paths
 from app.core.downloads import DownloadState
+from app.core.models import ModelSampling
 from app.gateway.downloads import Downloads, Where
+from app.gateway.tuned import recommendation
+from app.hub.generation import NOTHING
 from app.hub.library import Library
 from app.hub.repository import RepoFile, Repository
 from tests.fake_hub import faults
@@ -19,7 +22,7 @@ from tests.fake_hub.faults import first
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gateway.played import Gateway, until
-from tests.gguf_files import TinyLlama
+from tests.gguf_files import TinyLlama, gguf_bytes
 
 NAME = "org/Model-GGUF"
 API = "/roundhouse/v1"
@@ -273,3 +276,62 @@ async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths
     await queue.remove(added.id)
     assert await asyncio.wait_for(following, 10) is None
     await queue.close()
+
+
+SEEING = "org/Seeing-GGUF"
+
+
+@pytest.fixture
+def seeing(hub: FakeHub) -> FakeHub:
+    model = TinyLlama(name="Seeing")
+    hub.add(
+        SEEING,
+        {
+            "Seeing-Q4_K_M.gguf": model.content(),
+            "mmproj-Seeing-F16.gguf": gguf_bytes({"general.architecture": "clip", "general.type": "mmproj"}),
+            "Seeing-draft-Q8_0.gguf": TinyLlama(layers=1).content(),
+            "style-lora-f16.gguf": gguf_bytes({"general.type": "adapter", "general.architecture": "llama"}),
+        },
+        about={"cardData": {"base_model": "org/Seeing"}},
+    )
+    return hub
+
+
+async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, seeing: FakeHub) -> None:
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    assert begun["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]
+    assert "which lets it see" in begun["reason"]
+    assert begun["could_have"] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
+    await over(gateway, begun["id"])
+    wanted = {"model": SEEING, "projector": False, "companions": ["style-lora-f16.gguf"]}
+    _, begun = await asked(gateway, "POST", "/downloads", wanted)
+    assert begun["files"] == ["Seeing-Q4_K_M.gguf", "style-lora-f16.gguf"]
+    assert (await over(gateway, begun["id"]))["state"] == "done"
+    refused = {"model": SEEING, "companions": ["nothing.gguf"]}
+    status, body = await asked(gateway, "POST", "/downloads", refused)
+    assert (status, body["code"]) == (404, "companion_not_found")
+    assert "style-lora-f16.gguf" in body["hint"]
+
+
+async def test_what_could_go_with_a_model_is_shown_before(gateway: Gateway, seeing: FakeHub) -> None:
+    _, shown = await asked(gateway, "GET", f"/hub/model?name={SEEING}")
+    assert [one["path"] for one in shown["companions"]] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
+    assert [one["projector"] for one in shown["variants"]] == ["mmproj-Seeing-F16.gguf"]
+
+
+async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
+    gateway: Gateway, seeing: FakeHub, paths: Paths
+) -> None:
+    seeing.add("org/Seeing", {"generation_config.json": b'{"temperature": 0.6, "top_k": 20}'})
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    await over(gateway, begun["id"])
+    library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
+    told = recommendation(gateway.services, library.find(SEEING))
+    assert (told.sampling, told.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
+
+
+async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway, seeing: FakeHub, paths: Paths) -> None:
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    assert (await over(gateway, begun["id"]))["state"] == "done"
+    library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
+    assert recommendation(gateway.services, library.find(SEEING)) == NOTHING

@@ -17,6 +17,7 @@ from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, NotFound, TooLarge
 from app.core.model_facts import ModelFacts
 from app.hub.candidates import split_parts, split_stem
+from app.hub.companions import kind_by_name
 from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, chosen_shards, shard_names, with_quantization
 from app.hub.facts.gguf import facts_of_headers
 from app.hub.facts.hugging_face import Files, facts_of
@@ -128,7 +129,7 @@ def _gguf(remote: Remote, urls: Sequence[str]) -> ModelFacts:
 
 def _whole_repository(repository: _Repository, quantization: str) -> ModelFacts:
     files = repository.files()
-    models = sorted({_parts(name)[0] for name in files if name.endswith(".gguf") and "mmproj" not in name})
+    models = _models({_parts(name)[0] for name in files if name.endswith(".gguf")})
     if quantization or (models and "config.json" not in files):
         return _gguf_parts(repository, _chosen(repository, models, quantization))
     config = parse_object(repository.text("config.json", MAX_BYTES), "config.json")
@@ -144,6 +145,11 @@ def _whole_repository(repository: _Repository, quantization: str) -> ModelFacts:
         chat_template=_template(repository),
     )
     return facts_of(found, name=repository.name, source="safetensors headers" if headers else "configuration")
+
+
+def _models(ggufs: set[str]) -> list[str]:
+    """Return those that are models: all, if every one is named like what goes with one."""
+    return sorted(name for name in ggufs if kind_by_name(name) is None) or sorted(ggufs)
 
 
 def _chosen(repository: _Repository, models: list[str], quantization: str) -> str:

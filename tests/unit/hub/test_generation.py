@@ -7,7 +7,8 @@ import pytest
 
 from app.core.models import ModelSampling
 from app.hub import generation
-from app.hub.generation import CONFIG, NOTHING, recommended
+from app.hub.generation import NOTHING, recommended
+from app.hub.naming import GENERATION_CONFIG as CONFIG
 from tests.gguf_files import TinyLlama
 
 QWEN = {

@@ -2,7 +2,7 @@ import pytest
 
 from app.core.errors import BadRequest, NotFound
 from app.hub.repository import RepoFile, Repository
-from app.hub.variants import named, quantization_of, variants_of
+from app.hub.variants import companions_of, named, quantization_of, variants_of
 
 
 def repository(*paths: str, size: int = 100) -> Repository:
@@ -108,3 +108,26 @@ def test_a_variant_that_is_not_there_is_refused_with_what_is() -> None:
 )
 def test_the_quantisation_is_read_from_the_end_of_a_name(stem: str, quantization: str) -> None:
     assert quantization_of(stem) == quantization
+
+
+def test_drafts_and_adapters_are_no_variants_and_projectors_come_along() -> None:
+    files = ("M-Q4_K_M.gguf", "M-draft-Q8_0.gguf", "style-lora-f16.gguf", "mmproj-M-F16.gguf", "generation_config.json")
+    found = repository(*files)
+    (only,) = variants_of(found)
+    assert [file.path for file in only.wanted] == ["M-Q4_K_M.gguf", "mmproj-M-F16.gguf", "generation_config.json"]
+    assert [(kind.value, file.path) for kind, file in companions_of(found)] == [
+        ("draft", "M-draft-Q8_0.gguf"),
+        ("lora", "style-lora-f16.gguf"),
+    ]
+
+
+def test_where_all_are_named_like_that_they_are_models() -> None:
+    found = repository("My-lora-merged-lora-Q4_K_M.gguf", "My-lora-merged-lora-Q8_0.gguf")
+    assert len(variants_of(found)) == 2
+    assert companions_of(found) == []
+
+
+def test_an_adapter_is_named_as_one() -> None:
+    with pytest.raises(BadRequest, match="is a LoRA adapter") as refused:
+        variants_of(repository("adapter_config.json", "adapter_model.safetensors"))
+    assert refused.value.code == "adapter_only"
