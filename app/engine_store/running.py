@@ -1,15 +1,18 @@
 """One program at a time while a version is made: its lines as they come, its end with us, and its last words.
 
-What it starts (compilers, downloads) dies with it when the job is called off.
+What it starts (compilers, downloads) dies with it when the job is called off, and what it wrote for the time being goes
+with it: a compiler that is killed cleans up nothing.
 """
 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.config.environment import engine_environment
@@ -44,12 +47,24 @@ async def run(
         hear(line)
 
     was_closed = door.is_closed
-    async with relayed(Purpose(why=Why.ENGINE, about=about, by=Program.INSTALLER)) as way_out:
-        code = await _code_of(argv, stage, heard, {**env, **way_out})
+    purpose = Purpose(why=Why.ENGINE, about=about, by=Program.INSTALLER)
+    async with relayed(purpose) as way_out, _scratch(stage) as temporary:
+        code = await _code_of(argv, stage, heard, {**env, **way_out, **temporary})
     if code and door.is_closed and not was_closed:
         raise Offline
     if code:
         raise EnvironmentFault(_sentence(argv, said), detail="\n".join(said), code="install_failed")
+
+
+@asynccontextmanager
+async def _scratch(stage: Path) -> AsyncIterator[Mapping[str, str]]:
+    """Have a folder for files of the moment, by the names systems call it; it goes with whoever waits here."""
+    folder = stage / "scratch"
+    await asyncio.to_thread(folder.mkdir, exist_ok=True)
+    try:
+        yield dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _code_of(argv: Sequence[str], stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> int:

@@ -83,6 +83,43 @@ def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundho
     roundhouse("engines", "remove", "llama.cpp", name)
 
 
+NO_AMX = """
+import os, signal, sys
+
+class Amx:
+    def find_spec(self, name, path=None, target=None):
+        if name == "llama_cpp":
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+sys.meta_path.insert(0, Amx())
+"""
+"""A kernel that crashes as the library is loaded, as AMX does in some virtual machines."""
+
+
+@pytest.mark.timeout(1800)
+def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
+    roundhouse: Roundhouse, home: Paths
+) -> None:
+    job = said(roundhouse, "install", "llama.cpp", "--variant", "native")["job"]
+    name = job["version"]
+    assert name.endswith("-native")
+    assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert name.partition("-")[0] in roundhouse("ps").stdout
+
+    roundhouse("unload", "guide")
+    (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
+    (packages / "sitecustomize.py").write_text(NO_AMX, encoding="utf-8")
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout, "the version before answers, and nobody had to ask"
+    here = versions(roundhouse, "llama.cpp")
+    assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
+
+    tested = said(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][-1]
+    assert tested["code"] == "crashed"
+    assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
+    roundhouse("engines", "remove", "llama.cpp", name)
+
+
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime-genai", "mlx-lm"])
 def test_an_engine_is_installed_and_writes_what_the_guide_says(roundhouse: Roundhouse, engine: str) -> None:
     job = said(roundhouse, "install", engine)["job"]

@@ -1,5 +1,6 @@
 """What a program that makes an engine's environment is told."""
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -23,6 +24,31 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = tmp_path / "engines/.stage/one"
     made.mkdir(parents=True)
     return made
+
+
+def left_in(stage: Path) -> list[Path]:
+    return list(stage.iterdir())
+
+
+WRITES = "import tempfile, time; print(tempfile.mkdtemp(), flush=True); time.sleep({})"
+
+
+async def test_what_a_program_writes_for_the_moment_goes_with_it(stage: Path) -> None:
+    lines: list[str] = []
+    await run([sys.executable, "-c", WRITES.format(0)], stage=stage, hear=lines.append, env={})
+    assert Path(lines[0]).is_relative_to(stage)
+    assert left_in(stage) == []
+
+
+async def test_a_program_that_is_called_off_leaves_nothing_either(stage: Path) -> None:
+    wrote = asyncio.Event()
+    argv = [sys.executable, "-c", WRITES.format(600)]
+    job = asyncio.create_task(run(argv, stage=stage, hear=lambda _line: wrote.set(), env={}))
+    await wrote.wait()
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    assert left_in(stage) == []
 
 
 async def test_a_checkout_leaves_uv_to_its_owner(stage: Path) -> None:
