@@ -58,10 +58,11 @@ def _possible(paths: Paths) -> Iterator[Belonging]:
         (paths.logs, "logs"),
         (data / "engines", "engines that were installed"),
         (paths.hub_answers, "what the hub said of models"),
+        (paths.updates, "updates that were fetched"),
     ):
         yield Belonging(what=what, path=path, kind=Kind.MADE)
     yield Belonging(what="settings, keys, and how the window looked", path=paths.config, kind=Kind.KEPT)
-    for path in sorted(_inside(data) - models - {data / "engines", paths.hub_answers}):
+    for path in sorted(_inside(data) - models - {data / "engines", paths.hub_answers, paths.updates}):
         yield Belonging(what=_NAMES.get(path.name, "our own data"), path=path, kind=Kind.KEPT)
     for path in sorted(models):
         yield Belonging(what="models", path=path, kind=Kind.MODELS)

@@ -4,6 +4,7 @@ An engine runs other people's code over other people's files; it has no business
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -138,3 +139,15 @@ def device_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]
     """Return what `environ` (this process's own by default) says about which devices programs may see."""
     source = os.environ if environ is None else environ
     return {name: value for name, value in source.items() if name.upper() in _DEVICE_NAMES}
+
+
+def appimage(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Return the AppImage this process runs from, as its runtime says; None when it runs from none.
+
+    The variables are inherited by whatever an AppImage starts, so they count only for what lies in that very image.
+    """
+    source = os.environ if environ is None else environ
+    named, mounted = source.get("APPIMAGE"), source.get("APPDIR")
+    if not named or not mounted or not Path(sys.executable).is_relative_to(mounted):
+        return None
+    return Path(named)

@@ -43,6 +43,11 @@ class Paths:
         return self.config / "hub-token.json"
 
     @property
+    def updates(self) -> Path:
+        """What is known of newer versions of Roundhouse, and what was fetched of them."""
+        return self.data / "updates"
+
+    @property
     def downloads_file(self) -> Path:
         """The downloads that wait, run or have ended."""
         return self.data / "downloads.json"

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from app.config.installation import this_installation
+from app.core.updates import InstallationKind
+
 UV_VARIABLE = "ROUNDHOUSE_UV"
 """Names the uv to use, where the one that comes with Roundhouse will not do."""
 
@@ -44,19 +47,19 @@ def window_command() -> list[str]:
 
 def how_to_remove() -> str:
     """Return how the program itself is removed, in a sentence: the way it came."""
-    running = Path(sys.executable)
-    if not getattr(sys, "frozen", False):
-        return "The program itself is this checkout or environment; remove that folder."
-    if sys.platform == "linux" and running.is_relative_to("/usr"):
-        return "The program itself is a package: `sudo apt remove roundhouse`, or in the software centre."
-    if sys.platform == "win32":
-        return "The program itself is removed in Settings, under installed apps."
-    return f"The program itself is {_bundle(running)}; remove that."
+    found = this_installation()
+    return _REMOVAL[found.kind].format(place=found.place)
 
 
-def _bundle(running: Path) -> Path:
-    """Return what a person sees of a frozen application: on macOS the .app around it, else its folder."""
-    return next((folder for folder in running.parents if folder.suffix == ".app"), running.parent)
+_REMOVAL = {
+    InstallationKind.DEB: "The program itself is a package: `sudo apt remove roundhouse`, or in the software centre.",
+    InstallationKind.ARCHIVE: "The program itself is {place}; remove that.",
+    InstallationKind.APPIMAGE: "The program itself is {place}; remove that.",
+    InstallationKind.EXE: "The program itself is removed in Settings, under installed apps.",
+    InstallationKind.DMG: "The program itself is {place}; remove that.",
+    InstallationKind.WHEEL: "The program itself is this environment, {place}; remove that, or the package from it.",
+    InstallationKind.SOURCE: "The program itself is this checkout, {place}; remove that folder.",
+}
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -88,3 +91,13 @@ def uv_program() -> Path | None:
     on_path = shutil.which("uv")
     candidates = [Path(named)] if named else [*beside, *([Path(on_path)] if on_path else [])]
     return next((path for path in candidates if path.is_file()), None)
+
+
+def found_program(name: str) -> str:
+    """Return the whole path of a program of the system's; empty where there is none on PATH."""
+    return shutil.which(name) or ""
+
+
+def program_in(folder: Path) -> Path:
+    """Return the executable that understands `-P -m module` in a frozen application's folder."""
+    return folder / ("roundhouse.exe" if sys.platform == "win32" else "roundhouse")

@@ -62,6 +62,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /model-settings                     ModelSettings by model, where anything is set
     GET    /model-settings/{name}              ModelChoices: what is set, recommended, and to be had for one model
     POST   /model-settings       SetModel      ModelSettings, all of one model at once
+    GET    /update                             UpdateState of Roundhouse itself; nobody is asked
+    POST   /update/check                       UpdateState, after asking
+    POST   /update/skip          SkipUpdate    UpdateState
+    POST   /update/install       InstallUpdate UpdateJob; /events say how far it is
+    POST   /update/rollback                    UpdateJob
+    DELETE /update/job                         204, calls it off
     GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /chats?query=&limit=&before=        list[ChatSummary]
     POST   /chats                NewChat       Chat

@@ -14,6 +14,7 @@ from app.core.engines import EngineStatus
 from app.core.library import LibraryJob
 from app.core.memory import Pause
 from app.core.requests import RequestInfo
+from app.core.updates import UpdateJob
 
 
 class EngineChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engine"):
@@ -100,6 +101,16 @@ class LibraryJobChanged(msgspec.Struct, frozen=True, kw_only=True, tag="library_
     job: LibraryJob
 
 
+class UpdatesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="updates"):
+    """What is known of newer versions of Roundhouse is not what it was."""
+
+
+class UpdateJobChanged(msgspec.Struct, frozen=True, kw_only=True, tag="update_job"):
+    """An installation of another version of Roundhouse has come further, or has ended."""
+
+    job: UpdateJob
+
+
 class RequestChanged(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """A request at the endpoint came, moved on, or ended. While it goes on this is repeated about once a second."""
 
@@ -139,6 +150,8 @@ Event = (
     | DownloadChanged
     | DownloadRemoved
     | LibraryJobChanged
+    | UpdatesChanged
+    | UpdateJobChanged
     | RequestChanged
     | RequestsForgotten
     | PauseChanged

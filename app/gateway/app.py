@@ -14,6 +14,7 @@ from app.gateway.listen import own_names
 from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
 from app.gateway.searching import add_catalogue
 from app.gateway.services import SERVICES, Services
+from app.gateway.updating import add_updates
 
 _MIB = 1024 * 1024
 
@@ -29,6 +30,7 @@ def build_app(services: Services) -> web.Application:
     add_downloads(app)
     add_catalogue(app)
     add_library(app)
+    add_updates(app)
     app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)

@@ -28,6 +28,7 @@ from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.shelf import Shelf
 from app.gateway.access import KeyNeeded
+from app.gateway.afterwards import Afterwards
 from app.gateway.app import build_app
 from app.gateway.engine_rescue import Rescuer, announce
 from app.gateway.events import EventHub
@@ -70,6 +71,7 @@ class Setup:
     settings: Settings
     adapters: Mapping[str, Adapter]
     instance: Instance
+    afterwards: Afterwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +93,16 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] =
         paths = _created_paths()
         with Instance(paths) as instance:
             journal = open_journal(paths.logs / "gateway.jsonl")
-            settings = Settings(paths.settings_file)
+            setup = Setup(
+                paths=paths,
+                settings=Settings(paths.settings_file),
+                adapters=adapters,
+                instance=instance,
+                afterwards=Afterwards(),
+            )
             try:
-                asyncio.run(serve(Setup(paths=paths, settings=settings, adapters=adapters, instance=instance)))
+                asyncio.run(serve(setup))
+                setup.afterwards.do()
             finally:
                 journal.close()
     except AlreadyRunning as error:
@@ -219,6 +228,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
         ),
         stop=stop,
         limits=limits,
+        afterwards=setup.afterwards,
     )
 
 

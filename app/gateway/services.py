@@ -12,6 +12,7 @@ from aiohttp import web
 
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
+from app.gateway.afterwards import Afterwards
 from app.gateway.recent import Recent
 from app.hub.memory import HubMemory
 
@@ -89,6 +90,8 @@ class Services:
     """What was set for single models."""
     home: Home = field(default_factory=this_home)
     """Where other programs of this person keep their settings."""
+    afterwards: Afterwards = field(default_factory=Afterwards)
+    """What is done once all this has ended."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""
 

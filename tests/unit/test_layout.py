@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ("app", "engines")
 
 LOW = {"core"}
-PARTS = {"network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"}
+PARTS = {
+    *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"),
+    "updates",
+}
 MAY_IMPORT = {
     "core": set(),
     "config": LOW,
@@ -27,6 +30,7 @@ MAY_IMPORT = {
     "hardware": LOW | {"config"},
     "engine_store": LOW | {"config", "network"},
     "supervisor": LOW | {"config", "network"},
+    "updates": LOW | {"config", "hub", "engine_store"},
     "gateway": LOW | PARTS,
     "cli": LOW | {"client", "config"},
     "gui": LOW | {"client", "config"},

@@ -23,6 +23,7 @@ from app.gateway.engine_slot import EnginesSlot
 from app.gateway.inspector import INSPECTOR, Inspector
 from app.gateway.library_work import LIBRARY, LibraryWork
 from app.gateway.services import SERVICES, Services
+from app.gateway.updating import UPDATES, Updates
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
@@ -51,6 +52,7 @@ class Call(Generic[B_co, Q_co]):
     downloads: Downloads
     library: LibraryWork
     connections: ConnectionLog
+    updates: Updates
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -105,6 +107,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         downloads=request.app[DOWNLOADS],
         library=request.app[LIBRARY],
         connections=request.app[CONNECTIONS],
+        updates=request.app[UPDATES],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
         query=_query(endpoint.query, request),
         names=dict(request.match_info),

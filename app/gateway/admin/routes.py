@@ -32,6 +32,7 @@ from app.gateway.admin import (
     models,
     requests,
     tools,
+    updates,
 )
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
@@ -226,6 +227,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     *library.ENDPOINTS,
     *lifecycle.ENDPOINTS,
+    *updates.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/logs",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 from app.core.errors import EnvironmentFault
-from app.hub.download.cache import RepositoryCache, storage_fault
+from app.hub.download.cache import storage_fault
 from app.hub.download.chunk_map import ChunkMap, Content
 from app.hub.download.hashing import Follower
 from app.hub.download.regions import Regions
@@ -49,8 +50,18 @@ class Means:
     widen_after_s: float = WIDEN_AFTER_S
 
 
-def fetch(cache: RepositoryCache, file: RepoFile, wire: Wire, means: Means) -> None:
-    """Bring a file's content into the cache's blobs. Raises Stopped, or what no further try can mend."""
+class Shelf(Protocol):
+    """Where files are kept: the hub's cache, or any other folder."""
+
+    def blob(self, file: RepoFile) -> Path:
+        """Return where a file's content is once it is whole and right."""
+
+    def part(self, file: RepoFile) -> Path:
+        """Return where it grows."""
+
+
+def fetch(cache: Shelf, file: RepoFile, wire: Wire, means: Means) -> None:
+    """Bring a file's content to its place on the shelf. Raises Stopped, or what no further try can mend."""
     blob, part = cache.blob(file), cache.part(file)
     if blob.exists():
         return

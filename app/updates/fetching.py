@@ -1,0 +1,127 @@
+"""Fetch a release's description and its file: over https, within limits, gone on with after a break, checked whole.
+
+A file counts once its size and SHA-256 are those that were signed, looked at again right before it is used: in between
+it lay on a disk. Blocks; call it from a thread.
+"""
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.core import words
+from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
+from app.hub.download.transfer import Means, fetch
+from app.hub.download.wire import Wire
+from app.hub.ranges import Budget, Remote
+from app.hub.repository import RepoFile
+from app.updates.manifest import MAX_BYTES, File, Signed, UpdateRefused, address
+
+HEAD_ROOM_BYTES = 256 << 20
+"""What is left free on the disk: a system without any space does not work."""
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one file grows and ends up, under its own name: a system's installer goes by it."""
+
+    folder: Path
+
+    def blob(self, file: RepoFile) -> Path:
+        """Return where it is once it is whole and right."""
+        return self.folder / file.path
+
+    def part(self, file: RepoFile) -> Path:
+        """Return where it grows."""
+        return self.folder / f"{file.path}.part"
+
+
+def fetch_manifest(url: str) -> Signed:
+    """Return what is served at an address and what signs it. Raises what the network raises."""
+    remote = Remote(url, budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
+    try:
+        return Signed(
+            content=remote.text(url, MAX_BYTES), signatures=remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
+        )
+    except (Unauthorized, Forbidden) as error:
+        raise _not_handed_out(error) from None
+
+
+def fetch_file(manifest_url: str, file: File, folder: Path, means: Means) -> Path:
+    """Return a release's file, whole and checked. Raises Stopped, StorageFault, UpdateRefused, or the network's.
+
+    Only the manifest's own server may be other than https, as it is on this computer in tests.
+    """
+    wanted = RepoFile(path=file.name, size=file.size, sha256=file.sha256)
+    place = _Place(folder)
+    path = place.blob(wanted)
+    if path.exists():
+        try:
+            return checked(path, file)
+        except UpdateRefused:  # it was whole once; now fetch it anew
+            path.unlink(missing_ok=True)
+    _make_private(folder)
+    check_room(folder, file.size)
+    try:
+        wire = Wire(manifest_url, address(manifest_url, file), size=file.size)
+        fetch(place, wanted, wire, means)
+    except (Unauthorized, Forbidden) as error:
+        raise _not_handed_out(error) from None
+    return checked(path, file)
+
+
+def checked(path: Path, file: File) -> Path:
+    """Return a file that is what was signed. Raises UpdateRefused, and removes one that is not."""
+    try:
+        size, digest = path.stat().st_size, _sha256(path)
+    except OSError as error:
+        raise StorageFault(f"{path} cannot be read: {error.strerror or error}.") from error
+    if (size, digest) == (file.size, file.sha256):
+        return path
+    path.unlink(missing_ok=True)
+    raise UpdateRefused(
+        f"{file.name} is not what was signed, so it was thrown away.",
+        hint="Try again; if it happens again, something changes files on this disk or on the way.",
+        code="update_damaged",
+    )
+
+
+def check_room(folder: Path, needed_bytes: int) -> None:
+    """Raise StorageFault (disk_full) unless that much fits into a folder's disk, with some left over."""
+    free = shutil.disk_usage(folder).free
+    missing = needed_bytes + HEAD_ROOM_BYTES - free
+    if missing > 0:
+        raise StorageFault(
+            f"The update needs {words.size(needed_bytes)} in {folder}, and {words.size(free)} are free there.",
+            hint=f"Free {words.size(missing)}.",
+            code="disk_full",
+        )
+
+
+def forget_others(folder: Path, keep: str) -> None:
+    """Remove what was fetched of other versions; what cannot be removed is left."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.is_dir() and path.name != keep:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageFault(f"{folder} cannot be made: {error.strerror or error}.") from error
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _not_handed_out(error: RoundhouseError) -> Unavailable:
+    return Unavailable("The server of updates does not hand it out.", hint="Try again later.", detail=str(error))

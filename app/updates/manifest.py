@@ -1,0 +1,190 @@
+"""What a release says of itself, signed as a whole: version, notes, and the size and hash of every file.
+
+    <channel>.json        this document
+    <channel>.json.sig    signatures of its bytes, Ed25519 in base64, one a line
+
+One signature by one trusted key is enough, so that keys can be changed: for a while a release bears two. A manifest
+counts until it expires, so that nobody can withhold newer ones for ever by serving an old one. Pure, but for the keys.
+"""
+
+import base64
+import binascii
+import datetime as dt
+import re
+from pathlib import Path
+from urllib.parse import urljoin
+
+import msgspec
+
+from app.config.paths import RESOURCES
+from app.core.errors import Conflict
+from app.core.updates import InstallationKind
+from app.hub.signatures import is_signed
+
+FORMAT = 1
+PURPOSE = "roundhouse-update"
+"""In every manifest: what else a key signed, such as a catalogue, is none."""
+MAX_BYTES = 1 << 20
+MAX_FILE_BYTES = 4_000_000_000
+KEYS_FILE = RESOURCES / "update-keys.txt"
+_KEY_BYTES = 32
+_MOST_SIGNATURES = 8
+_MOST_NOTES = 64 << 10
+_VERSION = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,3})(?:(a|b|rc)(\d{1,6}))?")
+_FINAL = "z"
+"""After every kind of forerunner."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+_EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
+Order = tuple[tuple[int, ...], str, int]
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a release. `url` may be relative to the manifest; `platform` is a `sys.platform`."""
+
+    kind: InstallationKind
+    platform: str
+    architecture: str
+    """"x86_64" or "arm64"."""
+    url: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """What it is called on disk."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The document. Days and times have their zone."""
+
+    purpose: str
+    format: int
+    channel: str
+    version: str
+    issued: dt.datetime
+    """When it was signed; the later counts where two are of one version."""
+    expires: dt.datetime
+    notes: str = ""
+    files: list[File] = []
+
+    def file(self, kind: InstallationKind, platform: str, architecture: str) -> File | None:
+        """Return the file that updates such a copy."""
+        wanted = (kind, platform, architecture)
+        return next((one for one in self.files if (one.kind, one.platform, one.architecture) == wanted), None)
+
+
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """A manifest as it came, to be checked again whenever it is read."""
+
+    content: bytes
+    signatures: str
+
+
+class UpdateRefused(Conflict):
+    """What was fetched is nothing its owner published for this copy to take now."""
+
+    default_code = "update_refused"
+
+
+def trusted_keys(file: Path = KEYS_FILE, *more: str) -> tuple[bytes, ...]:
+    """Return the public keys a manifest may be signed with: those that came with this copy, and `more` in base64."""
+    lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    found = (_decoded(line) for line in (*lines, *more) if line)
+    return tuple(key for key in found if len(key) == _KEY_BYTES)
+
+
+def verified(signed: Signed, keys: tuple[bytes, ...]) -> Manifest:
+    """Return what a trusted key signed. Raises UpdateRefused."""
+    signatures = [_decoded(line) for line in signed.signatures.split()[:_MOST_SIGNATURES]]
+    if not any(is_signed(signed.content, signature, key) for signature in signatures for key in keys):
+        raise UpdateRefused(
+            "The description of the newest version bears no signature that this copy trusts, so it was refused.",
+            hint="Somebody on the way may have changed it. Nothing was installed; try another network.",
+            code="update_signature",
+        )
+    return _read(signed.content)
+
+
+def check_current(manifest: Manifest, channel: str, now: dt.datetime) -> None:
+    """Raise UpdateRefused for another channel's manifest, and one whose time is over."""
+    if manifest.channel != channel:
+        raise UpdateRefused(
+            f"What is served for the channel {channel} describes {manifest.channel[:40]!r}.", code="update_channel"
+        )
+    if manifest.expires <= now:
+        raise UpdateRefused(
+            f"The description of the newest version counted until {manifest.expires:%Y-%m-%d}, so it was refused.",
+            hint=f"This computer's clock says {now:%Y-%m-%d}. If it is right, somebody may be withholding newer ones.",
+            code="update_expired",
+        )
+
+
+def check_no_downgrade(manifest: Manifest, known: str, issued: dt.datetime = _EVER) -> None:
+    """Raise UpdateRefused for what is older than the version known, or, of the same, than what was `issued` of it."""
+    if (order(manifest.version), manifest.issued) < (order(known), issued):
+        raise UpdateRefused(
+            f"What is served describes version {manifest.version}, and {known} is known already: it was refused.",
+            hint="Somebody may be serving old descriptions. The version that is here stays.",
+            code="update_downgrade",
+        )
+
+
+def order(version: str) -> Order:
+    """Return what versions are compared by; trailing zeros count for nothing. Raises UpdateRefused for no version."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise _unreadable(f"{version[:40]!r} is no version")
+    numbers = [int(part) for part in found[1].split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers), found[2] or _FINAL, int(found[3] or 0)
+
+
+def is_final(version: str) -> bool:
+    """Tell whether a version is one that everybody gets. Raises UpdateRefused for no version."""
+    return order(version)[1] == _FINAL
+
+
+def address(manifest_url: str, file: File) -> str:
+    """Return where a file is fetched from; whoever fetches looks that it is a safe address."""
+    return urljoin(manifest_url, file.url)
+
+
+def _read(content: bytes) -> Manifest:
+    try:
+        found = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(str(error)) from None
+    if found.purpose != PURPOSE:
+        raise _unreadable("it is for something else")
+    if found.format != FORMAT:
+        raise UpdateRefused(
+            "The description of the newest version is of a form this version does not know.",
+            hint="Install the newest version by hand, as the first time.",
+            code="update_unreadable",
+        )
+    if found.issued.tzinfo is None or found.expires.tzinfo is None or len(found.notes) > _MOST_NOTES:
+        raise _unreadable("its times have no zone, or its notes no end")
+    order(found.version)
+    for file in found.files:
+        if not (_NAME.fullmatch(file.name) and _SHA256.fullmatch(file.sha256) and 0 < file.size <= MAX_FILE_BYTES):
+            raise _unreadable(f"it lists a file that cannot be: {file.name[:80]!r}")
+    return found
+
+
+def _unreadable(why: str) -> UpdateRefused:
+    return UpdateRefused(
+        "The description of the newest version cannot be read.",
+        hint="Try again later.",
+        code="update_unreadable",
+        detail=why,
+    )
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

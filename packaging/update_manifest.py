@@ -1,0 +1,162 @@
+"""Describe and sign a release, so that copies of Roundhouse find it: see `app/updates/manifest.py`.
+
+    python packaging/update_manifest.py key FILE        # once: the private key goes to FILE, the public one is printed
+    UPDATE_KEY=... python packaging/update_manifest.py make FOLDER --base https://…/v0.2.0/
+    UPDATE_KEY=... python packaging/update_manifest.py renew FOLDER   # the same release, for another while
+
+`make` looks through a folder of what `make package` and its like made, and writes `<channel>.json` and `.json.sig`
+beside. It signs with nothing that no copy would trust: the public key has to be in `resources/update-keys.txt` first.
+"""
+
+import argparse
+import base64
+import datetime as dt
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app import __version__
+from app.core.errors import RoundhouseError
+from app.core.updates import InstallationKind
+from app.updates.manifest import FORMAT, KEYS_FILE, PURPOSE, File, Manifest, Signed, trusted_keys, verified
+
+ROOT = Path(__file__).resolve().parents[1]
+VARIABLE = "UPDATE_KEY"
+DAYS = 120
+"""How long a description counts: `renew` it in time, or the next release does."""
+NAMES = (
+    (InstallationKind.DEB, "linux", re.compile(r"roundhouse_.+_(?P<cpu>amd64|arm64)\.deb")),
+    (InstallationKind.ARCHIVE, "linux", re.compile(r"roundhouse-.+-linux-(?P<cpu>x86_64|aarch64)\.tar\.xz")),
+    (InstallationKind.APPIMAGE, "linux", re.compile(r"roundhouse-.+-(?P<cpu>x86_64|aarch64)\.AppImage")),
+    (InstallationKind.EXE, "win32", re.compile(r"roundhouse-.+-windows-(?P<cpu>x86_64|arm64)\.exe")),
+    (InstallationKind.DMG, "darwin", re.compile(r"roundhouse-.+-macos-(?P<cpu>x86_64|arm64)\.dmg")),
+)
+"""What the packers call their files."""
+_CPUS = {"amd64": "x86_64", "aarch64": "arm64"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Do what is asked. Returns 0, or 1 with what is wrong."""
+    wanted = _parser().parse_args(argv)
+    try:
+        if wanted.what == "key":
+            _say(make_key(wanted.file))
+        else:
+            key, folder, channel = private_key(os.environ.get(VARIABLE, "")), wanted.folder, wanted.channel
+            is_new = wanted.what == "make"
+            manifest = described(folder, channel=channel, base=wanted.base) if is_new else renewed(folder, channel)
+            _say(f"{signed(manifest, key, folder)}: version {manifest.version}, {len(manifest.files)} files")
+    except (OSError, ValueError, RoundhouseError) as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+def make_key(file: Path) -> str:
+    """Write a new private key, readable by its owner only; return the public one."""
+    made = Ed25519PrivateKey.generate()
+    with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:  # noqa: PTH123 -- the mode from the first byte
+        out.write(base64.b64encode(made.private_bytes_raw()).decode() + "\n")
+    return public_of(made)
+
+
+def public_of(key: Ed25519PrivateKey) -> str:
+    """Return a key's public half, as `resources/update-keys.txt` has it."""
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def private_key(text: str, keys_file: Path = KEYS_FILE) -> Ed25519PrivateKey:
+    """Return the key of a secret. Raises ValueError for one that copies would not trust."""
+    try:
+        key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(text.strip(), validate=True))
+    except ValueError:
+        raise ValueError(f"{VARIABLE} holds no private key: 32 bytes in base64.") from None
+    if key.public_key().public_bytes_raw() not in trusted_keys(keys_file):
+        raise ValueError(f"No copy would trust what this key signs: add {public_of(key)} to {keys_file.name} first.")
+    return key
+
+
+def described(folder: Path, *, channel: str, base: str, version: str = __version__) -> Manifest:
+    """Return what a folder of packed files is. Raises ValueError for one that holds none."""
+    files = [found for path in sorted(folder.iterdir()) if (found := _file(path, base)) is not None]
+    if not files:
+        raise ValueError(f"There is nothing in {folder} that was packed.")
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    return Manifest(
+        purpose=PURPOSE,
+        format=FORMAT,
+        channel=channel,
+        version=version,
+        issued=now,
+        expires=now + dt.timedelta(days=DAYS),
+        notes=notes_of(version, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
+        files=files,
+    )
+
+
+def renewed(folder: Path, channel: str) -> Manifest:
+    """Return a description again, for another while; its signature is looked at first. Raises ValueError."""
+    file = folder / f"{channel}.json"
+    old = verified(Signed(content=file.read_bytes(), signatures=_signatures(file).read_text()), trusted_keys())
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    return msgspec.structs.replace(old, issued=now, expires=now + dt.timedelta(days=DAYS))
+
+
+def signed(manifest: Manifest, key: Ed25519PrivateKey, folder: Path) -> Path:
+    """Write a description and its signature; return where."""
+    content = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    file = folder / f"{manifest.channel}.json"
+    file.write_bytes(content)
+    _signatures(file).write_text(base64.b64encode(key.sign(content)).decode() + "\n")
+    return file
+
+
+def notes_of(version: str, changelog: str) -> str:
+    """Return what the changelog says of a version: everything below its heading."""
+    found = re.search(rf"(?ms)^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog)
+    return found[1].strip() if found else ""
+
+
+def _file(path: Path, base: str) -> File | None:
+    for kind, platform, pattern in NAMES:
+        found = pattern.fullmatch(path.name)
+        if found is not None:
+            content = path.read_bytes()
+            return File(
+                kind=kind,
+                platform=platform,
+                architecture=_CPUS.get(found["cpu"], found["cpu"]),
+                url=base + path.name,
+                size=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+            )
+    return None
+
+
+def _signatures(file: Path) -> Path:
+    return file.with_name(f"{file.name}.sig")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Describe and sign a release.")
+    verbs = parser.add_subparsers(dest="what", required=True)
+    verbs.add_parser("key", help="make a key pair").add_argument("file", type=Path)
+    for name, about in (("make", "describe what a folder holds"), ("renew", "sign a description again")):
+        verb = verbs.add_parser(name, help=about)
+        verb.add_argument("folder", type=Path)
+        verb.add_argument("--channel", default="stable", choices=["stable", "beta"])
+        verb.add_argument("--base", default="", help="what files' addresses begin with; beside the description without")
+    return parser
+
+
+def _say(sentence: str) -> None:
+    sys.stdout.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
