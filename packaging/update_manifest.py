@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
 def make_key(file: Path) -> str:
     """Write a new private key, readable by its owner only; return the public one."""
     made = Ed25519PrivateKey.generate()
-    with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:  # noqa: PTH123 -- the mode from the first byte
+    with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         out.write(base64.b64encode(made.private_bytes_raw()).decode() + "\n")
     return public_of(made)
 

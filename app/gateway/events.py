@@ -24,6 +24,8 @@ from app.core.events import (
     ModelsChanged,
     RequestChanged,
     SettingChanged,
+    UpdateJobChanged,
+    UpdatesChanged,
 )
 
 QUEUE_LIMIT = 512
@@ -127,6 +129,8 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     DownloadChanged: lambda event: event.download.id,
     DownloadRemoved: lambda event: event.id,
     LibraryJobChanged: lambda event: event.job.id,
+    UpdatesChanged: lambda _event: "",
+    UpdateJobChanged: lambda event: event.job.id,
     RequestChanged: lambda event: event.request.id,
     ConnectionChanged: lambda event: event.connection.id,
 }

@@ -220,7 +220,7 @@ class Updates:
     def _moved(self, count: int, changes: dict[str, object]) -> None:
         if self.job is None or self.job.is_done:
             return
-        done = min(self.job.done_bytes + count, self.job.total_bytes)
+        done = self.job.done_bytes + count
         if changes or time.monotonic() - self._said_at > STEP_S:
             self._tell(done_bytes=done, **changes)
         else:

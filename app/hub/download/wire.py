@@ -101,12 +101,14 @@ class Wire:
                 raise Changed
             return
         said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if said is not None and int(said[3]) != self._size:
+            raise Changed
         if said is None or int(said[1]) != start or int(said[2]) != end - 1:
             raise Interrupted(Unavailable("The server sent another part than was asked for.", code="hub_unreachable"))
         etag = answer.headers.get("ETag", "")
         if answer.length is not None and answer.length != end - start:
             raise Interrupted(_broke())
-        if int(said[3]) != self._size or (self._etag and etag and etag != self._etag):
+        if self._etag and etag and etag != self._etag:
             raise Changed
         self._etag = self._etag or etag
 

@@ -1,0 +1,170 @@
+"""A release's file is fetched whole or refused, gone on with after a break, and looked at again before it is used."""
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.core.errors import BadRequest, EnvironmentFault, NotFound, StorageFault, Unavailable
+from app.core.updates import InstallationKind
+from app.hub.download.transfer import Means
+from app.hub.download.wire import Stopped
+from app.updates import fetching
+from app.updates.fetching import checked, fetch_file, fetch_manifest, forget_others
+from app.updates.manifest import File, UpdateRefused
+from tests.range_server import Hub, serving
+
+CONTENT = bytes(range(256)) * 400
+PATH = "/updates/roundhouse_0.2.0_amd64.deb"
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with serving(Hub(files={PATH: CONTENT})) as served:
+        yield served
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "updates" / "0.2.0"
+
+
+def file(content: bytes = CONTENT, **changes: object) -> File:
+    said = {
+        "kind": InstallationKind.DEB,
+        "platform": "linux",
+        "architecture": "x86_64",
+        "url": PATH.rsplit("/", 1)[-1],
+        "size": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        **changes,
+    }
+    return File(**said)  # type: ignore[arg-type]  # a table of test data
+
+
+def means(arrived: list[int] | None = None, stop: threading.Event | None = None) -> Means:
+    return Means(
+        progress=(arrived if arrived is not None else []).append,
+        stop=stop or threading.Event(),
+        chunk_bytes=1 << 14,
+        first_pause_s=0.01,
+    )
+
+
+def manifest_url(hub: Hub) -> str:
+    return f"{hub.url}/updates/stable.json"
+
+
+def test_a_file_comes_whole_into_a_folder_of_the_person_s_own(hub: Hub, folder: Path) -> None:
+    arrived: list[int] = []
+    path = fetch_file(manifest_url(hub), file(), folder, means(arrived))
+    assert (path.name, path.read_bytes(), sum(arrived)) == ("roundhouse_0.2.0_amd64.deb", CONTENT, len(CONTENT))
+    assert [one.name for one in folder.iterdir()] == [path.name]
+    assert folder.stat().st_mode & 0o077 == 0 or folder.drive
+
+
+def test_what_is_here_and_right_is_not_fetched_again(hub: Hub, folder: Path) -> None:
+    fetch_file(manifest_url(hub), file(), folder, means())
+    asked = len(hub.asked)
+    path = fetch_file(manifest_url(hub), file(), folder, means())
+    assert len(hub.asked) == asked
+    path.write_bytes(CONTENT[:-1] + b"!")
+    assert fetch_file(manifest_url(hub), file(), folder, means()).read_bytes() == CONTENT
+    assert len(hub.asked) > asked
+
+
+def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> None:
+    stop, arrived = threading.Event(), list[int]()
+
+    def count(more: int) -> None:
+        arrived.append(more)
+        if sum(arrived) > len(CONTENT) // 2:
+            stop.set()
+
+    with pytest.raises(Stopped):
+        fetch_file(manifest_url(hub), file(), folder, Means(progress=count, stop=stop, chunk_bytes=1 << 14, streams=1))
+    before = len(hub.asked)
+    fetch_file(manifest_url(hub), file(), folder, means())
+    assert all(wanted != f"bytes=0-{len(CONTENT) - 1}" for _, wanted in hub.asked[before:])
+
+
+def test_a_truncated_file_is_refused(hub: Hub, folder: Path) -> None:
+    hub.files[PATH] = CONTENT[:-100]
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        fetch_file(manifest_url(hub), file(), folder, means())
+    assert list(folder.iterdir()) == []
+
+
+def test_another_content_of_the_same_length_is_refused(hub: Hub, folder: Path) -> None:
+    hub.files[PATH] = CONTENT[:-1] + b"!"
+    with pytest.raises(EnvironmentFault) as refused:
+        fetch_file(manifest_url(hub), file(), folder, means())
+    assert refused.value.code == "checksum_mismatch"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_is_not_there_is_said(hub: Hub, folder: Path) -> None:
+    del hub.files[PATH]
+    with pytest.raises(NotFound, match="roundhouse_0"):
+        fetch_file(manifest_url(hub), file(), folder, means())
+
+
+def test_a_server_that_wants_an_account_is_not_asked_for_a_model_s_terms(hub: Hub, folder: Path) -> None:
+    hub.statuses[PATH] = 403
+    with pytest.raises(Unavailable) as refused:
+        fetch_file(manifest_url(hub), file(), folder, means())
+    assert "licence" not in refused.value.hint
+
+
+def test_only_https_leads_away_from_the_server_of_the_description(hub: Hub, folder: Path) -> None:
+    elsewhere = file(url="http://example.org/roundhouse_0.2.0_amd64.deb")
+    with pytest.raises(BadRequest, match="https"):
+        fetch_file(manifest_url(hub), elsewhere, folder, means())
+
+
+def test_a_full_disk_is_said_before_anything_is_fetched(
+    hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=fetching.HEAD_ROOM_BYTES))
+    with pytest.raises(StorageFault, match="are free there") as refused:
+        fetch_file(manifest_url(hub), file(), folder, means())
+    assert (refused.value.code, hub.asked) == ("disk_full", [])
+
+
+def test_a_folder_that_cannot_be_made_is_said(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "updates").write_text("in the way")
+    with pytest.raises(StorageFault):
+        fetch_file(manifest_url(hub), file(), tmp_path / "updates" / "0.2.0", means())
+
+
+def test_what_was_changed_on_the_disk_is_thrown_away(tmp_path: Path) -> None:
+    path = tmp_path / "roundhouse.deb"
+    path.write_bytes(CONTENT)
+    assert checked(path, file()) == path
+    path.write_bytes(CONTENT + b"and more")
+    with pytest.raises(UpdateRefused) as refused:
+        checked(path, file())
+    assert refused.value.code == "update_damaged"
+    assert not path.exists()
+
+
+def test_a_description_comes_with_its_signature(hub: Hub) -> None:
+    hub.files |= {"/updates/stable.json": b"{}", "/updates/stable.json.sig": b"signed\n"}
+    found = fetch_manifest(manifest_url(hub))
+    assert (found.content, found.signatures) == (b"{}", "signed\n")
+    del hub.files["/updates/stable.json.sig"]
+    with pytest.raises(NotFound):
+        fetch_manifest(manifest_url(hub))
+
+
+def test_versions_that_are_of_no_use_any_more_go(tmp_path: Path) -> None:
+    for name in ("0.1.0", "0.2.0"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "known.json").write_text("{}")
+    forget_others(tmp_path, "0.2.0")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.2.0", "known.json"]
+    forget_others(tmp_path / "nothing", "")

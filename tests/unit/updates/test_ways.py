@@ -1,0 +1,289 @@
+"""Each kind of copy is replaced its own way; what is not right is refused before anything has changed."""
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.config.installation import Installation
+from app.core.errors import Conflict, EnvironmentFault, StorageFault
+from app.core.updates import InstallationKind
+from app.hub.download.wire import Stopped
+from app.updates import installers, ways
+from app.updates.exchange import next_of, previous_of
+from app.updates.manifest import UpdateRefused
+from app.updates.ways import WAYS, Work, previous_version, way_back
+from tests.releases import archive
+
+ON_LINUX = pytest.mark.skipif(sys.platform == "win32", reason="the programs are scripts")
+STARTS = """\
+    home = pathlib.Path(os.environ["ROUNDHOUSE_HOME"])
+    (home / "state").mkdir()
+    said = {{"pid": os.getpid(), "created_at": 0.0, "url": "http://127.0.0.1:1", "token": "", "version": "{version}"}}
+    draft = home / "state" / "draft"
+    draft.write_text(json.dumps(said))
+    draft.rename(home / "state" / "gateway.json")
+    signal.pause()
+"""
+
+
+def program(body: str) -> str:
+    """Return a stand-in for the frozen executable."""
+    assert sys.executable
+    return f"#!{sys.executable}\nimport json, os, pathlib, signal, sys\n" + textwrap.dedent(body)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "roundhouse"
+    place.mkdir()
+    (place / "roundhouse").write_text("old")
+    (place / "installation.json").write_text('{"kind": "tar.xz", "version": "0.1.0"}')
+    return place
+
+
+Made = Callable[..., Work]
+
+
+@pytest.fixture
+def work(tmp_path: Path, place: Path) -> Made:
+    def make(
+        content: bytes, *, kind: InstallationKind = InstallationKind.ARCHIVE, said: list[str] | None = None
+    ) -> Work:
+        file = tmp_path / f"roundhouse.{kind}"
+        file.write_bytes(content)
+        found = Installation(kind=kind, place=place)
+        return Work(installation=found, file=file, version="0.2.0", say=said.append)
+
+    return make
+
+
+@ON_LINUX
+def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, place: Path) -> None:
+    said: list[str] = []
+    wanted = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), said=said)
+    way = WAYS[InstallationKind.ARCHIVE]
+    way.check(place, 1000)
+    way.prepare(wanted)
+    assert said == ["Unpacking", "Trying it out"]
+    ending = way.finish(wanted)
+    assert (place / "roundhouse").read_text() == "old", "nothing is replaced while the service runs"
+    assert ending.last_deed is not None
+    assert ending.goes_on
+    ending.last_deed()
+    assert "signal" in (place / "roundhouse").read_text()
+    assert previous_version(wanted.installation) == "0.1.0"
+    back = way_back(wanted.installation)
+    assert back.last_deed is not None
+    back.last_deed()
+    assert (place / "roundhouse").read_text() == "old"
+    assert previous_version(wanted.installation) == "0.2.0"
+
+
+@ON_LINUX
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("sys.exit('GLIBC_9.99 not found')", "GLIBC_9.99"),
+        (STARTS.format(version="0.1.9"), "0.1.9"),
+    ],
+)
+def test_what_does_not_run_here_is_not_installed(work: Made, place: Path, body: str, why: str) -> None:
+    with pytest.raises(EnvironmentFault) as refused:
+        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", program(body))))
+    assert refused.value.code == "update_does_not_run"
+    assert why in refused.value.body.detail
+    assert not next_of(place).exists()
+    assert (place / "roundhouse").read_text() == "old"
+
+
+@ON_LINUX
+def test_a_program_that_is_none_is_said(work: Made, place: Path) -> None:
+    with pytest.raises(EnvironmentFault) as refused:
+        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", "\0 no program")))
+    assert refused.value.code == "update_does_not_run"
+
+
+@ON_LINUX
+def test_trying_it_out_can_be_called_off(work: Made, place: Path) -> None:
+    wanted = work(archive("0.2.0", program("    signal.pause()")))
+    wanted.off.set()
+    with pytest.raises(Stopped):
+        WAYS[InstallationKind.ARCHIVE].prepare(wanted)
+    assert not next_of(place).exists()
+
+
+def test_an_archive_of_another_version_is_refused(work: Made, place: Path) -> None:
+    with pytest.raises(UpdateRefused, match=r"version 0\.1\.5") as refused:
+        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", "", noted="0.1.5")))
+    assert refused.value.code == "update_damaged"
+    assert not next_of(place).exists()
+
+
+def test_what_is_no_archive_is_refused(work: Made, place: Path) -> None:
+    with pytest.raises(EnvironmentFault) as refused:
+        WAYS[InstallationKind.ARCHIVE].prepare(work(b"no archive"))
+    assert refused.value.code == "bad_archive"
+    assert not next_of(place).exists()
+
+
+def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_asked: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ways, "unpack", full)
+    with pytest.raises(StorageFault, match="No space left"):
+        WAYS[InstallationKind.ARCHIVE].prepare(work(b""))
+    assert not next_of(place).exists()
+
+
+def test_room_for_the_unpacked_folder_is_asked_for_first(place: Path) -> None:
+    with pytest.raises(StorageFault) as refused:
+        WAYS[InstallationKind.ARCHIVE].check(place, 1 << 60)
+    assert refused.value.code == "disk_full"
+
+
+def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Path) -> None:
+    image = tmp_path / "Roundhouse.AppImage"
+    image.write_bytes(b"old")
+    kind = InstallationKind.APPIMAGE
+    wanted = Work(installation=Installation(kind=kind, place=image), file=work(b"new", kind=kind).file, version="0.2.0")
+    WAYS[kind].check(image, 3)
+    WAYS[kind].prepare(wanted)
+    assert image.read_bytes() == b"old"
+    ending = WAYS[kind].finish(wanted)
+    assert (image.read_bytes(), previous_of(image).read_bytes()) == (b"new", b"old")
+    assert image.stat().st_mode & 0o111 or sys.platform == "win32"
+    assert "open it again" in ending.said
+    assert not ending.goes_on
+    assert previous_version(wanted.installation) == "before"
+    assert "open it again" in way_back(wanted.installation).said
+    assert image.read_bytes() == b"old"
+
+
+def test_without_a_version_before_there_is_no_way_back(place: Path) -> None:
+    for kind in (InstallationKind.ARCHIVE, InstallationKind.DEB):
+        with pytest.raises(Conflict) as refused:
+            way_back(Installation(kind=kind, place=place))
+        assert refused.value.code == "no_previous"
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Put a stand-in for one of the system's programs on the only PATH there is; it notes its arguments."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("DISPLAY", ":9")
+
+    def put(name: str, body: str = "") -> Path:
+        noted = tmp_path / f"{name}.said"
+        script = folder / name
+        script.write_text(f"#!/bin/sh\necho \"$@\" > '{noted}'\n{body}\n")
+        script.chmod(0o755)
+        return noted
+
+    return put
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Debian's way")
+class TestPackage:
+    """A Debian package, with stand-ins for pkexec, apt-get and xdg-open."""
+
+    def test_apt_installs_it_with_an_administrator_s_password(
+        self, work: Made, system: Callable[[str, str], Path]
+    ) -> None:
+        asked = system("pkexec", "")
+        system("apt-get", "")
+        wanted = work(b"deb", kind=InstallationKind.DEB)
+        ending = WAYS[InstallationKind.DEB].finish(wanted)
+        assert ending.goes_on
+        assert asked.read_text().split()[1:] == ["install", "--yes", "--", str(wanted.file)]
+
+    @pytest.mark.parametrize(("status", "why"), [(126, "not allowed"), (100, "could not be installed")])
+    def test_a_refusal_says_the_command(
+        self, work: Made, system: Callable[[str, str], Path], status: int, why: str
+    ) -> None:
+        system("pkexec", f"echo E: broken packages; exit {status}")
+        system("apt-get", "")
+        wanted = work(b"deb", kind=InstallationKind.DEB)
+        with pytest.raises(EnvironmentFault, match=why) as refused:
+            WAYS[InstallationKind.DEB].finish(wanted)
+        assert refused.value.code == "update_by_hand"
+        assert f"sudo apt install {wanted.file}" in refused.value.hint
+        assert "broken packages" in refused.value.body.detail
+
+    def test_without_polkit_it_is_opened_as_a_double_click_would(
+        self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        system("xdg-open", "")
+        opened: list[list[str]] = []
+        monkeypatch.setattr(installers.subprocess, "Popen", lambda argv, **_how: opened.append(argv))
+        wanted = work(b"deb", kind=InstallationKind.DEB)
+        ending = WAYS[InstallationKind.DEB].finish(wanted)
+        assert [argv[1:] for argv in opened] == [[str(wanted.file)]]
+        assert (ending.goes_on, ending.last_deed) == (False, None)
+        assert "install it there" in ending.said
+
+    def test_without_a_display_the_command_is_said(
+        self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        system("xdg-open", "")
+        monkeypatch.delenv("DISPLAY")
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        with pytest.raises(EnvironmentFault, match="Nobody can be asked") as refused:
+            WAYS[InstallationKind.DEB].finish(work(b"deb", kind=InstallationKind.DEB))
+        assert refused.value.code == "update_by_hand"
+
+    def test_waiting_for_a_password_can_be_called_off(self, work: Made, system: Callable[[str, str], Path]) -> None:
+        system("pkexec", "while :; do read -r nothing < /dev/zero; done")
+        system("apt-get", "")
+        wanted = work(b"deb", kind=InstallationKind.DEB)
+        wanted.off.set()
+        with pytest.raises(Stopped):
+            WAYS[InstallationKind.DEB].finish(wanted)
+
+
+def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    assert not installers._is_ended(SimpleNamespace(terminate=refuse))  # type: ignore[arg-type]  # as much of a Popen as is asked
+
+
+def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[str]] = []
+    monkeypatch.setattr(installers.subprocess, "Popen", lambda argv, **_how: begun.append(argv))
+    wanted = work(b"setup", kind=InstallationKind.EXE)
+    ending = WAYS[InstallationKind.EXE].finish(wanted)
+    assert begun == []
+    assert ending.last_deed is not None
+    assert not ending.goes_on
+    ending.last_deed()
+    assert begun == [[str(wanted.file)]]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_disk_image_is_shown(work: Made, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    shown: list[list[str]] = []
+
+    def run(argv: list[str], **_how: object) -> SimpleNamespace:
+        shown.append(argv)
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(installers.subprocess, "run", run)
+    wanted = work(b"image", kind=InstallationKind.DMG)
+    if status:
+        with pytest.raises(EnvironmentFault, match="cannot be opened"):
+            WAYS[InstallationKind.DMG].finish(wanted)
+    else:
+        assert "drag" in WAYS[InstallationKind.DMG].finish(wanted).said
+    assert shown == [["/usr/bin/open", str(wanted.file)]]
+
+
+def test_every_kind_has_a_way_or_a_command() -> None:
+    by_command = {InstallationKind.WHEEL, InstallationKind.SOURCE}
+    assert set(WAYS) == set(InstallationKind) - by_command
