@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("requests:usage", "Show what each client used of each model."),
     "keys": ("keys:keys", "List, make and revoke the keys that open the endpoint."),
     "settings": ("settings:settings", "Show or change settings."),
+    "update": ("update:update", "Ask whether there is a newer Roundhouse, and install it."),
     "uninstall": ("uninstall:uninstall", "List every path that is Roundhouse's own, and remove it on confirmation."),
 }
 """Name -> where it is defined and its one-line help: `--help` need not import any of them."""

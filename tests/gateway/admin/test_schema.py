@@ -167,11 +167,14 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     downloads_answer_as_they_say(call, hub)
     lifecycle_answers_as_it_says(call)
     library_answers_as_it_says(call, gateway)
+    updates_answer_as_they_say(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
+    elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
+    """What needs a release: `test_updating`, and `test_update` end to end."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
 
@@ -187,6 +190,12 @@ def lifecycle_answers_as_it_says(call: Checked) -> None:
     assert call("GET", "/status")["paused_since"]
     call("DELETE", "/pause")
     assert call("GET", "/pause")["is_paused"] is False
+
+
+def updates_answer_as_they_say(call: Checked) -> None:
+    assert call("GET", "/update")["kind"] == "source"
+    assert call("POST", "/update/skip", {"version": "99.0"})["release"] is None
+    call("DELETE", "/update/job")
 
 
 def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:

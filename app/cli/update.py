@@ -1,0 +1,169 @@
+"""`roundhouse update`: what is newer, with its notes; installed when it was said so; and the way back."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from app.cli.gateway import connected
+from app.cli.output import json_option, show, talk
+from app.client.discovery import running_gateway
+from app.client.http import Client
+from app.config.paths import default_paths
+from app.core import words
+from app.core.errors import BadRequest, EnvironmentFault, ErrorBody, GatewayGone, RoundhouseError
+from app.core.updates import InstallUpdate, Release, SkipUpdate, UpdateJob, UpdateState
+
+_CHECK_S = 60.0
+_AGAIN_WITHIN_S = 120.0
+"""The new service reads 300 MB from a slow disk in less."""
+_POLL_S = 0.1
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: the version that runs now, and what is left to do by hand."""
+
+    version: str
+    said: str = ""
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Only say what is newer.")
+@click.option("--now", is_flag=True, help="Do not wait for answers in progress: cut them off.")
+@click.option("--skip", is_flag=True, help="Say no more of the version that is newer now.")
+@click.option("--rollback", is_flag=True, help="Use the version before again.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def update(*, check: bool, skip: bool, rollback: bool, as_json: bool, **how: bool) -> None:
+    """Ask whether there is a newer Roundhouse, show what is new in it, and install it once you say so.
+
+    It is fetched, held against its signature and tried out before anything is replaced, and answers in progress end
+    first. Nothing is ever installed without you.
+    """
+    if check + skip + rollback > 1:
+        raise BadRequest("Only one of --check, --skip and --rollback at a time.")
+    client = connected()
+    if rollback:
+        before = client.get("/update", UpdateState).previous
+        _confirm(f"Go back to version {before}?" if before else "", is_sure=how["yes"])
+        _finish(client, _followed(client, "/update/rollback", None), as_json=as_json)
+        return
+    state = client.post("/update/check", None, UpdateState, timeout_s=_CHECK_S)
+    if skip and state.release is not None:
+        state = client.post("/update/skip", SkipUpdate(version=state.release.version), UpdateState)
+    release = state.release
+    if check or skip or release is None or release.problem or state.command:
+        show("update", state, as_json=as_json, text=_lines)
+        return
+    for line in _lines(state):
+        talk(line)
+    _confirm(f"Install version {release.version}?", is_sure=how["yes"])
+    body = InstallUpdate(version=release.version, now=how["now"])
+    _finish(client, _followed(client, "/update/install", body), as_json=as_json)
+
+
+def _confirm(question: str, *, is_sure: bool) -> None:
+    if not question or is_sure or (sys.stdin.isatty() and click.confirm(question, default=True, err=True)):
+        return
+    raise BadRequest("Nothing was changed.", hint="--yes goes on without asking.", code="not_confirmed")
+
+
+def _followed(client: Client, path: str, body: object) -> UpdateJob:
+    """Begin a job and say how far it is; return it as it was last seen. Ctrl-C calls it off."""
+    begun = client.post(path, body, UpdateJob, timeout_s=_CHECK_S)
+    try:
+        return _watched(client, begun)
+    except KeyboardInterrupt:
+        client.delete("/update/job")
+        raise
+
+
+def _watched(client: Client, job: UpdateJob) -> UpdateJob:
+    """Look until it is over: by its own word, or because the service went away for it."""
+    said = ""
+    while not job.is_done:
+        said = _tell(job, said)
+        time.sleep(_POLL_S)
+        try:
+            job = client.get("/update", UpdateState).job or job
+        except GatewayGone:
+            break
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+    if job.error is not None:
+        raise _error_of(job.error)
+    return job
+
+
+def _tell(job: UpdateJob, said: str) -> str:
+    """Say what is done now: on one line that changes in a terminal, once for each stage elsewhere."""
+    answers = "1 answer" if job.waits_for == 1 else f"{job.waits_for} answers"
+    stage = f"Waiting for {answers} to end (--now does not wait)" if job.waits_for else job.stage
+    if sys.stderr.isatty():
+        share = f" {job.done_bytes / job.total_bytes:.0%}" if job.total_bytes else ""
+        click.echo(f"\r\x1b[K{stage}{share}", err=True, nl=False)
+    elif stage != said:
+        talk(stage)
+    return stage
+
+
+def _finish(client: Client, job: UpdateJob, *, as_json: bool) -> None:
+    """Wait for the service that follows, if one does, and say what runs now."""
+    version = job.version if job.said else _next_version(client, job)
+    show("updated", Done(version=version, said=job.said), as_json=as_json, text=_done)
+
+
+def _next_version(client: Client, job: UpdateJob) -> str:
+    deadline = time.monotonic() + _AGAIN_WITHIN_S
+    paths, token = default_paths(), client.gateway.token
+    while time.monotonic() < deadline:
+        found = running_gateway(paths)
+        if found is not None and found.token != token:
+            return _checked(Client(found), found.version, job)
+        time.sleep(_POLL_S)
+    raise GatewayGone(
+        f"Version {job.version} was put in place, and its service has not answered yet.",
+        hint="`roundhouse up` starts it; `roundhouse update --rollback` goes back.",
+    )
+
+
+def _checked(client: Client, version: str, job: UpdateJob) -> str:
+    """Return the version that answers. Raises EnvironmentFault with why it is another than it should be."""
+    failure = client.get("/update", UpdateState).failure
+    if failure is not None:
+        raise _error_of(failure)
+    if job.version not in {version, "before"}:
+        raise EnvironmentFault(f"The service answers as version {version}, not {job.version}.")
+    return version
+
+
+def _error_of(body: ErrorBody) -> RoundhouseError:
+    return EnvironmentFault(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
+
+
+def _done(done: Done) -> Iterator[str]:
+    yield done.said or f"Roundhouse {done.version} runs."
+
+
+def _lines(state: UpdateState) -> Iterator[str]:
+    release = state.release
+    if release is None:
+        yield f"Roundhouse {state.version} is the newest."
+        return
+    size = f", {words.size(release.size_bytes)}" if release.size_bytes else ""
+    skipped = ", skipped" if release.is_skipped else ""
+    yield f"Roundhouse {state.version} -> {release.version} (of {release.released}{size}{skipped})"
+    if release.notes:
+        yield ""
+        yield from release.notes.strip().splitlines()
+        yield ""
+    yield from _by_hand(state, release)
+
+
+def _by_hand(state: UpdateState, release: Release) -> Iterator[str]:
+    if release.problem:
+        yield release.problem
+    elif state.command:
+        yield f"Install it with: {state.command}"
