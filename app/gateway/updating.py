@@ -18,12 +18,11 @@ import msgspec
 from aiohttp import web
 
 from app.config.installation import Installation, this_installation
-from app.core.errors import Bug, Conflict, ErrorBody, RoundhouseError
+from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallUpdate, UpdateJob, UpdateState
 from app.gateway.background import Background
 from app.gateway.known_updates import Known
-from app.gateway.pulling import Offline
 from app.gateway.services import SERVICES, Services
 from app.hub.download.transfer import Means
 from app.hub.download.wire import Stopped, Throttle

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.core import words
+from app.core.connections import Purpose, Why
 from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Wire
@@ -19,6 +20,7 @@ from app.updates.manifest import MAX_BYTES, File, Signed, UpdateRefused, address
 
 HEAD_ROOM_BYTES = 256 << 20
 """What is left free on the disk: a system without any space does not work."""
+PURPOSE = Purpose(why=Why.APP_UPDATE)
 _CHUNK = 1 << 20
 
 
@@ -39,7 +41,7 @@ class _Place:
 
 def fetch_manifest(url: str) -> Signed:
     """Return what is served at an address and what signs it. Raises what the network raises."""
-    remote = Remote(url, budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
+    remote = Remote(url, PURPOSE, budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
     try:
         return Signed(
             content=remote.text(url, MAX_BYTES), signatures=remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
@@ -64,7 +66,7 @@ def fetch_file(manifest_url: str, file: File, folder: Path, means: Means) -> Pat
     _make_private(folder)
     check_room(folder, file.size)
     try:
-        wire = Wire(manifest_url, address(manifest_url, file), size=file.size)
+        wire = Wire(manifest_url, address(manifest_url, file), size=file.size, purpose=PURPOSE)
         fetch(place, wanted, wire, means)
     except (Unauthorized, Forbidden) as error:
         raise _not_handed_out(error) from None

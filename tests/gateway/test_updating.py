@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import datetime as dt
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app import __version__
 from app.config.installation import Installation
 from app.config.paths import Paths
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
@@ -120,7 +122,7 @@ async def test_what_is_newer_is_told_with_its_notes(updates: Updates, publisher:
 
 
 async def test_the_present_version_is_no_news(updates: Updates, publisher: Publisher) -> None:
-    publisher.publish(known_updates.__version__)
+    publisher.publish(__version__)
     assert (await updates.check()).release is None
 
 
@@ -358,7 +360,7 @@ async def test_without_the_right_to_write_nothing_is_fetched(
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
     asked = len(publisher.hub.asked)
-    monkeypatch.setattr(exchange.os, "access", lambda *_asked: False)
+    monkeypatch.setattr(os, "access", lambda *_asked: False)
     with pytest.raises(StorageFault) as refused:
         await updates.install(InstallUpdate(version=NEWER))
     assert refused.value.code == "update_not_allowed"

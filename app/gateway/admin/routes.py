@@ -9,7 +9,6 @@ from app.core.downloads import Download, MoveDownload, Pull
 from app.core.engines import EngineChoice, EngineInfo, EngineStatus
 from app.core.events import Event, LogLine
 from app.core.hub import CatalogueInfo, HubModel, HubPick, HubQuery, HubResults, HubTokenState, SetHubToken
-from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
 from app.core.report import Bundle, DoctorReport
@@ -353,29 +352,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Gather what helps to find a mistake: report, versions, settings, logs; no prompts, keys or names",
         reply=Bundle,
     ),
-    Endpoint(method="GET", path="/keys", handler=keys.list_keys, summary="List the access keys", reply=list[KeyInfo]),
-    Endpoint(
-        method="POST",
-        path="/keys",
-        handler=keys.make_key,
-        summary="Make an access key; this answer alone holds it",
-        body=NewKey,
-        reply=MadeKey,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/keys/{name}",
-        handler=keys.revoke_key,
-        summary="Revoke an access key at once",
-        status=204,
-    ),
-    Endpoint(
-        method="POST",
-        path="/keys/{name}/restore",
-        handler=keys.restore_key,
-        summary="Bring back a key revoked since the gateway started",
-        reply=KeyInfo,
-    ),
+    *keys.ENDPOINTS,
     Endpoint(
         method="GET",
         path="/tools",

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from app.core.connections import Program, Purpose, Why
 from app.core.errors import Bug, RoundhouseError
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import written_bytes
@@ -59,12 +60,13 @@ def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
     total = sum(file.size for file in job.files)
     say(Started(total_bytes=total, present_bytes=progress.present))
     cache.check_room(total - progress.present)
+    purpose = Purpose(why=Why.DOWNLOAD, about=job.repository, by=Program.DOWNLOADER)
     for file in job.files:
         if cache.has(job.commit, file):
             continue
         progress.begin(file.path)
         url = resolve_address(job.endpoint, job.repository, job.commit, file.path)
-        wire = Wire(job.endpoint, url, size=file.size, token=job.token, about=job.repository)
+        wire = Wire(job.endpoint, url, size=file.size, token=job.token, purpose=purpose)
         fetch(cache, file, wire, Means(progress=progress.moved, throttle=throttle, streams=job.streams))
         cache.link(job.commit, file)
     cache.remember(job.revision, job.commit)

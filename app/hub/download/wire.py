@@ -64,12 +64,14 @@ class Throttle:
         stop.wait(max(0.0, pause))
 
 
-class Wire:
-    """Where one file is, and how it is read. `size` is what the hub said of it, `about` names its repository."""
+_DOWNLOAD = Purpose(why=Why.DOWNLOAD, by=Program.DOWNLOADER)
 
-    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "", about: str = "") -> None:
+
+class Wire:
+    """Where one file is, how it is read, and what for. `size` is what the hub said of it."""
+
+    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "", purpose: Purpose = _DOWNLOAD) -> None:
         budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
-        purpose = Purpose(why=Why.DOWNLOAD, about=about, by=Program.DOWNLOADER)
         self._remote = Remote(endpoint, purpose, token=token, budget=budget)
         self._url, self._size = url, size
         self._etag = ""

@@ -1,5 +1,6 @@
 """Each kind of copy is replaced its own way; what is not right is refused before anything has changed."""
 
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def work(tmp_path: Path, place: Path) -> Made:
         file = tmp_path / f"roundhouse.{kind}"
         file.write_bytes(content)
         found = Installation(kind=kind, place=place)
-        return Work(installation=found, file=file, version="0.2.0", say=said.append)
+        return Work(installation=found, file=file, version="0.2.0", say=([] if said is None else said).append)
 
     return make
 
@@ -221,7 +222,7 @@ class TestPackage:
     ) -> None:
         system("xdg-open", "")
         opened: list[list[str]] = []
-        monkeypatch.setattr(installers.subprocess, "Popen", lambda argv, **_how: opened.append(argv))
+        monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: opened.append(argv))
         wanted = work(b"deb", kind=InstallationKind.DEB)
         ending = WAYS[InstallationKind.DEB].finish(wanted)
         assert [argv[1:] for argv in opened] == [[str(wanted.file)]]
@@ -256,7 +257,7 @@ def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None
 
 def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[list[str]] = []
-    monkeypatch.setattr(installers.subprocess, "Popen", lambda argv, **_how: begun.append(argv))
+    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: begun.append(argv))
     wanted = work(b"setup", kind=InstallationKind.EXE)
     ending = WAYS[InstallationKind.EXE].finish(wanted)
     assert begun == []
@@ -274,7 +275,7 @@ def test_a_disk_image_is_shown(work: Made, monkeypatch: pytest.MonkeyPatch, stat
         shown.append(argv)
         return SimpleNamespace(returncode=status)
 
-    monkeypatch.setattr(installers.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     wanted = work(b"image", kind=InstallationKind.DMG)
     if status:
         with pytest.raises(EnvironmentFault, match="cannot be opened"):
