@@ -97,7 +97,7 @@ class Exchange:
 
     def leased(self, lease: Lease) -> None:
         """Note that an engine works for it now."""
-        self.engine = lease.status.engine
+        self.engine = lease.engine
         if self._watch is not None:
             self._watch.leased(lease.load_s)
         self._moved(self)

@@ -36,29 +36,30 @@ class Heartbeat:
         self._request, self._response, self._signs = request, response, signs
         self._timer = asyncio.get_running_loop().call_later(signs.within_s, self._begin)
         self._task: asyncio.Task[None] | None = None
-        self._is_over = asyncio.Event()
+        self._is_over: asyncio.Event | None = None
 
     async def stop(self) -> web.StreamResponse | None:
         """Send no more, what is being sent to its end; return the response if its head has gone out."""
         self._timer.cancel()
-        self._is_over.set()
-        if self._task is not None:
+        if self._task is not None and self._is_over is not None:
+            self._is_over.set()
             with contextlib.suppress(ConnectionError):  # the client has gone: whoever answers it is being cancelled
                 await self._task
         return self._response if self._response.prepared else None
 
     def _begin(self) -> None:
-        self._task = asyncio.create_task(self._beat())
+        self._is_over = asyncio.Event()
+        self._task = asyncio.create_task(self._beat(self._is_over))
 
-    async def _beat(self) -> None:
+    async def _beat(self, is_over: asyncio.Event) -> None:
         if not self._response.prepared:
             await self._response.prepare(self._request)
             await self._write(self._signs.head())
-        while not self._is_over.is_set():
+        while not is_over.is_set():
             await self._write(self._signs.alive())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._signs.every_s):
-                    await self._is_over.wait()
+                    await is_over.wait()
 
     async def _write(self, data: bytes) -> None:
         if data:

@@ -53,7 +53,7 @@ class Inspector:
         """Begin to follow a request of a client; None for all that asks a model nothing."""
         if request.method != hdrs.METH_POST or request.path.startswith(PREFIX):
             return None
-        exchange = Exchange(self._origin(request, request_id), asyncio.current_task(), self._moved)
+        exchange = Exchange(self._origin(request, request_id), request.task, self._moved)
         LISTENER.set(exchange)
         CLIENT.set(f"{exchange.origin.client} {request.remote}")
         return exchange

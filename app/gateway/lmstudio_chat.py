@@ -137,19 +137,29 @@ async def _whole(request: web.Request, job: Job, batches: Batches) -> web.Respon
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder = Encoder(job.ask.model, response_id=job.response_id or None)
     response = web.StreamResponse(headers=_STREAM_HEADERS)
-    signs = Signs(_LOOK_S, _LOOK_S, head=bytes, alive=lambda: _progress(request, encoder))
+    signs = Signs(_LOOK_S, _LOOK_S, head=encoder.begin, alive=lambda: _progress(request, encoder))
     try:
-        await response.prepare(request)
-        await response.write(encoder.begin() + _progress(request, encoder))
-        await response.write(_encoded(encoder, await first_of(batches, request, response, signs)))
+        if not request.app[SERVICES].supervisor.serves_at_once(job.ask.load.source.name):
+            await _open(request, response, encoder)
+        first = await first_of(batches, request, response, signs)
+        if not response.prepared:
+            await _open(request, response, encoder)
+        await response.write(_encoded(encoder, first))
         async for batch in batches:
             await response.write(_encoded(encoder, batch))
     except RoundhouseError as error:
+        if not response.prepared:
+            raise
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await response.write(encoder.take(failed(error.body, error.status)))
     _keep(request, job, encoder)
     await response.write_eof()
     return response
+
+
+async def _open(request: web.Request, response: web.StreamResponse, encoder: Encoder) -> None:
+    await response.prepare(request)
+    await response.write(encoder.begin() + _progress(request, encoder))
 
 
 def _progress(request: web.Request, encoder: Encoder) -> bytes:

@@ -28,12 +28,16 @@ class Trimming(msgspec.Struct, frozen=True, kw_only=True):
     dropped: Callable[[int], None]
 
 
-async def asked_trimmed(request: web.Request, ask: Ask, watch: Watch, trimming: Trimming | None) -> Batches:
-    """Yield what the engine says; with `trimming`, to as much of the conversation as fits.
+def asked_trimmed(request: web.Request, ask: Ask, watch: Watch, trimming: Trimming | None) -> Batches:
+    """Return what the engine says; with `trimming`, to as much of the conversation as fits.
 
     Raises as `asked` does, and ContextOverflow when there is nothing more to leave out.
     """
-    work, dropped = trimming.work if trimming is not None else None, 0
+    return asked(request, ask, watch) if trimming is None else _trimmed(request, ask, watch, trimming)
+
+
+async def _trimmed(request: web.Request, ask: Ask, watch: Watch, trimming: Trimming) -> Batches:
+    work, dropped = trimming.work, 0
     while True:
         try:
             async with aclosing(asked(request, ask, watch)) as batches:
@@ -41,8 +45,6 @@ async def asked_trimmed(request: web.Request, ask: Ask, watch: Watch, trimming: 
                     yield batch
                 return
         except ContextOverflow as error:
-            if trimming is None or work is None:
-                raise
             trim = shortened(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
             if trim is None:
                 raise

@@ -1,6 +1,7 @@
 """What a caller holds while an engine works for it: where to send the request, and with which key."""
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 
 import msgspec
@@ -19,7 +20,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Without a path: an adapter's `descriptor.routes` are relative to it."""
     key: str
     served_name: str
-    status: EngineStatus
+    engine: str
+    see: Callable[[], EngineStatus]
+    """Says how things stand now; nobody has to know to send a request."""
     load_s: float
     """Seconds waited for loading; 0.0 when it was ready."""
     end: "asyncio.Future[EngineFailed]"
@@ -28,6 +31,11 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Which run of the engine this holds; for the supervisor."""
     slot: bool = True
     """Whether it takes one of the engine's slots; for the supervisor."""
+
+    @property
+    def status(self) -> EngineStatus:
+        """How things stand now."""
+        return self.see()
 
     def __repr__(self) -> str:
         """Leave out the key: what is shown may be logged."""

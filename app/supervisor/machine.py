@@ -109,9 +109,12 @@ class Machine(Ending):
                 assert_never(self.state)
 
     def _fits(self, ask: m.Ask) -> bool:
-        if self.request is None or ask.request.engine != self.request.engine:
+        if self.request is None:
             return False
-        if ask.request.source != self.request.source:
+        is_of = ask.request is self.request or (
+            ask.request.engine == self.request.engine and ask.request.source == self.request.source
+        )
+        if not is_of:
             return False
         same = ask.any_options or ask.request.options == self.request.options
         return (same and ask.fingerprint == self._fingerprint) or not ask.explicit

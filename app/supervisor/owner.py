@@ -2,6 +2,9 @@
 
 It takes one message at a time, asks the state machine what to do, does it, and says what changed. Nobody else changes
 anything, so nobody can act on what was true a moment ago.
+
+Taking a message never waits, so whoever asks has it taken at once, after those that came before: a lease of a ready
+engine costs no turn of the event loop. The task takes what nobody waits for.
 """
 
 import asyncio
@@ -28,7 +31,10 @@ from app.supervisor.scheduling import Seat
 from app.supervisor.status import report_of, status_of
 from engines.api import Failure
 
+log = logging.getLogger(__name__)
+
 _S = EngineState
+_MISTAKE = "The owner of %s ended by a mistake of ours"
 
 
 class Room(Protocol):
@@ -47,12 +53,11 @@ class Room(Protocol):
         """Tell whether a model waits for another to make room."""
 
 
-class Answer(NamedTuple):
-    """What a caller hears: the run it holds, if it asked to, and how things stood at that moment."""
+class Held(NamedTuple):
+    """What a caller hears that asked to hold a run. Others hear how things stood when they were answered."""
 
-    held: Run | None
-    status: EngineStatus
-    slot: bool = False
+    run: Run
+    slot: bool
 
 
 class Owner:
@@ -70,7 +75,7 @@ class Owner:
         self._facts = Facts()
         self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
         self._tickets = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[Held | EngineStatus]] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.status())))
         self._loop = asyncio.get_running_loop()
@@ -83,42 +88,40 @@ class Owner:
     async def lease(self, request: LoadRequest, terms: Terms) -> Lease:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
         asked_s = self._loop.time()
-        seen = await self._fingerprint(request)
+        # A ready one is taken as it runs: nobody would compare.
+        seen = () if self.machine.state is _S.READY else await asyncio.to_thread(_fingerprint, request.source.path)
         who = CLIENT.get()
         said = await self._ask(
             lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen, terms=terms, client=who)
         )
-        if said.held is None:
+        if not isinstance(said, Held):
             raise _broken(self.model)
-        return self._lease(said.held, said, asked_s)
-
-    def _lease(self, run: Run, said: Answer, asked_s: float) -> Lease:
-        facts = run.facts
+        facts = said.run.facts
         was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
         return Lease(
             base_url=facts.base_url,
             key=facts.key,
             served_name=facts.served_name,
-            status=said.status,
+            engine=request.engine,
+            see=self.status,
             load_s=0.0 if was_ready else self._loop.time() - asked_s,
-            end=run.end,
-            run=run.number,
+            end=said.run.end,
+            run=said.run.number,
             slot=said.slot,
         )
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
         seen = await asyncio.to_thread(_fingerprint, request.source.path)
-        said = await self._ask(
+        return await self._told(
             lambda ticket: m.Ask(
                 ticket=ticket, request=request, explicit=True, any_options=any_options, fingerprint=seen
             )
         )
-        return said.status
 
     async def stop(self, how: m.How) -> EngineStatus:
         """Wait until it is stopped, or has failed, or somebody called the stop off."""
-        return (await self._ask(lambda ticket: m.Stop(ticket=ticket, how=how))).status
+        return await self._told(lambda ticket: m.Stop(ticket=ticket, how=how))
 
     async def close(self) -> None:
         """Stop the engine for good, and end the task."""
@@ -128,45 +131,54 @@ class Owner:
         await asyncio.gather(self._task, return_exceptions=True)
         self.log.close()
 
-    async def _fingerprint(self, request: LoadRequest) -> tuple[int, ...]:
-        if self.machine.state is _S.READY:  # nobody will compare it: a lease takes what runs
-            return ()
-        return await asyncio.to_thread(_fingerprint, request.source.path)
+    async def _told(self, message: Callable[[int], m.Message]) -> EngineStatus:
+        said = await self._ask(message)
+        if isinstance(said, Held):
+            raise _broken(self.model)
+        return said
 
-    async def _ask(self, message: Callable[[int], m.Message]) -> Answer:
+    async def _ask(self, message: Callable[[int], m.Message]) -> Held | EngineStatus:
         if self._task.done():
             raise _broken(self.model)
         ticket = next(self._tickets)
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[Held | EngineStatus] = self._loop.create_future()
         self._waiting[ticket] = answer
-        self.send(message(ticket))
+        self._take_at_once(message(ticket))
         try:
             return await answer
         except asyncio.CancelledError:
             self._withdraw(ticket, answer)
             raise
 
-    def _withdraw(self, ticket: int, answer: "asyncio.Future[Answer]") -> None:
+    def _withdraw(self, ticket: int, answer: "asyncio.Future[Held | EngineStatus]") -> None:
         self._waiting.pop(ticket, None)
         if not answer.done() or answer.cancelled():
             self.send(m.Leave(ticket=ticket))
-        elif answer.exception() is None and (run := answer.result().held) is not None:
-            slot = answer.result().slot
-            self.send(m.Release(run=run.number, slot=slot))  # it was handed out while this caller was being cancelled
+        elif answer.exception() is None and isinstance(held := answer.result(), Held):
+            self.send(m.Release(run=held.run.number, slot=held.slot))  # handed out while this caller was cancelled
 
     async def _own(self) -> None:
         try:
             while True:
-                await self._one_message()
+                self._take(await self._inbox.get())
         except asyncio.CancelledError:
             raise
         except Exception:
-            logging.getLogger(__name__).exception("The owner of %s ended by a mistake of ours", self.model)
+            log.exception(_MISTAKE, self.model)
         finally:
             self._let_go()
 
-    async def _one_message(self) -> None:
-        message = await self._inbox.get()
+    def _take_at_once(self, message: m.Message) -> None:
+        """Take a message in the time of whoever sends it, after all that were sent before."""
+        try:
+            while not self._inbox.empty():
+                self._take(self._inbox.get_nowait())
+            self._take(message)
+        except Exception:
+            log.exception(_MISTAKE, self.model)
+            self._task.cancel()
+
+    def _take(self, message: m.Message | None) -> None:
         now = self._loop.time()
         before = self.machine.state
         effects = self.machine.tick(now) if message is None else self.machine.step(message, now)
@@ -225,10 +237,10 @@ class Owner:
                 self.send(m.Release(run=run, slot=slot))
             case _ if answer is None or not is_there:
                 pass
-            case m.Granted(slot=slot):
-                answer.set_result(Answer(self._run, self.status(), slot))
-            case m.Told():
-                answer.set_result(Answer(None, self.status()))
+            case m.Granted(slot=slot) if self._run is not None:
+                answer.set_result(Held(self._run, slot))
+            case m.Granted() | m.Told():
+                answer.set_result(self.status())
             case m.Refused(failure=failure):
                 answer.set_exception(as_error(self._report(failure)))
             case m.TurnedAway(reason=reason, retry_s=retry_s):

@@ -5,8 +5,7 @@ same arguments would only repeat. `ensure_ready` is for "load this": exactly the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -37,6 +36,32 @@ _NO_TERMS = Terms()
 
 Rescue = Callable[[LoadRequest, EngineStatus, EngineFailed], Awaitable[bool]]
 """Asked when a load has failed: whether another attempt would be a different one, because another version now runs."""
+
+
+class Leasing:
+    """A lease while its block runs. Not made of a generator, which would cost every request as much again."""
+
+    __slots__ = ("_is_rescued", "_lease", "_owner", "_request", "_terms")
+
+    def __init__(self, owner: Owner, request: LoadRequest, terms: Terms, is_rescued: "_IsRescued") -> None:
+        self._owner, self._request, self._terms, self._is_rescued = owner, request, terms, is_rescued
+
+    async def __aenter__(self) -> Lease:
+        try:
+            self._lease = await self._owner.lease(self._request, self._terms)
+        except EngineFailed as error:
+            if not await self._is_rescued(self._owner, self._request, error):
+                raise
+            # A fresh attempt, whatever was remembered of the one before.
+            await self._owner.ensure_ready(self._request)
+            self._lease = await self._owner.lease(self._request, self._terms)
+        return self._lease
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._owner.send(m.Release(run=self._lease.run, slot=self._lease.slot))
+
+
+_IsRescued = Callable[[Owner, LoadRequest, EngineFailed], Awaitable[bool]]
 
 
 class Supervisor:
@@ -147,19 +172,13 @@ class Supervisor:
         self._room.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
-    @asynccontextmanager
-    async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
+    def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> "Leasing":
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
-        Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is cancelled
-        while waiting just leaves; a load that has begun goes on.
+        Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is
+        cancelled while waiting just leaves; a load that has begun goes on.
         """
-        owner = self._owner(request)
-        lease = await self._leased(owner, request, terms)
-        try:
-            yield lease
-        finally:
-            owner.send(m.Release(run=lease.run, slot=lease.slot))
+        return Leasing(self._owner(request), request, terms, self._is_rescued)
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.
@@ -174,15 +193,6 @@ class Supervisor:
             if not await self._is_rescued(owner, request, error):
                 raise
         return await owner.ensure_ready(request)
-
-    async def _leased(self, owner: Owner, request: LoadRequest, terms: Terms) -> Lease:
-        try:
-            return await owner.lease(request, terms)
-        except EngineFailed as error:
-            if not await self._is_rescued(owner, request, error):
-                raise
-        await owner.ensure_ready(request)  # a fresh attempt, whatever was remembered of the one before
-        return await owner.lease(request, terms)
 
     async def _is_rescued(self, owner: Owner, request: LoadRequest, error: EngineFailed) -> bool:
         return self.rescue is not None and await self.rescue(request, owner.status(), error)

@@ -108,7 +108,8 @@ class StandInSupervisor:
                 base_url=url,
                 key=self.upstream.key,
                 served_name=self.served_name,
-                status=self.status(),
+                engine="llama.cpp",
+                see=self.status,
                 load_s=0.0,
                 end=end,
             )

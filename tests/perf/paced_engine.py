@@ -2,7 +2,7 @@
 
 python -m tests.perf.paced_engine PORT CHUNKS CHUNKS_PER_SECOND
 
-It answers as llama-server does, on /v1/messages in Anthropic's form, elsewhere in OpenAI's.
+It answers as llama-server does, on /v1/messages in Anthropic's form, elsewhere in OpenAI's, and to GET with its models.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import sys
 from typing import NamedTuple
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-HEALTHY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+MODELS = json.dumps({"object": "list", "data": [{"id": "guide", "object": "model"}]}).encode()
+LISTED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(MODELS), MODELS)
 
 
 class Stream(NamedTuple):
@@ -64,7 +65,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     loop = asyncio.get_running_loop()
     while head := await request_head(reader):
         if head.startswith(b"GET"):
-            writer.write(HEALTHY)
+            writer.write(LISTED)
             break
         stream = STREAMS["messages" if b"/v1/messages " in head.split(b"\r\n")[0] else "chat"]
         writer.write(HEAD + stream.begin)

@@ -39,6 +39,7 @@ from app.gateway.dialects.canonical import (
 from app.gateway.dialects.engine.refusals import refused
 from app.gateway.dialects.engine.request import body_of, route_of
 from app.gateway.dialects.engine.stream import StreamReader
+from app.gateway.dialects.engine.supply import check
 from app.gateway.dialects.folding import fold
 from engines.api import Feature, Route
 
@@ -48,6 +49,7 @@ SCHEMA = msgspec.Raw(b'{"type":"object"}')
 
 
 def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[str, Any]:
+    check(request, features)
     body: dict[str, Any] = json.loads(body_of(request, model="guide", features=features))
     assert (body.pop("model"), body.pop("stream")) == ("guide", True)
     body.pop("stream_options", None)

@@ -39,10 +39,9 @@ def reads_itself(descriptor: Descriptor) -> bool:
 
 def planned(request: Request, descriptor: Descriptor, family: Family, *, model: str) -> Plan:
     """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot)."""
-    features = descriptor.features
-    check(request, features, engine=descriptor.name)
+    check(request, descriptor.features, engine=descriptor.name)
     if not isinstance(request, Generate) or reads_itself(descriptor):
-        return Plan(body=body_of(request, model=model, features=features))
+        return Plan(body=body_of(request, model=model, features=descriptor.features))
     asked, reading = _asked(request, descriptor, family)
     again = None
     if reading.must_call:

@@ -22,7 +22,7 @@ from app.gateway.dialects.canonical import (
     Tool,
     ToolChoice,
 )
-from app.gateway.dialects.engine.supply import Need, cannot, check
+from app.gateway.dialects.engine.supply import Need, cannot
 from app.gateway.dialects.engine.turns import wire_messages
 from engines.api import Feature, Route
 
@@ -38,11 +38,11 @@ def route_of(request: Request) -> Route:
 
 
 def body_of(request: Request, *, model: str, features: Collection[Feature]) -> bytes:
-    """Return the body for `route_of(request)`. Raises BadRequest (engine_cannot).
+    """Return the body for `route_of(request)`, of which `supply.check` found nothing refused.
 
-    Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features.
+    Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features. Raises BadRequest
+    (engine_cannot) for tools that nobody would read.
     """
-    check(request, features)
     if isinstance(request, Generate) and request.tools and Feature.TOOLS not in features:
         raise cannot(Need.TOOLS)
     if isinstance(request, Generate):

@@ -4,7 +4,7 @@
 can supply is refused by name.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -95,26 +95,36 @@ def how(need: Need, features: Collection[Feature]) -> How:
 
 def needs(request: Request) -> list[Need]:
     """Return what a request asks for."""
-    limits, sampling = request.limits, request.sampling
-    has_format = request.response_format.shape is not Shape.TEXT
-    asked = [
-        (Need.LOGPROBS, limits.logprobs is not None),
-        (Need.LOGIT_BIAS, bool(sampling.logit_bias)),
-        (Need.STOPS, bool(limits.stops)),
-        (Need.SEED, sampling.seed is not None),
-        (Need.FORMAT, has_format),
-        (Need.FORMAT_OF_PROMPT, has_format and isinstance(request, Complete)),
-    ]
-    if isinstance(request, Generate):
+    return [*_needs_of_any(request), *(_needs_of_chat(request) if isinstance(request, Generate) else ())]
+
+
+def _needs_of_any(request: Request) -> Iterator[Need]:
+    if request.limits.logprobs is not None:
+        yield Need.LOGPROBS
+    if request.sampling.logit_bias:
+        yield Need.LOGIT_BIAS
+    if request.limits.stops:
+        yield Need.STOPS
+    if request.sampling.seed is not None:
+        yield Need.SEED
+    if request.response_format.shape is not Shape.TEXT:
+        yield Need.FORMAT
+        if isinstance(request, Complete):
+            yield Need.FORMAT_OF_PROMPT
+
+
+def _needs_of_chat(request: Generate) -> Iterator[Need]:
+    if request.tools:
         choice = request.tool_choice
-        asked += [
-            (Need.TOOLS, bool(request.tools)),
-            (Need.TOOL_CHOICE, bool(request.tools) and (choice.choose is not Choose.AUTO or choice.is_required)),
-            (Need.ONE_CALL, bool(request.tools) and choice.one_at_a_time),
-            (Need.REASONING, request.thinking is not Level.DEFAULT),
-            (Need.IMAGES, any(isinstance(part, Image) for turn in request.messages for part in turn.parts)),
-        ]
-    return [need for need, is_asked in asked if is_asked]
+        yield Need.TOOLS
+        if choice.choose is not Choose.AUTO or choice.is_required:
+            yield Need.TOOL_CHOICE
+        if choice.one_at_a_time:
+            yield Need.ONE_CALL
+    if request.thinking is not Level.DEFAULT:
+        yield Need.REASONING
+    if any(isinstance(part, Image) for turn in request.messages for part in turn.parts):
+        yield Need.IMAGES
 
 
 def check(request: Request, features: Collection[Feature], *, engine: str = "The engine") -> None:
