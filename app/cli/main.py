@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "engines": ("engine_store:engines", "List, install, update, test and remove engines."),
     "requests": ("requests:requests", "Show the last requests at the endpoint."),
     "usage": ("requests:usage", "Show what each client used of each model."),
+    "connections": ("connections:connections", "Show which other computers were called, when and why."),
     "keys": ("keys:keys", "List, make and revoke the keys that open the endpoint."),
     "settings": ("settings:settings", "Show or change settings."),
     "update": ("update:update", "Ask whether there is a newer Roundhouse, and install it."),

@@ -67,7 +67,8 @@ class Connector(aiohttp.TCPConnector):
     def cut(self) -> None:
         """End every connection to another computer, used or kept alive."""
         for connection in list(self._outside):
-            connection.close()
+            if connection.transport is not None:
+                connection.transport.abort()  # closing the protocol would leave who reads without an error of aiohttp's
 
     async def _create_connection(
         self,

@@ -1,0 +1,112 @@
+"""aiohttp through the door: new connections are noted under their errand, kept ones serve on, offline none is made."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from app.core.connections import Connection, Purpose, Why
+from app.core.errors import Offline
+from app.network.connector import Connector, Errand
+from app.network.door import Door
+
+FETCH = Purpose(why=Why.ENGINE, about="llama_cpp")
+USUAL = Purpose(why=Why.ATTACHED)
+BODY = b"x" * 50_000
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """A server that answers, sends on from /moved, and keeps /held open."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/moved":
+            raise web.HTTPFound(f"http://localhost:{request.url.port}/")
+        if request.path != "/held":
+            return web.Response(body=BODY)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"begun")
+        await asyncio.Event().wait()  # until the client goes, which cancels us
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def http(own_door: Door) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(connector=Connector(USUAL, limit=0)) as session:
+        yield session
+
+
+async def fetched(http: aiohttp.ClientSession, url: str) -> None:
+    errand = Errand(FETCH)
+    with errand.under_way():
+        reply = await http.get(url)
+    errand.answered(reply)
+    await reply.read()
+    errand.received(reply.content.total_bytes)
+
+
+def only(door: Door) -> Connection:
+    (found,) = door.take()
+    return found
+
+
+async def test_an_errand_is_noted_with_what_came(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+    await fetched(http, f"{url}/?token=secret")
+    found = only(own_door)
+    assert (found.host, found.why, found.about, found.count) == ("127.0.0.1", Why.ENGINE, "llama_cpp", 1)
+    assert found.received_bytes == len(BODY)
+    assert "secret" not in repr(found)
+
+
+async def test_a_connection_kept_alive_is_one(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+    for _ in range(3):
+        await fetched(http, url)
+    assert only(own_door).count == 1
+
+
+async def test_a_redirect_to_another_host_is_another(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+    await fetched(http, f"{url}/moved")
+    assert {one.host for one in own_door.take()} == {"127.0.0.1", "localhost"}
+
+
+async def test_an_engine_here_is_asked_unnoted_also_offline(
+    own_door: Door, http: aiohttp.ClientSession, url: str
+) -> None:
+    with own_door.kept(is_closed=lambda: True, news=lambda: None):
+        async with http.get(url) as reply:
+            assert await reply.read() == BODY
+    assert own_door.take() == []
+
+
+async def test_offline_another_computer_is_not_called(own_door: Door, http: aiohttp.ClientSession) -> None:
+    with own_door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline, match=r"box\.invalid"):
+        await http.get("http://box.invalid/v1/models")
+    assert only(own_door).refused
+
+
+async def test_what_cannot_be_reached_has_failed(own_door: Door, http: aiohttp.ClientSession, unused_port: int) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        await fetched(http, f"http://127.0.0.1:{unused_port}/")
+    found = only(own_door)
+    assert (found.count, found.failed) == (1, 1)
+
+
+async def test_going_offline_ends_what_goes_on(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+    with Errand(FETCH).under_way():
+        reply = await http.get(f"{url}/held")
+    assert await reply.content.readexactly(5) == b"begun"
+    own_door.cut()
+    with pytest.raises(aiohttp.ClientError):
+        await reply.content.readexactly(1)
+    reply.close()
