@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,14 +56,24 @@ class RealGateway(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def running(home: Path, port: int, *, hub: str = "http://127.0.0.1:1") -> Iterator[RealGateway]:
-    """Start a gateway with three models and end it afterwards, if nobody has. Without a hub it can reach none."""
+def running(
+    home: Path,
+    port: int,
+    *,
+    hub: str = "http://127.0.0.1:1",
+    argv: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
+) -> Iterator[RealGateway]:
+    """Start a gateway with three models and end it afterwards, if nobody has. Without a hub it can reach none.
+
+    `argv` starts another than the one over fake engines; `extra` is more environment.
+    """
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create()
     for name in MODELS:
         TinyLlama().write(paths.models / f"{name}.gguf")
     process = subprocess.Popen(
-        command("tests.gateway.admin.real_gateway"),
+        argv or command("tests.gateway.admin.real_gateway"),
         cwd=ROOT,
         env=child_environment(
             {
@@ -75,6 +85,7 @@ def running(home: Path, port: int, *, hub: str = "http://127.0.0.1:1") -> Iterat
                 # The settings of tools are looked for here, and written here, not in those of whoever runs the tests.
                 **dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"), str(home / "person")),
                 **dict.fromkeys(("CODEX_HOME", "CLAUDE_CONFIG_DIR", "LLM_USER_PATH"), ""),
+                **(extra or {}),
             }
         ),
     )

@@ -1,0 +1,163 @@
+"""Proof, under watch: what a real gateway calls is exactly what it lists, and offline it calls nobody at all."""
+
+import json
+import platform
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.client.http import Client
+from app.config.programs import command
+from app.core.attached import AttachEndpoint
+from app.core.connections import Connection, ConnectionList, Program, Why
+from app.core.downloads import Download, DownloadState, Pull
+from app.core.engine_store import EngineJob, InstallEngine
+from app.core.errors import RoundhouseError
+from app.core.settings import SettingInfo
+from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.watching import OUTSIDE, Outside, outside
+from tests.gguf_files import TinyLlama
+
+PATIENCE_S = 120.0
+NAME = "org/Tiny-GGUF"
+INSTALLS = sys.platform == "linux" and platform.machine() == "x86_64"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Outside]:
+    with outside(tmp_path) as played:
+        for name in (NAME, "org/Other-GGUF"):
+            played.hub.add(name, {"Tiny-Q4_K_M.gguf": TinyLlama(name="Tiny").content(), "README.md": b"#"})
+        yield played
+
+
+def watched(world: Outside, port: int, **extra: str) -> AbstractContextManager[RealGateway]:
+    argv = world.watched(command("app.gateway"))
+    return running(world.home, port, hub=world.hub.url, argv=argv, extra={**world.environment, **extra})
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """Return the code with which a call is refused, or that it went well."""
+    try:
+        call()
+    except RoundhouseError as error:
+        return error.code
+    return "done"
+
+
+def until(client: Client, path: str, kind: Any, is_over: Callable[[Any], bool]) -> Any:  # noqa: ANN401 -- as asked
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_over(found := client.get(path, kind)):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def pull(client: Client, name: str) -> None:
+    client.post("/downloads", Pull(model=name), Download)
+    over = {DownloadState.DONE, DownloadState.FAILED}
+    done = until(client, "/downloads", list[Download], lambda found: all(one.state in over for one in found))
+    assert done[-1].state is DownloadState.DONE, done
+
+
+def install(client: Client, engine: str, variant: str = "cpu") -> None:
+    client.post(f"/engines/{engine}/install", InstallEngine(variant=variant), EngineJob)
+    job = until(client, "/engines/job", EngineJob, lambda found: found.is_done)
+    assert job.error is not None, "the release server and the index have nothing"
+
+
+def chat(url: str, model: str, content: object = "Hi") -> str:
+    body = {"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": content}]}
+    asked = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode())  # noqa: S310 -- our own
+    try:
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:  # noqa: S310 -- as above
+            return "done" if json.load(answer)["choices"] else "empty"
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(json.load(error)["error"]["code"])
+
+
+def drive(gateway: RealGateway, world: Outside, name: str) -> dict[str, str]:
+    """Do everything that goes out, and say how each ended."""
+    client, url = gateway.client, gateway.port_file.url
+    picture = [{"type": "image_url", "image_url": {"url": f"http://pictures{OUTSIDE}/cat.png"}}]
+    endpoint = AttachEndpoint(url=world.url("far"), name="far")
+    return {
+        "search": outcome(lambda: client.get(f"/hub/search?text={name}", object)),
+        "look": outcome(lambda: client.get(f"/hub/model?name=org/{name}-GGUF", object)),
+        "pull": outcome(lambda: pull(client, f"org/{name}-GGUF")),
+        "updates": outcome(lambda: client.get("/library/updates", object)),
+        "catalogue": outcome(lambda: client.post("/hub/catalogue", None, object)),
+        "archive": outcome(lambda: install(client, "llama.cpp", "server")),
+        "newer": outcome(lambda: client.get("/engines/llama.cpp/update?channel=latest", object)),
+        "environment": outcome(lambda: install(client, "openvino")),
+        "attach": outcome(lambda: client.post("/attached", endpoint, object)),
+        "ask": chat(url, "far"),
+        "picture": chat(url, "guide", picture),
+        "guide": chat(url, "guide"),
+    }
+
+
+ONLINE = {
+    **dict.fromkeys(("search", "look", "pull", "updates", "archive", "environment", "attach", "ask", "guide"), "done"),
+    "catalogue": "model_not_found",
+    "newer": "install_failed",
+    "picture": "remote_media",
+}
+"""The catalogue, the releases and the index are answered 404; installs begin, and fail as jobs."""
+OFFLINE = {**dict.fromkeys(ONLINE, "offline"), "picture": "remote_media", "guide": "done"}
+
+
+def listed(gateway: RealGateway) -> list[Connection]:
+    return gateway.client.get("/connections?limit=1000", ConnectionList).connections
+
+
+@pytest.mark.skipif(not INSTALLS, reason="the engines installed here are those of Linux on x86_64")
+def test_what_is_called_is_what_is_listed_and_offline_it_is_nobody(world: Outside, unused_port: int) -> None:
+    with watched(world, unused_port) as gateway:
+        assert drive(gateway, world, "Tiny") == ONLINE
+        made = listed(gateway)
+        assert not [one for one in made if one.refused]
+        assert {one.host for one in made} == world.looked_up()
+        assert Counter({port: count(made, port) for port in world.ports.values()}) == world.called()
+        assert {(one.why, one.by) for one in made} == {
+            (Why.SEARCH, Program.GATEWAY),
+            (Why.MODEL, Program.GATEWAY),
+            (Why.DOWNLOAD, Program.DOWNLOADER),
+            (Why.MODEL_UPDATES, Program.GATEWAY),
+            (Why.CATALOGUE, Program.GATEWAY),
+            (Why.ENGINE, Program.GATEWAY),
+            (Why.ENGINE, Program.INSTALLER),
+            (Why.ATTACHED, Program.GATEWAY),
+        }
+        before = world.called(), world.looked_up()
+        gateway.client.patch("/settings", {"network.offline": True}, list[SettingInfo])
+        assert drive(gateway, world, "Other") == OFFLINE
+        assert (world.called(), world.looked_up()) == before
+        assert {one.host for one in listed(gateway) if one.refused} <= set(world.ports)
+
+
+@pytest.mark.skipif(not INSTALLS, reason="as above")
+def test_started_offline_nothing_goes_out_at_all(world: Outside, unused_port: int) -> None:
+    with watched(world, unused_port, ROUNDHOUSE_NETWORK_OFFLINE="1") as gateway:
+        until(
+            gateway.client, "/connections", ConnectionList, lambda found: found.connections
+        )  # at the catalogue's door
+        assert drive(gateway, world, "Tiny") == {**OFFLINE, "updates": "done", "ask": "model_not_found"}
+        kept_back = listed(gateway)
+        assert all(one.refused for one in kept_back)
+        assert {one.why for one in kept_back} >= {Why.SEARCH, Why.MODEL, Why.CATALOGUE, Why.ATTACHED}
+    assert world.called() == Counter()
+    assert world.looked_up() == set()
+
+
+def count(made: list[Connection], port: int) -> int:
+    return sum(one.count for one in made if one.port == port)
