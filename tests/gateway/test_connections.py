@@ -1,0 +1,151 @@
+"""The list of connections at the gateway: joined, kept, told live, cleared; and what going offline does at once."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from app.core.connections import ConnectionList, Purpose, Why
+from app.core.events import ConnectionChanged, ConnectionsForgotten
+from app.gateway import connection_log
+from app.network.door import door
+from app.store.database import ChatStore
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+from tests.gateway.played import Gateway, until
+from tests.gateway.test_downloads import asked
+
+LOOK = Purpose(why=Why.MODEL, about="org/model")
+PATIENCE = aiohttp.ClientTimeout(total=60)
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        yield served
+
+
+async def listed(gateway: Gateway, query: str = "") -> ConnectionList:
+    status, found = await asked(gateway, "GET", f"/connections{query}")
+    assert status == 200, found
+    return msgspec.convert(found, ConnectionList)
+
+
+async def test_a_search_is_listed_with_host_and_reason_and_without_its_words(gateway: Gateway, hub: FakeHub) -> None:
+    await asked(gateway, "GET", "/hub/search?text=private+thoughts")
+    (found,) = (await listed(gateway)).connections
+    assert (found.host, found.port, found.why) == ("127.0.0.1", int(hub.url.rpartition(":")[2]), Why.SEARCH)
+    assert (found.count, found.failed, found.refused) == (1, 0, False)
+    assert found.received_bytes > 0
+    assert "private" not in repr(found)
+
+
+async def test_a_thousand_of_a_kind_are_one_row(gateway: Gateway) -> None:
+    for _ in range(1000):
+        door.call("cdn.example", 443, LOOK)
+    first = (await listed(gateway)).connections
+    door.call("cdn.example", 443, LOOK).received(10)
+    (found,) = (await listed(gateway)).connections
+    assert [one.id for one in first] == [found.id]
+    assert (found.count, found.received_bytes) == (1001, 10)
+
+
+async def test_what_comes_much_later_is_a_row_of_its_own(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_log, "APART_S", 0.0)
+    for _ in range(2):
+        door.call("cdn.example", 443, LOOK)
+        await listed(gateway)
+    assert [one.count for one in (await listed(gateway)).connections] == [1, 1]
+
+
+async def test_it_is_kept_without_being_asked_for(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_log, "GATHERED_S", 0.0)
+    door.call("cdn.example", 443, LOOK)
+    chats = gateway.services.chats
+
+    async def is_kept() -> bool:
+        return bool(await chats.connections(limit=1))
+
+    await until(is_kept)
+
+
+async def test_it_is_there_after_a_restart(gateway: Gateway) -> None:
+    door.call("cdn.example", 443, LOOK)
+    before = await listed(gateway)
+    store = await ChatStore.open(gateway.services.paths.database)
+    assert await store.connections(limit=10) == before.connections
+    await store.close()
+
+
+async def test_the_newest_come_first_and_only_so_many(gateway: Gateway) -> None:
+    for host in ("a.example", "b.example", "c.example"):
+        door.call(host, 443, LOOK)
+    times = {"a.example": 1.0, "b.example": 3.0, "c.example": 2.0}
+    store = gateway.services.chats
+    rows = (await listed(gateway)).connections
+    now = time.time()
+    await store.save_connections([msgspec.structs.replace(one, last_at=now + times[one.host]) for one in rows])
+    assert [one.host for one in (await listed(gateway, "?limit=2")).connections] == ["b.example", "c.example"]
+
+
+@pytest.mark.parametrize("query", ["?limit=0", "?limit=10001", "?limit=x"])
+async def test_a_limit_that_is_none_is_refused(gateway: Gateway, query: str) -> None:
+    status, refusal = await asked(gateway, "GET", f"/connections{query}")
+    assert (status, refusal["code"]) == (400, "invalid_value")
+
+
+async def test_clearing_forgets_all_and_says_so(gateway: Gateway) -> None:
+    door.call("cdn.example", 443, LOOK)
+    await listed(gateway)
+    with gateway.services.events.subscribe() as events:
+        assert (await asked(gateway, "DELETE", "/connections"))[0] == 204
+        assert ConnectionsForgotten() in [event async for event in _ended(events)]
+    assert (await listed(gateway)).connections == []
+    door.call("cdn.example", 443, LOOK)
+    assert [one.count for one in (await listed(gateway)).connections] == [1]
+
+
+async def test_who_listens_hears_of_it(gateway: Gateway) -> None:
+    with gateway.services.events.subscribe() as events:
+        door.call("cdn.example", 443, LOOK)
+        await listed(gateway)
+        heard = [event async for event in _ended(events) if isinstance(event, ConnectionChanged)]
+    assert [(one.connection.host, one.connection.count) for one in heard] == [("cdn.example", 1)]
+
+
+async def _ended(events: Any) -> Any:  # noqa: ANN401 -- a subscription, read as far as it goes
+    events.close()
+    async for event in events:
+        yield event
+
+
+async def test_offline_is_said_and_what_was_kept_back_is_listed(gateway: Gateway, hub: FakeHub) -> None:
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    status, refusal = await asked(gateway, "GET", "/hub/search?text=x")
+    assert (status, refusal["code"]) == (409, "offline")
+    assert refusal["sentence"] == "Roundhouse is set to stay offline, so 127.0.0.1 is not called."
+    found = await listed(gateway)
+    assert found.offline
+    assert [(one.why, one.refused, one.count) for one in found.connections] == [(Why.SEARCH, True, 1)]
+    assert hub.asked == []
+
+
+async def test_an_endpoint_elsewhere_is_not_attached_offline_and_one_here_is(gateway: Gateway) -> None:
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    status, refusal = await asked(gateway, "POST", "/attached", {"url": "http://192.0.2.1:8000/v1"})
+    assert (status, refusal["code"]) == (409, "offline")
+    assert "192.0.2.1" in refusal["sentence"]
+    status, refusal = await asked(gateway, "POST", "/attached", {"url": "http://127.0.0.1:1/v1"})
+    assert (status, refusal["code"]) == (503, "unreachable"), "asked, and nobody there"
+
+
+async def test_going_offline_closes_what_is_open(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[bool] = []
+    monkeypatch.setattr(door, "cut", lambda: cut.append(door.is_closed))
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    await asked(gateway, "PATCH", "/settings", {"network.offline": False})
+    assert cut == [True], "after the door was closed, and only then"
