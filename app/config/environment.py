@@ -101,6 +101,21 @@ def hub_cache(environ: Mapping[str, str] | None = None) -> Path:
     return Path(named).expanduser() if named else _hub_home(source) / "hub"
 
 
+def is_xet_off(environ: Mapping[str, str] | None = None) -> bool:
+    """Tell whether Xet storage is switched off for all programs, as Hugging Face's own read it."""
+    source = os.environ if environ is None else environ
+    return source.get("HF_HUB_DISABLE_XET", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def quieten_xet(folder: Path) -> None:
+    """Have `hf_xet` write no log and keep to `folder`. It reads its environment, ours, when it is loaded.
+
+    By itself it logs to ~/.cache/huggingface/xet/logs at every start, whatever HF_HOME says.
+    """
+    os.environ["HF_XET_LOG_DEST"] = os.devnull
+    os.environ.setdefault("HF_XET_CACHE", str(folder))
+
+
 def _hub_home(source: Mapping[str, str]) -> Path:
     named = source.get("HF_HOME")
     if named:

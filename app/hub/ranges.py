@@ -81,7 +81,8 @@ class Remote:
         self._origin = _origin(urlsplit(self.endpoint))
         self._token = token
         self.budget = budget or Budget()
-        self._opener = opener(purpose, _Redirects(self.check))
+        self.purpose = purpose
+        self._opener, self._staying = opener(purpose, _Redirects(self.check)), opener(purpose, _Staying())
 
     def check(self, url: str) -> None:
         """Raise BadRequest unless an address is https, or the endpoint's own."""
@@ -99,13 +100,24 @@ class Remote:
 
     def get(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
         """Open an address. Raises what the status means in words, or Offline."""
+        return self._open(self._opener, url, "GET", headers)
+
+    def head(self, url: str) -> HTTPMessage:
+        """Return the headers of an address, or of the redirect that is there. Raises as `get` does."""
+        with self._open(self._staying, url, "HEAD", {}) as answer:
+            return answer.headers
+
+    def _open(
+        self, way: urllib.request.OpenerDirector, url: str, method: str, headers: Mapping[str, str]
+    ) -> HTTPResponse:
         self.check(url)
         self.budget.request()
-        request = urllib.request.Request(url, headers={**headers, "Accept-Encoding": "identity"})  # noqa: S310 -- checked
+        more = {**headers, "Accept-Encoding": "identity"}
+        request = urllib.request.Request(url, headers=more, method=method)  # noqa: S310 -- checked
         if self._token and _origin(urlsplit(url)) == self._origin:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
-            answer: HTTPResponse = self._opener.open(request, timeout=TIMEOUT_S)
+            answer: HTTPResponse = way.open(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
             error.close()
             raise _refusal(error.code, url, error.headers.get("Retry-After", "")) from None
@@ -228,6 +240,17 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _Staying(urllib.request.HTTPErrorProcessor):
+    """Take a redirect as the answer."""
+
+    def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> HTTPResponse:
+        """Return a redirect as it came; raise what is an error."""
+        is_redirect = 300 <= response.status < 400  # noqa: PLR2004 -- as HTTP has it
+        return response if is_redirect else super().http_response(request, response)
+
+    https_response = http_response
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int]:

@@ -13,7 +13,7 @@ from app.core import words
 from app.core.connections import Purpose, Why
 from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
 from app.hub.download.transfer import Means, fetch
-from app.hub.download.wire import Wire
+from app.hub.download.wire import Wire, untiring
 from app.hub.ranges import Budget, Remote
 from app.hub.repository import RepoFile
 from app.updates.manifest import MAX_BYTES, File, Signed, UpdateRefused, address
@@ -66,7 +66,7 @@ def fetch_file(manifest_url: str, file: File, folder: Path, means: Means) -> Pat
     _make_private(folder)
     check_room(folder, file.size)
     try:
-        wire = Wire(manifest_url, address(manifest_url, file), size=file.size, purpose=PURPOSE)
+        wire = Wire(untiring(manifest_url, PURPOSE), address(manifest_url, file), size=file.size)
         fetch(place, wanted, wire, means)
     except (Unauthorized, Forbidden) as error:
         raise _not_handed_out(error) from None

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tests.fake_hub.cas import FakeCas
+
 LFS_FROM_BYTES = 4096
 """The real hub decides by .gitattributes and at 10 MB."""
 
@@ -77,6 +79,8 @@ class FakeHub:
     tokens_at_storage: list[str | None] = field(default_factory=list)
     """What the storage behind redirects was shown, which should be nothing."""
     sent_bytes: int = 0
+    cas: FakeCas = field(default_factory=FakeCas)
+    """The Xet storage; what it knows, the hub keeps there."""
     url: str = ""
 
     @property

@@ -6,11 +6,12 @@ Routes and headers as https://huggingface.co/docs/hub/api and `huggingface_hub` 
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
+from tests.fake_hub import cas_routes
 from tests.fake_hub.hub import FakeHub, StoredFile, StoredRepository
 
 _API = re.compile(r"/api/models/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|refs|tree)(?:/(?P<revision>[^/]+))?)?$")
@@ -38,6 +39,7 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     hub.url = f"http://127.0.0.1:{server.server_port}"
+    hub.cas.address = hub.cas.address or f"{hub.storage_url}/cas"
     try:
         yield hub
     finally:
@@ -63,10 +65,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.serve(stored["path"], _by_etag(hub, stored["etag"]))
         elif resolved := _RESOLVE.match(path):
             self.resolve(resolved)
-        else:
+        elif not cas_routes.answered(self, hub.cas, path):
             self.refuse(404, "EntryNotFound", "Not found")
 
     do_HEAD = do_GET  # noqa: N815 -- the base class calls it so
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        cas_routes.taken(self, self.served.cas, self.path, body)
 
     def list_models(self, query: dict[str, list[str]]) -> None:
         cursor = query.get("cursor", ["0"])[0]
@@ -111,18 +117,23 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.refuse_gated(repository)
         else:
-            self.answer_with(repository.commit(branch), StoredFile(asked["path"], content))
+            self.answer_with(repository, branch, StoredFile(asked["path"], content))
 
     def refuse_gated(self, repository: StoredRepository) -> None:
         status = 403 if self.headers.get("Authorization") else 401
         self.refuse(status, "GatedRepo", f"Access to model {repository.name} is restricted.")
 
-    def answer_with(self, commit: str, file: StoredFile) -> None:
+    def answer_with(self, repository: StoredRepository, branch: str, file: StoredFile) -> None:
+        commit = repository.commit(branch)
         common = {"X-Repo-Commit": commit, "ETag": f'"{file.etag}"'}
         if not file.is_lfs:
             self.serve(file.path, file, common)
             return
         linked = {"X-Linked-Size": str(len(file.content)), "X-Linked-ETag": f'"{file.sha256}"'}
+        in_xet = self.served.cas.known.get(file.sha256)
+        if in_xet is not None:
+            route = f"{self.served.url}/api/models/{repository.name}/xet-read-token/{commit}"
+            linked |= {"X-Xet-Hash": in_xet, "X-Xet-Refresh-Route": route, "Link": f'<{route}>; rel="xet-auth"'}
         where = f"{self.served.storage_url}/storage/{file.sha256}/{file.path}"
         self.reply(302, b"", {**common, **linked, "Location": where})
 
@@ -130,7 +141,11 @@ class _Handler(BaseHTTPRequestHandler):
         if file is None:
             self.refuse(404, "EntryNotFound", "Not found")
             return
-        fault = self.served.faults.get(path)
+        self.serve_as(file, self.served.faults.get(path), headers)
+
+    def serve_as(
+        self, file: StoredFile, fault: Callable[..., bool] | None, headers: dict[str, str] | None = None
+    ) -> None:
         if fault is not None and fault(self, file):
             return
         status, body, more = cut(file, self.headers.get("Range"))

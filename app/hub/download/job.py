@@ -20,6 +20,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 4
     bytes_per_s: float = 0.0
     """No faster than this; 0 is as fast as it goes."""
+    xet: bool = False
+    """Whether files may come from Xet storage."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):
@@ -48,6 +50,12 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected"):
     connections: list[Connection]
 
 
+class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
+    """Something a person may want to know, and need not do anything about."""
+
+    sentence: str
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Why it ended. What came so far stays for another try."""
 
@@ -60,4 +68,4 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     folder: str
 
 
-Said = Started | Moved | Connected | Failed | Done
+Said = Started | Moved | Connected | Noted | Failed | Done

@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from app.core.connections import Program, Purpose, Why
 from app.core.errors import Bug, RoundhouseError
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import written_bytes
 from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Said, Started
-from app.hub.download.transfer import Means, fetch
-from app.hub.download.wire import Throttle, Wire
-from app.hub.repository import RepoFile, resolve_address
+from app.hub.download.transfer import Means
+from app.hub.download.ways import Ways
+from app.hub.download.wire import Throttle
+from app.hub.repository import RepoFile
 from app.network.door import door
 
 EVERY_S = 0.25
@@ -60,14 +60,12 @@ def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
     total = sum(file.size for file in job.files)
     say(Started(total_bytes=total, present_bytes=progress.present))
     cache.check_room(total - progress.present)
-    purpose = Purpose(why=Why.DOWNLOAD, about=job.repository, by=Program.DOWNLOADER)
+    ways = Ways(job, Means(progress=progress.moved, throttle=throttle, streams=job.streams), say)
     for file in job.files:
         if cache.has(job.commit, file):
             continue
         progress.begin(file.path)
-        url = resolve_address(job.endpoint, job.repository, job.commit, file.path)
-        wire = Wire(job.endpoint, url, size=file.size, token=job.token, purpose=purpose)
-        fetch(cache, file, wire, Means(progress=progress.moved, throttle=throttle, streams=job.streams))
+        ways.bring(cache, file)
         cache.link(job.commit, file)
     cache.remember(job.revision, job.commit)
     progress.tell()

@@ -8,7 +8,6 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +17,7 @@ from app.hub.download.cache import storage_fault
 from app.hub.download.chunk_map import ChunkMap, Content
 from app.hub.download.hashing import Follower
 from app.hub.download.regions import Regions
-from app.hub.download.wire import Changed, Interrupted, NoRanges, Stopped, Throttle, Wire, pieces
+from app.hub.download.wire import Changed, Interrupted, NoRanges, Source, Stopped, Stream, Throttle
 from app.hub.repository import RepoFile
 
 CHUNK_BYTES = 8 << 20
@@ -34,7 +33,6 @@ FRUITLESS_TRIES = 8
 """So many in a row without a byte: with the pauses, about two minutes."""
 _LOOK_S = 0.25
 ATTEMPTS = 2
-"""At a file whose hash turns out wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,10 @@ class Means:
     throttle: Throttle = field(default_factory=Throttle)
     streams: int = STREAMS
     chunk_bytes: int = CHUNK_BYTES
+    tries: int = FRUITLESS_TRIES
+    """In a row without a byte."""
+    attempts: int = ATTEMPTS
+    """At a file whose hash turns out wrong."""
     first_pause_s: float = FIRST_PAUSE_S
     widen_after_s: float = WIDEN_AFTER_S
 
@@ -60,15 +62,15 @@ class Shelf(Protocol):
         """Return where it grows."""
 
 
-def fetch(cache: Shelf, file: RepoFile, wire: Wire, means: Means) -> None:
+def fetch(cache: Shelf, file: RepoFile, source: Source, means: Means) -> None:
     """Bring a file's content to its place on the shelf. Raises Stopped, or what no further try can mend."""
     blob, part = cache.blob(file), cache.part(file)
     if blob.exists():
         return
     chunks = ChunkMap(part, Content(size=file.size, chunk_bytes=means.chunk_bytes, etag=file.etag))
     try:
-        for _attempt in range(ATTEMPTS):
-            streams = _Streams(chunks, part, wire, means)
+        for _attempt in range(means.attempts):
+            streams = _Streams(chunks, part, source, means)
             if _fetched(chunks, part, file, streams):
                 part.replace(blob)
                 chunks.remove()
@@ -81,7 +83,7 @@ def fetch(cache: Shelf, file: RepoFile, wire: Wire, means: Means) -> None:
     part.unlink(missing_ok=True)
     chunks.remove()
     raise EnvironmentFault(
-        f"{file.path} arrived damaged twice.",
+        f"{file.path} arrived damaged{' twice' if means.attempts > 1 else ''}.",
         hint="The server or something on the way changes it. Try another network or mirror.",
         code="checksum_mismatch",
     )
@@ -102,8 +104,8 @@ def _fetched(chunks: ChunkMap, part: Path, file: RepoFile, streams: "_Streams") 
 class _Streams:
     """The threads that fetch one file."""
 
-    def __init__(self, chunks: ChunkMap, part: Path, wire: Wire, means: Means) -> None:
-        self._chunks, self._part, self._wire, self._means = chunks, part, wire, means
+    def __init__(self, chunks: ChunkMap, part: Path, source: Source, means: Means) -> None:
+        self._chunks, self._part, self._source, self._means = chunks, part, source, means
         self._regions = Regions(chunks.missing)
         self._failure: Exception | None = None
         self._fruitless = 0
@@ -126,6 +128,7 @@ class _Streams:
             self._failure = None
             self._read_whole(arrived)
         if self._failure is not None:
+            self._uncount_begun()
             raise self._failure
 
     def _would_help(self, threads: list[threading.Thread]) -> bool:
@@ -153,7 +156,7 @@ class _Streams:
         index = run.start
         start = self._chunks.span(index).start + self._begun.get(index, 0)
         try:
-            with self._wire.stream(start, self._chunks.span(run.stop - 1).stop) as answer:
+            with self._source.stream(start, self._chunks.span(run.stop - 1).stop) as answer:
                 while True:
                     self._chunk(index, answer, out)
                     arrived()
@@ -164,12 +167,12 @@ class _Streams:
             self._regions.give_back(index)
             self._pause(broken)
 
-    def _chunk(self, index: int, answer: HTTPResponse, out: FileIO) -> None:
+    def _chunk(self, index: int, answer: Stream, out: FileIO) -> None:
         """Write the rest of a chunk. What came of it before the stream broke is not asked for again."""
         span = self._chunks.span(index)
         begun = self._begun.get(index, 0)
         out.seek(span.start + begun)
-        for piece in pieces(answer, len(span) - begun, self._means.stop):
+        for piece in answer.pieces(len(span) - begun, self._means.stop):
             _write(out, piece)
             begun += len(piece)
             self._begun[index], self._fruitless = begun, 0
@@ -183,7 +186,7 @@ class _Streams:
         while True:
             self.forget()
             try:
-                with self._wire.stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
+                with self._source.stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
                     for index in range(self._chunks.content.count):
                         self._chunk(index, answer, out)
                         arrived()
@@ -193,17 +196,21 @@ class _Streams:
 
     def forget(self) -> None:
         """Start over: what is there so far counts for nothing, and is not counted twice."""
+        self._uncount_begun()
         there = [index for index in range(self._chunks.content.count) if self._chunks.is_there(index)]
-        broken = sum(count for index, count in self._begun.items() if not self._chunks.is_there(index))
-        self._means.progress(-broken - sum(len(self._chunks.span(index)) for index in there))
-        self._begun.clear()
+        self._means.progress(-sum(len(self._chunks.span(index)) for index in there))
         self._chunks.clear()
-        self._wire.forget()
+        self._source.forget()
+
+    def _uncount_begun(self) -> None:
+        """Whoever goes on from here begins these chunks again."""
+        self._means.progress(-sum(count for index, count in self._begun.items() if not self._chunks.is_there(index)))
+        self._begun.clear()
 
     def _pause(self, broken: Interrupted) -> None:
         """Wait before the next try, longer each time nothing came. Raises when it is no use, or somebody ends it."""
         self._fruitless += 1
-        if self._fruitless > FRUITLESS_TRIES or broken.wait_s > LONGEST_WAIT_S:
+        if self._fruitless > self._means.tries or broken.wait_s > LONGEST_WAIT_S:
             raise broken.error
         longest = min(LONGEST_PAUSE_S, self._means.first_pause_s * 2 ** (self._fruitless - 1))
         pause = max(broken.wait_s, longest * random.uniform(0.5, 1.0))  # noqa: S311 -- so that streams spread out

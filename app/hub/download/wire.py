@@ -1,7 +1,7 @@
 """One stream of bytes from a hub: asked for by range, and checked to be the range that was asked for.
 
 Everything that can go wrong on the way is one of two things: `Interrupted`, which another try may mend, or an error of
-ours that it cannot.
+ours that it cannot. `Source` is what a transfer needs of any way to get at a file's bytes; `Wire` is plain HTTP.
 """
 
 import contextlib
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
 from io import BufferedReader
 from threading import Event, Lock
+from typing import Protocol
 
-from app.core.connections import Program, Purpose, Why
+from app.core.connections import Purpose
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
 from app.hub.ranges import Budget, Busy, Remote
 
@@ -64,20 +65,35 @@ class Throttle:
         stop.wait(max(0.0, pause))
 
 
-_DOWNLOAD = Purpose(why=Why.DOWNLOAD, by=Program.DOWNLOADER)
+class Stream(Protocol):
+    """Bytes of a file as they come, from the position that was asked for."""
+
+    def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
+        """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
+        ...
+
+
+class Source(Protocol):
+    """Where one file is, and how it is read."""
+
+    def stream(self, start: int, end: int) -> contextlib.AbstractContextManager[Stream]:
+        """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
+        ...
+
+    def forget(self) -> None:
+        """Take the file as it is from now on."""
+        ...
 
 
 class Wire:
-    """Where one file is, how it is read, and what for. `size` is what the hub said of it."""
+    """Where one file is, and how it is read. `size` is what the hub said of it."""
 
-    def __init__(self, endpoint: str, url: str, *, size: int, token: str = "", purpose: Purpose = _DOWNLOAD) -> None:
-        budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
-        self._remote = Remote(endpoint, purpose, token=token, budget=budget)
-        self._url, self._size = url, size
+    def __init__(self, remote: Remote, url: str, *, size: int) -> None:
+        self._remote, self._url, self._size = remote, url, size
         self._etag = ""
 
     @contextlib.contextmanager
-    def stream(self, start: int, end: int) -> Iterator[HTTPResponse]:
+    def stream(self, start: int, end: int) -> Iterator[Stream]:
         """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
         try:
             answer = self._remote.get(self._url, {"Range": f"bytes={start}-{end - 1}"})
@@ -89,7 +105,7 @@ class Wire:
             raise (Changed() if error.code == "model_corrupt" else error) from None
         with answer:
             self._check(answer, start, end)
-            yield answer
+            yield _Answer(answer)
 
     def forget(self) -> None:
         """Take the file as it is from now on."""
@@ -109,33 +125,42 @@ class Wire:
             raise Interrupted(Unavailable("The server sent another part than was asked for.", code="hub_unreachable"))
         etag = answer.headers.get("ETag", "")
         if answer.length is not None and answer.length != end - start:
-            raise Interrupted(_broke())
+            raise Interrupted(broke())
         if self._etag and etag and etag != self._etag:
             raise Changed
         self._etag = self._etag or etag
 
 
-def pieces(answer: HTTPResponse, count: int, stop: Event) -> Iterator[memoryview]:
-    """Yield the next `count` bytes of an answer as they come; each piece is valid until the next.
+def untiring(endpoint: str, purpose: Purpose, *, token: str = "") -> Remote:
+    """Return an endpoint for whole files: reading one may cost what it costs."""
+    budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
+    return Remote(endpoint, purpose, token=token, budget=budget)
 
-    Raises Interrupted or Stopped.
-    """
-    buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
-    waited_s, received = 0.0, 0
-    while received < count:
-        if stop.is_set():
-            raise Stopped
-        before = time.monotonic()
-        try:
-            got = _read_into(answer, buffer[: min(len(buffer), count - received)])
-        except (OSError, HTTPException) as error:
-            raise Interrupted(_broke()) from error
-        waited_s, received = waited_s + time.monotonic() - before, received + got
-        if not got:
-            raise Interrupted(_broke())
-        yield buffer[:got]
-        if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
-            raise Interrupted(Unavailable("The server sends next to nothing.", hint="Try again.", code="hub_slow"))
+
+class _Answer:
+    """A stream that is an answer's body."""
+
+    def __init__(self, answer: HTTPResponse) -> None:
+        self._answer = answer
+
+    def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
+        """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
+        buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
+        waited_s, received = 0.0, 0
+        while received < count:
+            if stop.is_set():
+                raise Stopped
+            before = time.monotonic()
+            try:
+                got = _read_into(self._answer, buffer[: min(len(buffer), count - received)])
+            except (OSError, HTTPException) as error:
+                raise Interrupted(broke()) from error
+            waited_s, received = waited_s + time.monotonic() - before, received + got
+            if not got:
+                raise Interrupted(broke())
+            yield buffer[:got]
+            if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
+                raise Interrupted(Unavailable("The server sends next to nothing.", hint="Try again.", code="hub_slow"))
 
 
 def _read_into(answer: HTTPResponse, room: memoryview) -> int:
@@ -147,5 +172,6 @@ def _read_into(answer: HTTPResponse, room: memoryview) -> int:
     return len(piece)
 
 
-def _broke() -> Unavailable:
+def broke() -> Unavailable:
+    """Return what is said of a connection that ended too early."""
     return Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")

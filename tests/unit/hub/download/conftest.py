@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from app.core.connections import Purpose, Why
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.transfer import Means, fetch
-from app.hub.download.wire import Wire
+from app.hub.download.wire import Wire, untiring
 from app.hub.repository import RepoFile, read_repository, resolve_address
 from tests.fake_hub.faults import Fault
 from tests.fake_hub.hub import FakeHub
@@ -59,7 +60,7 @@ class Arena:
         """Fetch the file and return what is in the cache then."""
         file, commit = self.file, read_repository(self.hub.url, NAME).commit
         url = resolve_address(self.hub.url, NAME, commit, FILE)
-        fetch(self.cache, file, Wire(self.hub.url, url, size=file.size), self.means(**more))
+        fetch(self.cache, file, Wire(untiring(self.hub.url, Purpose(why=Why.DOWNLOAD)), url, size=file.size), self.means(**more))
         return self.cache.blob(file).read_bytes()
 
 

@@ -1,0 +1,311 @@
+"""Files that the hub keeps in Xet: right bytes whatever the storage does, from there or over plain HTTP."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.config.environment import is_xet_off
+from app.core.errors import Forbidden
+from app.hub.download import xet
+from app.hub.download.chunk_map import written_bytes
+from app.hub.download.job import Done, Moved, Noted
+from app.hub.download.transfer import CHUNK_BYTES
+from app.hub.download.ways import Ways
+from tests.fake_hub import faults
+from tests.fake_hub.faults import Fault, first
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.uploading import keep_in_xet
+from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
+from tests.unit.hub.download.test_program import job_for, run, started
+
+Make = Callable[..., Arena]
+TOKEN = "hf_secret"
+
+
+def model_like(size: int) -> bytes:
+    """Bytes of which some pack well, some do not, and some are there twice, as in a model."""
+    noise = random.Random(size).randbytes(size // 2)  # noqa: S311 -- bytes to send
+    words = b"".join(number.to_bytes(4, "little") for number in range(size // 16))
+    return (noise + words + noise)[:size]
+
+
+LARGE, SMALL = model_like(28 << 20), model_like(2 << 20)
+
+
+@pytest.fixture
+def arena(arena: Make) -> Make:
+    """The usual one, with content that is in Xet."""
+
+    def make(content: bytes = SMALL) -> Arena:
+        there = arena(0)
+        there.content = content
+        there.hub.repositories[NAME].branches["main"][FILE] = content
+        keep_in_xet(there.hub, content)
+        return there
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_XET_LOG_DEST", os.devnull)
+    monkeypatch.delenv("HF_XET_CACHE", raising=False)
+    monkeypatch.setattr(xet, "_SETTINGS", {**xet._SETTINGS, "client.retry_base_delay": "5ms"})
+    monkeypatch.setattr(xet, "_LOOK_S", 0.02)
+
+
+class Brought:
+    """What came of fetching the file in this process."""
+
+    def __init__(self, there: Arena, **more: object) -> None:
+        self.there, self.notes = there, list[str]()
+        job = msgspec.structs.replace(job_for(there), xet=True, token=TOKEN)
+        ways = Ways(job, there.means(**more), lambda noted: self.notes.append(noted.sentence))
+        ways.bring(there.cache, there.file)
+
+    @property
+    def is_right(self) -> bool:
+        return self.there.cache.blob(self.there.file).read_bytes() == self.there.content and sum(
+            self.there.moved
+        ) == len(self.there.content)
+
+    @property
+    def is_from_xet_alone(self) -> bool:
+        return not self.notes and not self.there.hub.tokens_at_storage
+
+
+def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, tmp_path: Path) -> None:
+    there = arena(LARGE)
+    there.hub.repositories[NAME].gated = "manual"
+    there.hub.repositories[NAME].readers.add(TOKEN)
+    said = run(msgspec.structs.replace(job_for(there), xet=True, token=TOKEN))
+    assert isinstance(said[-1], Done)
+    assert (Path(said[-1].folder) / FILE).read_bytes() == LARGE
+    assert [one.present_bytes for one in said if isinstance(one, Moved)][-1] == len(LARGE) + 2
+    assert there.hub.tokens_at_storage == []
+    shown = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
+    assert shown == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
+    assert written == []
+
+
+def test_huggingfaces_own_client_reads_the_same_storage(arena: Make, tmp_path: Path) -> None:
+    there = arena()
+    fetch = "import sys, huggingface_hub; print(huggingface_hub.hf_hub_download(*sys.argv[1:3], endpoint=sys.argv[3]))"
+    variables = {**os.environ, "HF_HOME": str(tmp_path / "theirs"), "HF_HUB_DISABLE_TELEMETRY": "1"}
+    argv = [sys.executable, "-c", fetch, NAME, FILE, there.hub.url]
+    done = subprocess.run(argv, env=variables, check=True, capture_output=True, text=True)
+    assert Path(done.stdout.strip()).read_bytes() == SMALL
+    assert there.hub.cas.asked_for("xorb")
+    assert there.hub.tokens_at_storage == []
+
+
+MENDED: dict[str, tuple[str, Fault]] = {
+    "the token ends": ("reconstruction", first(1, faults.status(401))),
+    "nobody knows it for a moment": ("reconstruction", first(1, faults.status(503))),
+    "the hub is busy for a moment": ("grant", first(1, faults.status(503))),
+    "the connection breaks": ("xorb", first(2, faults.breaks_after(1000))),
+    "half a xorb": ("xorb", first(2, faults.truncates(70_000))),
+    "another part": ("xorb", first(1, faults.status(416))),
+}
+
+
+@pytest.mark.parametrize(("kind", "fault"), MENDED.values(), ids=MENDED)
+def test_what_another_try_mends_is_mended_within_xet(arena: Make, kind: str, fault: Fault) -> None:
+    there = arena()
+    there.hub.cas.faults[kind] = fault
+    came = Brought(there)
+    assert came.is_right
+    assert came.is_from_xet_alone
+
+
+def test_a_token_that_ends_in_the_middle_is_asked_for_anew(arena: Make) -> None:
+    there, refused = arena(LARGE), faults.status(401)
+    tokens = there.hub.cas.tokens
+    there.hub.cas.faults["reconstruction"] = after(
+        len(LARGE) // 2, lambda request, content: len(tokens) == 1 and refused(request, content)
+    )
+    came = Brought(there)
+    assert came.is_right
+    assert came.is_from_xet_alone
+    assert len(tokens) > 1
+
+
+def elsewhere(request: object, _content: object) -> bool:
+    request.reply_json({"accessToken": "x", "exp": 4_000_000_000, "casUrl": "http://elsewhere.invalid"})  # type: ignore[attr-defined]
+    return True
+
+
+def nonsense(request: object, _content: object) -> bool:
+    request.reply(200, b"<html>Welcome to this hotel's network</html>", {})  # type: ignore[attr-defined]
+    return True
+
+
+LEFT: dict[str, tuple[str, Fault]] = {
+    "no grant": ("grant", faults.status(403)),
+    "no such route": ("grant", faults.status(404)),
+    "no grant for now": ("grant", faults.status(500)),
+    "a grant that is none": ("grant", nonsense),
+    "a storage that is not safe": ("grant", elsewhere),
+    "no token is good": ("reconstruction", faults.status(401)),
+    "forbidden": ("reconstruction", faults.status(403)),
+    "unknown there": ("reconstruction", faults.status(404)),
+    "too many requests": ("reconstruction", faults.status(429)),
+    "broken there": ("reconstruction", faults.status(500)),
+    "a plan that is none": ("reconstruction", nonsense),
+    "signed address that has ended": ("xorb", faults.status(403)),
+    "lost": ("xorb", faults.status(404)),
+    "broken": ("xorb", faults.status(503)),
+    "always breaks": ("xorb", faults.breaks_after(1000)),
+    "always half": ("xorb", faults.truncates(70_000)),
+    "no xorb": ("xorb", nonsense),
+    "damaged": ("xorb", faults.wrong_bytes(at=50_000)),
+    "damaged head": ("xorb", faults.wrong_bytes(at=1)),
+}
+
+
+@pytest.mark.parametrize(("kind", "fault"), LEFT.values(), ids=LEFT)
+def test_what_xet_cannot_do_plain_http_does(arena: Make, kind: str, fault: Fault) -> None:
+    there = arena()
+    there.hub.cas.faults[kind] = fault
+    came = Brought(there)
+    assert came.is_right
+    (note,) = came.notes
+    assert note.startswith(f"{FILE} comes over plain HTTP: ")
+    assert "secret" not in note
+
+
+def test_a_storage_that_says_nothing_is_left(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xet, "PATIENCE_S", 0.2)
+    there, over = arena(), threading.Event()
+    there.hub.cas.faults["xorb"] = faults.stalls(over)
+    came = Brought(there)
+    over.set()
+    assert came.is_right
+    assert came.notes == [f"{FILE} comes over plain HTTP: Xet storage sends next to nothing."]
+
+
+def test_plain_http_goes_on_where_xet_gave_up(arena: Make) -> None:
+    there = arena(LARGE)
+    there.hub.cas.faults["xorb"] = after(len(LARGE) // 3, faults.status(404))
+    came = Brought(there, streams=1)
+    assert came.is_right
+    assert len(came.notes) == 1
+    (asked, _again) = there.hub.ranges_of(FILE)  # of the hub, and of the storage it redirects to
+    kept = int(asked.removeprefix("bytes=").split("-")[0])
+    assert kept >= xet.BLOCK_BYTES
+    assert kept % CHUNK == 0
+
+
+def after(sent: int, fault: Fault) -> Fault:
+    """Go wrong from a position in the storage on."""
+
+    def later(request: object, content: object) -> bool:
+        start = int(request.headers["Range"].removeprefix("bytes=").split("-")[0])  # type: ignore[attr-defined]
+        return start >= sent and fault(request, content)  # type: ignore[arg-type]
+
+    return later
+
+
+def test_what_went_wrong_once_is_not_tried_for_every_file(arena: Make) -> None:
+    there = arena()
+    there.hub.repositories[NAME].branches["main"]["other.gguf"] = other = SMALL[::-1]
+    keep_in_xet(there.hub, other)
+    there.hub.cas.faults["grant"] = faults.status(404)
+    notes: list[Noted] = []
+    job = msgspec.structs.replace(job_for(there), xet=True)
+    ways = Ways(job, there.means(), notes.append)
+    for file in job.files:
+        ways.bring(there.cache, file)
+    assert len(notes) == 1
+    assert len(there.hub.cas.asked_for("grant")) == 1
+
+
+def test_when_plain_http_fails_too_its_error_is_the_one(arena: Make) -> None:
+    there = arena()
+    there.hub.cas.faults["grant"] = faults.status(404)
+    there.hub.faults[FILE] = faults.status(403)
+    with pytest.raises(Forbidden):
+        Brought(there)
+    assert not there.cache.blob(there.file).exists()
+
+
+def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> None:
+    there = arena()
+    means = there.means()
+
+    def moved(count: int) -> None:
+        there.moved.append(count)
+        means.throttle.bytes_per_s = 1e12
+
+    came = Brought(there, progress=moved, throttle=means.throttle)
+    assert came.is_right
+    assert came.notes == [f"{FILE} comes over plain HTTP: A speed limit was set."]
+
+
+@pytest.mark.parametrize("more", [{"xet": False}, {"bytes_per_s": 1e12}], ids=["off", "limited"])
+def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object]) -> None:
+    there = arena()
+    assert isinstance(run(msgspec.structs.replace(job_for(there), **{"xet": True, **more}))[-1], Done)
+    assert there.hub.cas.asked == []
+    assert not [one for one in there.hub.asked if one[0] == "HEAD"]
+
+
+def test_a_killed_download_from_xet_goes_on(arena: Make) -> None:
+    there, over = arena(LARGE), threading.Event()
+    there.hub.cas.faults["xorb"] = after(len(LARGE) // 2, faults.stalls(over))
+    job = msgspec.structs.replace(job_for(there), xet=True)
+    with started(job):
+        ends_at = time.monotonic() + 60
+        while not (kept := written_bytes(there.part)) and time.monotonic() < ends_at:
+            time.sleep(0.01)
+    over.set()
+    assert kept >= CHUNK_BYTES
+    there.hub.cas.faults.clear()
+    before = len(there.hub.cas.asked)
+    assert isinstance(run(job)[-1], Done)
+    assert there.cache.blob(there.file).read_bytes() == LARGE
+    asked = [wanted for kind, wanted, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
+    assert min(int(wanted.removeprefix("bytes=").split("-")[0]) for wanted in asked) >= kept
+    assert there.hub.tokens_at_storage == []
+
+
+def test_the_proxy_of_the_environment_is_used_for_both_ways(
+    arena: Make, monkeypatch: pytest.MonkeyPatch, hub: FakeHub
+) -> None:
+    there = arena()
+    job = msgspec.structs.replace(job_for(there), xet=True, endpoint="http://hub.invalid")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", hub.url)
+    hub.cas.address = "http://hub.invalid/cas"
+    assert isinstance(run(job)[-1], Done)
+    assert hub.cas.asked_for("xorb")
+    assert there.cache.blob(there.file).read_bytes() == there.content
+
+
+def test_where_the_system_has_proxies_of_its_own_it_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(urllib.request, "getproxies", lambda: {"https": "http://proxy.invalid:8080"})
+    assert xet.load(tmp_path) is None
+
+
+def test_a_version_with_other_settings_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(xet, "_SETTINGS", {"no.such.setting": 1})
+    assert xet.load(tmp_path) is None
+
+
+@pytest.mark.parametrize(("value", "is_off"), [("1", True), ("true", True), ("0", False), ("", False)])
+def test_the_variable_that_switches_it_off_everywhere_is_known(value: str, is_off: bool) -> None:  # noqa: FBT001
+    assert is_xet_off({"HF_HUB_DISABLE_XET": value}) is is_off
