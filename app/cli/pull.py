@@ -115,9 +115,11 @@ def _followed(client: Client, begun: Download) -> Download:
     try:
         while last.state not in _OVER:
             time.sleep(_EVERY_S)
-            last = (
-                next((one for one in client.get("/downloads", list[Download]) if one.id == begun.id), None) or _gone()
-            )
+            there = (one for one in client.get("/downloads", list[Download]) if one.id == begun.id)
+            before, last = last, next(there, None) or _gone()
+            if last.note and last.note != before.note:
+                _clear()
+                talk(last.note)
             _paint(last)
     except KeyboardInterrupt:
         _clear()
@@ -184,4 +186,5 @@ def _done(shown: Download) -> str:
 def _note(shown: Download) -> str:
     if shown.error is not None:
         return shown.error.sentence
-    return f"{words.size(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
+    speed = f"{words.size(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
+    return "  ".join(part for part in (speed, shown.note) if part)

@@ -411,6 +411,15 @@ SETTINGS: tuple[Setting, ...] = (
         unit="MB/s",
     ),
     Setting(
+        name="downloads.xet",
+        title="Hugging Face's Xet storage",
+        help="auto: what the hub keeps in Xet comes from there, one download at a time and without a speed limit, and "
+        "over plain HTTP where that fails. off: everything comes over plain HTTP.",
+        kind=Kind.CHOICE,
+        default="auto",
+        choices=("auto", "off"),
+    ),
+    Setting(
         name="inspector.requests",
         title="Requests remembered",
         help="How many of the last requests can be looked at. They are kept in memory only.",

@@ -50,6 +50,8 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorBody | None = None
     could_have: list[str] = []
     """Drafts and LoRA adapters of the repository that do not come along."""
+    note: str = ""
+    """What went otherwise than usual, and needs nobody: a sentence."""
     added_at: float = 0.0
     """Unix seconds."""
     ended_at: float | None = None

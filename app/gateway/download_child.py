@@ -12,7 +12,7 @@ import msgspec
 
 from app.config.programs import child_environment, command
 from app.core.errors import EnvironmentFault
-from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Said, Started
+from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Noted, Said, Started
 from app.network.door import door
 
 _SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
@@ -31,7 +31,7 @@ class DownloadDied(EnvironmentFault):
 class DownloadChild:
     """Runs one job. Belongs to the event loop's thread."""
 
-    def __init__(self, job: Job, heard: Callable[[Started | Moved], None]) -> None:
+    def __init__(self, job: Job, heard: Callable[[Started | Moved | Noted], None]) -> None:
         self._job, self._heard = job, heard
         self._process: asyncio.subprocess.Process | None = None
 

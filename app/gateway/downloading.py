@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from app.config.environment import hub_endpoint
+from app.config.environment import hub_endpoint, is_xet_off
 from app.gateway.downloads import DOWNLOADS, Downloads, Where
 from app.gateway.services import SERVICES, Services
 
@@ -22,12 +22,14 @@ def add_downloads(app: web.Application) -> None:
 def where(services: Services) -> Where:
     """Return from where to where models are fetched, as settings and environment have it now."""
     settings = services.settings
+    at_once = settings.integer("downloads.at_once")
     return Where(
         endpoint=hub_endpoint(),
         cache=services.paths.hub_cache,
         token=services.hub.token.read(),
         bytes_per_s=settings.integer("downloads.limit_mb_s") * _MB,
-        at_once=0 if settings.flag("network.offline") else settings.integer("downloads.at_once"),
+        at_once=0 if settings.flag("network.offline") else at_once,
+        xet=at_once == 1 and settings.text("downloads.xet") == "auto" and not is_xet_off(),
     )
 
 

@@ -23,7 +23,7 @@ from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChang
 from app.gateway.background import Background
 from app.gateway.download_child import DownloadChild, DownloadDied
 from app.hub.download.cache import RepositoryCache, storage_fault
-from app.hub.download.job import Done, Failed, Job, Moved, Started
+from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
 from app.hub.registry_file import KeptFile
 from app.hub.repository import RepoFile, Repository
 
@@ -45,6 +45,8 @@ class Where(NamedTuple):
     token: str
     bytes_per_s: float
     at_once: int
+    xet: bool = False
+    """Whether files may come from Xet, which takes the memory of three plain downloads."""
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +147,7 @@ class Downloads:
         kept = self._find(download_id)
         if kept.shown.state not in _OVER:
             return kept.shown
-        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None)
+        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None, note="")
 
     def move(self, download_id: str, position: int) -> list[Download]:
         """Give one another place in the queue, 0 being the first. Raises NotFound."""
@@ -261,6 +263,7 @@ class Downloads:
             cache=str(where.cache),
             token=where.token,
             bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
+            xet=where.xet,
         )
         pace = _Pace()
         child = DownloadChild(job, lambda said: self._heard(download_id, said, pace))
@@ -270,8 +273,12 @@ class Downloads:
         finally:
             self._children.pop(download_id, None)
 
-    def _heard(self, download_id: str, said: Started | Moved, pace: "_Pace") -> None:
+    def _heard(self, download_id: str, said: Started | Moved | Noted, pace: "_Pace") -> None:
         if download_id not in self._running:
+            return
+        if isinstance(said, Noted):
+            log.info("%s", said.sentence)
+            self._show(download_id, note=said.sentence)
             return
         rate = pace.at(said.present_bytes, time.monotonic())
         shown = self._entries[download_id].shown
@@ -333,7 +340,8 @@ class _Pace:
 
     def at(self, present: int, now: float) -> float | None:
         """Note a reading; return bytes per second, None while there is nothing to go by."""
-        self._seen = [(at, count) for at, count in self._seen if now - at <= SMOOTHING_S] + [(now, present)]
+        recent = [(at, count) for at, count in self._seen if now - at <= SMOOTHING_S]
+        self._seen = [*(recent or self._seen[-1:]), (now, present)]  # on a slow line, news is rarer than that
         (began, first), (_, last) = self._seen[0], self._seen[-1]
         return max(0.0, (last - first) / (now - began)) if now > began else None
 

@@ -12,7 +12,7 @@ import pytest
 from app.config.paths import Paths
 from app.core.downloads import DownloadState
 from app.core.models import ModelSampling
-from app.gateway.downloads import Downloads, Where
+from app.gateway.downloads import SMOOTHING_S, Downloads, Where, _Pace
 from app.gateway.tuned import recommendation
 from app.hub.generation import NOTHING
 from app.hub.library import Library
@@ -21,6 +21,7 @@ from tests.fake_hub import faults
 from tests.fake_hub.faults import first
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
+from tests.fake_hub.uploading import keep_in_xet
 from tests.gateway.played import Gateway, until
 from tests.gguf_files import TinyLlama, gguf_bytes
 
@@ -196,6 +197,43 @@ async def test_why_it_failed_is_kept_and_another_try_goes_on(gateway: Gateway, h
     assert (await over(gateway, begun["id"]))["state"] == "done"
 
 
+FROM_XET: dict[str, tuple[dict[str, object], bool]] = {
+    "as it is": ({}, True),
+    "off": ({"downloads.xet": "off"}, False),
+    "several at once": ({"downloads.at_once": 2}, False),
+    "limited": ({"downloads.limit_mb_s": 1000}, False),
+}
+
+
+@pytest.mark.parametrize(("settings", "is_from_there"), FROM_XET.values(), ids=FROM_XET)
+async def test_what_the_hub_keeps_in_xet_comes_from_there(
+    gateway: Gateway,
+    hub: FakeHub,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, object],
+    is_from_there: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
+    keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
+    await asked(gateway, "PATCH", "/settings", settings)
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    ended = await over(gateway, begun["id"])
+    assert (ended["state"], ended["note"]) == ("done", "")
+    assert bool(hub.cas.asked_for("xorb")) is is_from_there
+
+
+async def test_that_xet_was_no_use_is_said_in_a_line(
+    gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
+    keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
+    hub.cas.faults["grant"] = faults.status(403)
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    ended = await over(gateway, begun["id"])
+    assert ended["state"] == "done"
+    assert ended["note"].startswith("Model-Q8_0.gguf comes over plain HTTP: ")
+
+
 async def test_ollamas_clients_see_it_come(gateway: Gateway) -> None:
     async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": f"hf.co/{NAME}:Q8_0"}) as reply:
         lines = [json.loads(line) async for line in reply.content]
@@ -245,6 +283,12 @@ async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gatewa
 
     await until(is_paused)
     stalled.set()
+
+
+def test_speed_is_known_on_a_line_where_news_is_rare() -> None:
+    pace = _Pace()
+    assert pace.at(0, 0.0) is None
+    assert pace.at(8_000_000, 3 * SMOOTHING_S) == pytest.approx(8_000_000 / (3 * SMOOTHING_S))
 
 
 def described(number: int) -> tuple[Repository, list[RepoFile]]:

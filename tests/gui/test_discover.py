@@ -263,7 +263,16 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(queue: tu
         ["chat"],
     ]
     assert "2.1 GB are free" in failed._wrong.text()
+    assert "plain HTTP" in running._note.text()
+    assert [row._note.isVisible() for row in (running, waiting, failed, done)] == [True, False, False, False]
     assert not done._progress.isVisible()
+
+
+@pytest.mark.parametrize("state", list(DownloadState))
+def test_a_note_is_shown_while_it_matters(state: DownloadState) -> None:
+    noted = msgspec.structs.replace(hub.DOWNLOADS[0], state=state)
+    is_over = state in {DownloadState.DONE, DownloadState.FAILED}
+    assert fetching.note(noted) == ("" if is_over else noted.note)
 
 
 def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:

@@ -43,6 +43,7 @@ ONLY_IN = {
     "click": "app/cli",
     "xllamacpp": "engines/llama_cpp/worker.py",
     "pynvml": "app/hardware",
+    "hf_xet": "app/hub/download/xet.py",
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "engines": set(),

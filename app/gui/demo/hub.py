@@ -179,7 +179,14 @@ def _download(name: str, state: DownloadState, share: float, **more: object) -> 
 
 
 DOWNLOADS = [
-    _download("Qwen3-14B", DownloadState.RUNNING, 0.63, bytes_per_s=48.2e6, eta_s=45.0),
+    _download(
+        "Qwen3-14B",
+        DownloadState.RUNNING,
+        0.63,
+        bytes_per_s=48.2e6,
+        eta_s=45.0,
+        note="Qwen3-14B-Q5_K_M.gguf comes over plain HTTP: Xet storage broke off.",
+    ),
     _download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),
     _download(
         "Devstral-Small",

@@ -70,10 +70,12 @@ class DownloadRow(Row):
         title = download.title
         self._progress = Progress(theme, f"Download of {title}")
         self._wrong = Paragraph(theme, role="meta", color="bad")
+        self._note = Paragraph(theme, role="meta", color="ink-2")
         end = self.words.count() - 1
         self.words.insertWidget(end, self._wrong)
-        self.words.insertSpacing(end + 1, theme.px(4))
-        self.words.insertWidget(end + 2, self._progress)
+        self.words.insertWidget(end + 1, self._note)
+        self.words.insertSpacing(end + 2, theme.px(4))
+        self.words.insertWidget(end + 3, self._progress)
         self._buttons = {
             "pause": Button(
                 theme, "Pause", look=Look.QUIET, widest="Resume", name=f"Pause {title}", action=self._pause
@@ -95,6 +97,9 @@ class DownloadRow(Row):
         self.say(download.title, fetching.facts(download))
         self._wrong.setText(error.text if error is not None else "")
         self._wrong.setVisible(error is not None)
+        note = fetching.note(download)
+        self._note.setText(note)
+        self._note.setVisible(bool(note))
         self._progress.setVisible(download.state is not DownloadState.DONE)
         self._progress.set_fraction(fetching.fraction(download))
         offered = fetching.buttons_of(download)

@@ -134,6 +134,11 @@ def facts(download: Download) -> str:
     return " · ".join(parts)
 
 
+def note(download: Download) -> str:
+    """Return what goes otherwise than usual, as long as it matters to somebody who looks."""
+    return download.note if download.state in {_S.QUEUED, _S.RUNNING, _S.PAUSED} else ""
+
+
 def library_name(models: Iterable[ModelInfo], download: Download) -> str:
     """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
     folder = Path(download.folder)

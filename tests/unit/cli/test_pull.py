@@ -1,0 +1,43 @@
+"""What `roundhouse pull` and `roundhouse downloads` say while bytes come."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from app.cli import pull
+from app.core.downloads import Download, DownloadState
+
+BEGUN = Download(id="1", title="o/b", repository="o/b", revision="main", commit="c", files=["x"], total_bytes=10)
+RUNNING = msgspec.structs.replace(BEGUN, state=DownloadState.RUNNING, present_bytes=4, bytes_per_s=2e6)
+NOTED = msgspec.structs.replace(RUNNING, note="x comes over plain HTTP: Xet storage broke off.")
+DONE = msgspec.structs.replace(NOTED, state=DownloadState.DONE, present_bytes=10, note="")
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
+    """What the gateway says of the download each time it is asked, from the last to the first."""
+    states = [DONE, NOTED, NOTED, RUNNING]
+
+    def listed(_path: str, _kind: object) -> Iterator[Download]:
+        yield states.pop()
+
+    gateway = SimpleNamespace(get=listed, post=lambda *_call, **_more: BEGUN)
+    monkeypatch.setattr(pull, "connected", lambda: gateway)
+    monkeypatch.setattr(pull, "_EVERY_S", 0.0)
+    return states
+
+
+def test_a_note_is_said_once_while_it_waits(seen: list[Download]) -> None:
+    done = CliRunner().invoke(pull.pull, ["o/b"])
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == ["o/b: 10 B.", NOTED.note]
+    assert done.stdout.startswith("o/b is here.")
+    assert seen == []
+
+
+def test_the_list_has_speed_and_note(seen: list[Download]) -> None:
+    seen[:] = [NOTED]
+    assert f"1.9 MiB/s  {NOTED.note}" in CliRunner().invoke(pull.downloads, []).stdout
