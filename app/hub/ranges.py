@@ -114,7 +114,7 @@ class Remote:
         self.budget.request()
         more = {**headers, "Accept-Encoding": "identity"}
         request = urllib.request.Request(url, headers=more, method=method)  # noqa: S310 -- checked
-        if self._token and _origin(urlsplit(url)) == self._origin:
+        if self._token and "Authorization" not in headers and _origin(urlsplit(url)) == self._origin:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
             answer: HTTPResponse = way.open(request, timeout=TIMEOUT_S)
@@ -125,9 +125,9 @@ class Remote:
             raise _unreachable(url) from error
         return answer
 
-    def text(self, url: str, limit: int) -> bytes:
-        """Return a whole small file. Raises TooLarge beyond `limit`."""
-        with self.get(url, {}) as answer:
+    def text(self, url: str, limit: int, headers: Mapping[str, str] | None = None) -> bytes:
+        """Return a whole small file. Raises TooLarge beyond `limit`. With headers, no redirect is followed."""
+        with self._open(self._staying if headers else self._opener, url, "GET", headers or {}) as answer:
             found = self.read(answer, limit + 1)
         if len(found) > limit:
             raise TooLarge(f"{_name(url)} is larger than any such file.", code="model_too_large")

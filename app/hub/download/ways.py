@@ -11,6 +11,7 @@ from app.core.connections import Program, Purpose, Why
 from app.core.errors import RoundhouseError, StorageFault
 from app.hub.download import xet
 from app.hub.download.cache import RepositoryCache
+from app.hub.download.cas import Kept, grant_address, xet_hash
 from app.hub.download.job import Job, Noted
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Source, Wire, untiring
@@ -39,11 +40,11 @@ class Ways:
         if not file.sha256 or self._is_limited():  # small files are in git; a limit in blocks would come in gusts
             return None
         library = self._loaded()
-        name = xet.xet_hash(self._remote, url) if library is not None else ""
+        name = xet_hash(self._remote, url) if library is not None else ""
         if library is None or not name:
             return None
-        address = xet.grant_address(self._job.endpoint, self._job.repository, self._job.commit)
-        kept = xet.Kept(name, file.size, address)
+        address = grant_address(self._job.endpoint, self._job.repository, self._job.commit)
+        kept = Kept(name, file.size, address)
         return xet.XetSource(library, self._remote, kept, is_wanted=lambda: not self._is_limited())
 
     def _came(self, cache: RepositoryCache, file: RepoFile, source: Source) -> bool:

@@ -2,12 +2,12 @@
 
 `hf_xet` is asked for ranges only; what is missing, what is kept and whether it is right is decided as for plain HTTP.
 It cannot be left alone with that. Measured with 1.8: a stream whose storage refuses (401, 404, 5xx) ends early without
-a word, wrong bytes pass, and one that waits can be neither cancelled nor hurried. So a stream that ends early is one
-that broke, and a thread that gets nothing is left behind; it ends with this process.
+a word, wrong bytes pass, and one that waits can be neither cancelled nor hurried. So the storage is asked by us first,
+which also tells to whom `hf_xet` will connect; a stream that ends early is one that broke; and a thread that gets
+nothing is left behind until this process ends.
 """
 
 import contextlib
-import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +15,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
 from typing import Any, NamedTuple
-from urllib.parse import quote
-
-import msgspec
 
 from app.config.environment import quieten_xet
-from app.core.errors import RoundhouseError, Unavailable
+from app.hub.download.cas import Grant, Kept, XetFailed, calls, granted
 from app.hub.download.wire import Interrupted, Stopped, Stream
 from app.hub.ranges import Remote
+from app.network.door import Call
 
 TRIES = 2
 """In a row without a byte, before plain HTTP goes on: it knows more ways out."""
@@ -45,25 +43,7 @@ _SETTINGS: Mapping[str, object] = {
     "client.retry_max_attempts": 1,
     "client.retry_base_delay": "200ms",
 }
-_HASH = re.compile(r"[0-9a-f]{64}")
-_MAX_GRANT_BYTES = 256 << 10
-"""A token and an address have at most 64,000 characters: https://huggingface.co/docs/xet/auth."""
 _LOOK_S = 0.25
-
-
-class XetFailed(Unavailable):
-    """Nothing comes from Xet just now; plain HTTP may."""
-
-    default_code = "xet_failed"
-
-
-class Grant(msgspec.Struct, frozen=True, rename="camel"):
-    """What the hub gives to whoever may read a repository: where its content is, and a token for there."""
-
-    access_token: str
-    cas_url: str
-    exp: int
-    """Unix seconds."""
 
 
 class Library(NamedTuple):
@@ -71,14 +51,6 @@ class Library(NamedTuple):
 
     module: Any
     session: Any
-
-
-class Kept(NamedTuple):
-    """A file as Xet has it, and where the hub gives leave to read it."""
-
-    hash: str
-    size: int
-    address: str
 
 
 def load(folder: Path) -> Library | None:
@@ -97,20 +69,6 @@ def load(folder: Path) -> Library | None:
         return None
 
 
-def xet_hash(remote: Remote, url: str) -> str:
-    """Return the name that Xet has for what the hub serves at `url`; empty where it is kept otherwise."""
-    try:
-        said = remote.head(url).get("X-Xet-Hash", "")
-    except RoundhouseError:  # plain HTTP will say it
-        return ""
-    return said if _HASH.fullmatch(said) else ""
-
-
-def grant_address(endpoint: str, repository: str, commit: str) -> str:
-    """Return where the hub gives a token for reading a commit's content."""
-    return f"{endpoint.rstrip('/')}/api/models/{repository}/xet-read-token/{quote(commit, safe='')}"
-
-
 class XetSource:
     """Where one file is in Xet. `is_wanted` is asked before each piece; False ends it."""
 
@@ -118,37 +76,22 @@ class XetSource:
         self._library, self._remote, self._kept = library, remote, kept
         self._is_wanted = is_wanted
         self._grant: Grant | None = None
-        self.patience_s = PATIENCE_S
 
     @contextlib.contextmanager
     def stream(self, start: int, end: int) -> Iterator[Stream]:
         """Open the bytes from `start` up to `end`. Raises Interrupted, or XetFailed when it is no use."""
-        self._grant = grant = self._grant or self._granted()
-        hand = _Hand(lambda: self._begun(grant, start, end))
         try:
-            yield _Received(hand, self._is_wanted, self.patience_s)
-        except Interrupted:  # a token that has ended is one of the reasons, and looks like any other
+            self._grant = grant = self._grant or granted(self._remote, self._kept)
+            called = calls(self._remote, self._kept, grant, start)[-1]
+            with contextlib.closing(_Hand(lambda: self._begun(grant, start, end))) as hand:
+                yield _Received(hand, self._is_wanted, called)
+        except Interrupted:  # a token that has ended is one of the reasons, and may look like any other
             self._grant = None
             raise
-        finally:
-            hand.leave()
 
     def forget(self) -> None:
         """Take the file as it is from now on."""
         self._grant = None
-
-    def _granted(self) -> Grant:
-        try:
-            answer = self._remote.text(self._kept.address, _MAX_GRANT_BYTES)
-            grant = msgspec.json.decode(answer, type=Grant)
-            self._remote.check(grant.cas_url)
-        except msgspec.DecodeError:
-            raise XetFailed("The hub's answer about Xet makes no sense.") from None
-        except Unavailable as error:
-            raise Interrupted(XetFailed(str(error))) from error
-        except RoundhouseError as error:
-            raise XetFailed(str(error)) from error
-        return grant
 
     def _begun(self, grant: Grant, start: int, end: int) -> Iterator[bytes]:
         group = self._library.session.new_download_stream_group(
@@ -167,10 +110,10 @@ class _Hand:
         self._is_left = False
         Thread(target=self._take, name="xet", daemon=True).start()
 
-    def piece(self, stop: Event, patience_s: float) -> bytes:
-        """Return what comes next, nothing at the end. Raises XetFailed after `patience_s`, Interrupted, Stopped."""
+    def piece(self, stop: Event) -> bytes:
+        """Return what comes next, nothing at the end. Raises XetFailed after `PATIENCE_S`, Interrupted, Stopped."""
         self._asked.release()
-        ends_at = time.monotonic() + patience_s
+        ends_at = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends_at:
             if stop.is_set():
                 raise Stopped
@@ -181,7 +124,7 @@ class _Hand:
                 return came
         raise XetFailed("Xet storage sends next to nothing.")
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Let the thread go."""
         self._is_left = True
         self._asked.release()
@@ -205,8 +148,8 @@ class _Hand:
 class _Received:
     """A stream of what a hand takes."""
 
-    def __init__(self, hand: _Hand, is_wanted: Callable[[], bool], patience_s: float) -> None:
-        self._hand, self._is_wanted, self._patience_s = hand, is_wanted, patience_s
+    def __init__(self, hand: _Hand, is_wanted: Callable[[], bool], called: Call) -> None:
+        self._hand, self._is_wanted, self._called = hand, is_wanted, called
         self._rest = memoryview(b"")
 
     def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
@@ -215,7 +158,8 @@ class _Received:
             if not self._is_wanted():
                 raise XetFailed("A speed limit was set.")
             if not self._rest:
-                self._rest = memoryview(self._hand.piece(stop, self._patience_s))
+                self._rest = memoryview(self._hand.piece(stop))
+                self._called.received(len(self._rest))
             if not self._rest:
                 raise Interrupted(_broke())
             piece, self._rest = self._rest[:count], self._rest[count:]

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from app.config.environment import is_xet_off
+from app.core.connections import Connection, Program, joined
 from app.core.errors import Forbidden
 from app.hub.download import xet
 from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Done, Moved, Noted
+from app.hub.download.job import Connected, Done, Moved, Noted, Said
 from app.hub.download.transfer import CHUNK_BYTES
 from app.hub.download.ways import Ways
 from tests.fake_hub import faults
@@ -93,10 +94,20 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, tmp_path: P
     assert (Path(said[-1].folder) / FILE).read_bytes() == LARGE
     assert [one.present_bytes for one in said if isinstance(one, Moved)][-1] == len(LARGE) + 2
     assert there.hub.tokens_at_storage == []
+    called = {(one.host, one.by): one.received_bytes for one in calls_of(said)}
+    assert called["localhost", Program.DOWNLOADER] > len(LARGE)
+    assert called["127.0.0.1", Program.DOWNLOADER] < 10_000
     shown = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
     assert shown == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
     written = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
     assert written == []
+
+
+def calls_of(said: list[Said]) -> list[Connection]:
+    found: dict[object, Connection] = {}
+    for one in (one for heard in said if isinstance(heard, Connected) for one in heard.connections):
+        found[one.key] = joined(found[one.key], one) if one.key in found else one
+    return list(found.values())
 
 
 def test_huggingfaces_own_client_reads_the_same_storage(arena: Make, tmp_path: Path) -> None:
@@ -146,6 +157,12 @@ def elsewhere(request: object, _content: object) -> bool:
     return True
 
 
+def unsafe(request: object, content: object) -> bool:
+    answer = content.content.replace(b"http://localhost:", b"http://elsewhere.invalid:")  # type: ignore[attr-defined]
+    request.reply(200, answer, {})  # type: ignore[attr-defined]
+    return True
+
+
 def nonsense(request: object, _content: object) -> bool:
     request.reply(200, b"<html>Welcome to this hotel's network</html>", {})  # type: ignore[attr-defined]
     return True
@@ -162,6 +179,7 @@ LEFT: dict[str, tuple[str, Fault]] = {
     "unknown there": ("reconstruction", faults.status(404)),
     "too many requests": ("reconstruction", faults.status(429)),
     "broken there": ("reconstruction", faults.status(500)),
+    "a plan that leads elsewhere, in the clear": ("reconstruction", unsafe),
     "a plan that is none": ("reconstruction", nonsense),
     "signed address that has ended": ("xorb", faults.status(403)),
     "lost": ("xorb", faults.status(404)),

@@ -1,0 +1,125 @@
+"""What the hub and its Xet storage say of a file: leave to read it, and from where its bytes are fetched.
+
+`hf_xet` asks all this too, and keeps to itself what it hears, and whom it calls. So it is asked by us before: what is
+refused is known by its status, no address is taken that is not safe, and every host passes the door.
+https://huggingface.co/docs/xet/auth and /api
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from app.core.errors import NotFound, RoundhouseError, Unauthorized, Unavailable
+from app.hub.download.wire import Interrupted
+from app.hub.ranges import Busy, Remote
+from app.network.door import Call, door
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_MAX_ANSWER_BYTES = 1 << 20
+"""A token and an address have at most 64,000 characters each."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class XetFailed(Unavailable):
+    """Nothing comes from Xet just now; plain HTTP may."""
+
+    default_code = "xet_failed"
+
+
+class Grant(msgspec.Struct, frozen=True, rename="camel"):
+    """What the hub gives to whoever may read a repository: where its content is, and a token for there."""
+
+    access_token: str
+    cas_url: str
+    exp: int
+    """Unix seconds."""
+
+
+class _Place(msgspec.Struct, frozen=True):
+    url: str
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """From where bytes are fetched, by xorb: in the first version's words, or in the second's."""
+
+    fetch_info: dict[str, list[_Place]] = {}
+    xorbs: dict[str, list[_Place]] = {}
+
+    @property
+    def urls(self) -> list[str]:
+        """Every address. They are signed: whoever has one may read."""
+        return [place.url for places in (*self.fetch_info.values(), *self.xorbs.values()) for place in places]
+
+
+class Kept(NamedTuple):
+    """A file as Xet has it, and where the hub gives leave to read it."""
+
+    hash: str
+    size: int
+    address: str
+
+
+def xet_hash(remote: Remote, url: str) -> str:
+    """Return the name that Xet has for what the hub serves at `url`; empty where it is kept otherwise."""
+    try:
+        said = remote.head(url).get("X-Xet-Hash", "")
+    except RoundhouseError:  # plain HTTP will say it
+        return ""
+    return said if _HASH.fullmatch(said) else ""
+
+
+def grant_address(endpoint: str, repository: str, commit: str) -> str:
+    """Return where the hub gives a token for reading a commit's content."""
+    return f"{endpoint.rstrip('/')}/api/models/{repository}/xet-read-token/{quote(commit, safe='')}"
+
+
+def granted(remote: Remote, kept: Kept) -> Grant:
+    """Return leave to read a file. Raises Interrupted, or XetFailed when it is no use."""
+    with _refusals():
+        grant = msgspec.json.decode(remote.text(kept.address, _MAX_ANSWER_BYTES), type=Grant)
+        remote.check(grant.cas_url)
+        return grant
+
+
+def calls(remote: Remote, kept: Kept, grant: Grant, start: int) -> list[Call]:
+    """Note whom `hf_xet` will call for the bytes from `start` on; the last of them sends the bytes.
+
+    Raises Interrupted, or XetFailed when it is no use.
+    """
+    with _refusals():
+        urls = _plan(remote, kept, grant, start).urls
+        for url in urls:
+            remote.check(url)
+    parts = [urlsplit(url) for url in (grant.cas_url, *urls)]
+    places = dict.fromkeys((one.hostname or "", one.port or _PORTS.get(one.scheme, 0)) for one in parts)
+    return [door.call(host, port, remote.purpose) for host, port in places]
+
+
+def _plan(remote: Remote, kept: Kept, grant: Grant, start: int) -> _Plan:
+    headers = {"Authorization": f"Bearer {grant.access_token}", "Range": f"bytes={start}-{start}"}
+    base = grant.cas_url.rstrip("/")
+    urls = [f"{base}/{version}/reconstructions/{kept.hash}" for version in ("v2", "v1")]
+    try:
+        answer = remote.text(urls[0], _MAX_ANSWER_BYTES, headers)
+    except NotFound:  # `hf_xet` goes back to the first version too
+        answer = remote.text(urls[1], _MAX_ANSWER_BYTES, headers)
+    return msgspec.json.decode(answer, type=_Plan)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Sort what goes wrong into what another try may mend, and what none does."""
+    try:
+        yield
+    except msgspec.DecodeError:
+        raise XetFailed("What the hub or its storage says about Xet makes no sense.") from None
+    except Busy as busy:  # plain HTTP may go on meanwhile
+        raise XetFailed(str(busy)) from busy
+    except (Unavailable, Unauthorized) as error:  # a token ends; another may do
+        raise Interrupted(XetFailed(f"Xet storage cannot be read. {error}")) from error
+    except RoundhouseError as error:
+        raise XetFailed("Xet storage refuses to give it.") from error
