@@ -1,0 +1,66 @@
+"""Every committed lock, resolved against the package index as it is today on the oldest system its recipe names.
+
+Nothing is installed, so engines whose packages take gigabytes are tried too. What was yanked, or was never built for a
+system, is found here and not on somebody's machine.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.config.programs import uv_program
+from app.engine_store.recipe import Kind, Recipe, Variant, recipes
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
+
+MACOS = "15.0"
+"""Of MLX, which has wheels for 14 and newer, the last three."""
+_MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
+
+
+def system(variant: Variant, platform: str, architecture: str) -> str:
+    """Return what uv calls a system; of Linux the one with the oldest C library that the variant allows."""
+    machine = _MACHINES[architecture]
+    if platform == "linux":
+        oldest = variant.glibc.replace(".", "_") or "2_17"
+        return f"{machine}-manylinux{'2014' if oldest == '2_17' else f'_{oldest}'}"
+    return f"{machine}-apple-darwin" if platform == "darwin" else f"{machine}-pc-windows-msvc"
+
+
+def locks() -> Iterator[tuple[Recipe, Variant, str]]:
+    for recipe in recipes().values():
+        for variant in recipe.variants:
+            if variant.kind is not Kind.VENV:
+                continue
+            for platform in variant.platforms:
+                for architecture in variant.architectures:
+                    yield recipe, variant, system(variant, platform, architecture)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "variant", "target"), list(locks()), ids=lambda one: getattr(one, "name", getattr(one, "engine", one))
+)
+def test_a_lock_still_resolves_where_its_recipe_says(
+    recipe: Recipe, variant: Variant, target: str, tmp_path: Path
+) -> None:
+    uv = uv_program()
+    assert uv is not None
+    done = subprocess.run(
+        [
+            *(str(uv), "pip", "install", "--dry-run", "--no-config", "--python", sys.executable),
+            *("--require-hashes", "--requirement", str(recipe.lock_of(variant))),
+            *("--target", str(tmp_path), "--python-platform", target),
+            *([] if variant.builds else ["--only-binary", ":all:"]),
+            *(part for url in variant.index_urls for part in ("--index", url)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "MACOSX_DEPLOYMENT_TARGET": MACOS},
+    )
+    assert done.returncode == 0, done.stderr
