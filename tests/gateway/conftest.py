@@ -13,6 +13,7 @@ from app.config.paths import Paths
 from app.gateway.listen import bind
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services
+from tests.gateway.far import far, near  # noqa: F401 -- fixtures
 from tests.gateway.played import Gateway, Upstream, played_services
 
 

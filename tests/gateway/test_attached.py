@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -13,113 +12,8 @@ from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.attaching import attach
-from app.hub.library import Library
-from app.supervisor.pool import Folders, Policy, Supervisor
-from engines.registry import ADAPTERS
+from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
 from tests.gateway.played import Gateway, until
-from tests.gguf_files import TinyLlama
-
-Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
-ASKED = [{"role": "user", "content": "Why?"}]
-DIALECTS = pytest.mark.parametrize(
-    ("path", "more"),
-    [
-        ("/v1/chat/completions", {"messages": ASKED}),
-        ("/v1/messages", {"messages": ASKED, "max_tokens": 9}),
-        ("/v1/responses", {"input": "Why?"}),
-        ("/api/chat", {"messages": ASKED}),
-        ("/api/v1/chat", {"input": "Why?"}),
-    ],
-)
-
-
-class Far:
-    """The endpoint as a test plays it."""
-
-    def __init__(self) -> None:
-        self.posts: list[tuple[str, dict[str, Any]]] = []
-        self.keys: list[str | None] = []
-        self.dropped, self.may_die = asyncio.Event(), asyncio.Event()
-        self.looks = 0
-        self.is_up = True
-        self.play: Play = self.answer
-        self.url = ""
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.keys.append(request.headers.get("Authorization"))
-        if request.method == "GET":
-            self.looks += 1
-            return web.json_response(
-                {"data": [{"id": "big", "max_model_len": 4096}]}, status=200 if self.is_up else 500
-            )
-        self.posts.append((request.path, await request.json()))
-        try:
-            return await self.play(request)
-        except asyncio.CancelledError:
-            self.dropped.set()
-            raise
-
-    async def answer(self, _request: web.Request) -> web.StreamResponse:
-        return web.Response(body=chunk("Because.", "stop") + b"data: [DONE]\n\n", content_type="text/event-stream")
-
-    async def die_at_once(self, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
-
-    async def die_in_the_middle(self, request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
-        await response.write(chunk("Bec"))
-        await self.may_die.wait()
-        assert request.transport is not None
-        request.transport.abort()
-        return response
-
-
-def chunk(text: str, finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
-    return f"data: {json.dumps({'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
-
-
-async def begun(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    return response
-
-
-@pytest.fixture
-async def far() -> AsyncIterator[Far]:
-    played, app = Far(), web.Application()
-    app.router.add_route("*", "/{path:.*}", played.handle)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield played
-    await runner.cleanup()
-
-
-@pytest.fixture
-async def near(gateway: Gateway, far: Far, tmp_path: Path) -> AsyncIterator[Gateway]:
-    """A gateway with the real supervisor and library, to which the endpoint is attached as "distant"."""
-    services, paths = gateway.services, gateway.services.paths
-    guide = TinyLlama().write(tmp_path / "guide.gguf")
-    folders = Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
-    supervisor = Supervisor(ADAPTERS, folders, Policy(), services.events.publish)
-    for name, part in (
-        ("library", Library(lambda: [paths.models], paths.data / "models.json", guide)),
-        ("supervisor", supervisor),
-    ):
-        object.__setattr__(services, name, cast("Any", part))
-    await attach(services, AttachEndpoint(url=far.url, name="distant", key="sk-far"))
-    yield gateway
-    await supervisor.close()
-
-
-async def asked(near: Gateway, path: str, more: dict[str, Any], *, stream: bool) -> tuple[int, str]:
-    body = json.dumps({"model": "distant", "stream": stream, **more}).encode()
-    async with near.http.post(near.url + path, data=body) as reply:
-        return reply.status, await reply.text()
 
 
 @DIALECTS
