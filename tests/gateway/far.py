@@ -19,16 +19,15 @@ from tests.gguf_files import TinyLlama
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ASKED = [{"role": "user", "content": "Why?"}]
-DIALECTS = pytest.mark.parametrize(
-    ("path", "more"),
-    [
-        ("/v1/chat/completions", {"messages": ASKED}),
-        ("/v1/messages", {"messages": ASKED, "max_tokens": 9}),
-        ("/v1/responses", {"input": "Why?"}),
-        ("/api/chat", {"messages": ASKED}),
-        ("/api/v1/chat", {"input": "Why?"}),
-    ],
-)
+WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", {"messages": ASKED}),
+    ("/v1/messages", {"messages": ASKED, "max_tokens": 9}),
+    ("/v1/responses", {"input": "Why?"}),
+    ("/api/chat", {"messages": ASKED}),
+    ("/api/v1/chat", {"input": "Why?"}),
+]
+"""One question in every dialect."""
+DIALECTS = pytest.mark.parametrize(("path", "more"), WAYS)
 
 
 class Far:

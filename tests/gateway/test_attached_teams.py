@@ -13,7 +13,7 @@ from aiohttp import web
 
 from app.core.attached import AttachEndpoint
 from app.gateway.attaching import attach
-from tests.gateway.far import DIALECTS, Far, begun
+from tests.gateway.far import WAYS, Far, begun
 from tests.gateway.played import Gateway
 
 Document = dict[str, Any]
@@ -147,32 +147,25 @@ def is_error(said: str) -> bool:
 
 
 @EACH
-@DIALECTS
-async def test_it_answers_under_its_own_name_in_every_dialect(
-    team: Gateway, far: Far, engine: Engine, path: str, more: Document
-) -> None:
+async def test_it_answers_under_its_own_name_in_every_dialect(team: Gateway, far: Far, engine: Engine) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = await begun(request)
         await response.write(engine.stream())
         return response
 
     far.play = answer
-    status, said = await asked(team, path, more, stream=True)
-    assert (status, "Because." in said, is_error(said)) == (200, True, False), said
-    ((route, body),) = far.posts
-    assert (route, body["model"]) == ("/v1/chat/completions", engine.id)
+    for path, more in WAYS:
+        status, said = await asked(team, path, more, stream=True)
+        assert (status, "Because." in said, is_error(said)) == (200, True, False), said
+    assert {(route, body["model"]) for route, body in far.posts} == {("/v1/chat/completions", engine.id)}
 
 
 @EACH
-@DIALECTS
-async def test_a_prompt_it_has_no_room_for_is_the_callers_to_mend(
-    team: Gateway, far: Far, engine: Engine, path: str, more: Document
-) -> None:
+async def test_a_prompt_it_has_no_room_for_is_the_callers_to_mend(team: Gateway, far: Far, engine: Engine) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.json_response(engine.refuses, status=engine.status)
 
     far.play = refuse
-    status, said = await asked(team, path, more, stream=False)
-    assert status == 400
-    assert "1872" in said
-    assert "1024" in said
+    for path, more in WAYS:
+        status, said = await asked(team, path, more, stream=False)
+        assert (status, "1872" in said, "1024" in said) == (400, True, True), said
