@@ -1,6 +1,6 @@
 """The window's program: draw first, then look for the gateway.
 
-On the way out it ends the gateway that it started, unless the settings say to keep serving.
+On the way out it ends the gateway that it started, unless a person wants that to go on (`shell.leaving`).
 """
 
 import sys
@@ -15,10 +15,13 @@ from PySide6.QtWidgets import QApplication
 from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
-from app.gui.net.link import GatewayLink, finder
+from app.gui.net.link import GatewayLink, LinkState, finder
+from app.gui.shell.departure import Departure, DepartureKnown
+from app.gui.shell.leaving import Service
 from app.gui.shell.opener import Opener
 from app.gui.shell.window import Window
 from app.gui.single import Single
+from app.gui.system_requests import Application, SystemRequests
 from app.gui.theme.theme import Theme
 
 _FAREWELL_MS = 1500
@@ -35,14 +38,17 @@ class Program:
     api: GatewayApi
     window: Window
     link: GatewayLink
+    departure: Departure
 
     def run(self) -> int:
-        """Run until the window is closed. Returns the exit status."""
-        interrupts = Interrupts(self.window.close)
+        """Run until a person leaves. Returns the exit status."""
+        interrupts = Interrupts(self.departure.end_unasked)
+        self.departure.ended.connect(lambda: self.application.exit(0))
         code = self.application.exec()
         interrupts.close()
+        self.window.hide()
         finish_calls(self.api)
-        if not self.window.preferences.value("window.keep_serving", False):  # noqa: FBT003 -- the default, whatever its type
+        if self.departure.ends_service:
             end_gateway(self.link, self.api)
         self.link.close()
         self.api.close()
@@ -61,12 +67,20 @@ def main(argv: list[str] | None = None) -> int:
     opener = Opener(program.window, program.window.shell, program.window.library)
     single.handed.connect(lambda handed: opener.take(handed.arguments, Path(handed.folder)))
     program.window.closing.connect(single.close)  # a start from now on is one of its own
+    if isinstance(program.application, Application):
+        _listen(program.application.requests, opener, program)
     if asked:
         QTimer.singleShot(0, lambda: opener.take(asked, folder))
     try:
         return program.run()
     finally:
         single.close()
+
+
+def _listen(requests: SystemRequests, opener: Opener, program: Program) -> None:
+    requests.opened.connect(lambda arguments: opener.take(arguments, Path.cwd()))
+    requests.quit_asked.connect(program.departure.quit)
+    QTimer.singleShot(0, requests.begin)
 
 
 def opened(argv: list[str]) -> Program:
@@ -81,15 +95,38 @@ def opened(argv: list[str]) -> Program:
     link.happened.connect(window.shell.receive)
     window.link_asked.connect(link.start)
     window.restart_asked.connect(link.restart)
+    departure = _departure(window, link)
+    application.setQuitOnLastWindowClosed(False)  # a hidden window is no end, and `departure` says when there is one
     window.show()
     QTimer.singleShot(0, link.open)
-    return Program(application=application, api=api, window=window, link=link)
+    return Program(application=application, api=api, window=window, link=link, departure=departure)
+
+
+def _departure(window: Window, link: GatewayLink) -> Departure:
+    known = DepartureKnown(
+        running=window.running,
+        preferences=window.preferences,
+        service=lambda: _service(link),
+        tray=window.tray,
+        question=window.question,
+    )
+    departure = Departure(window, known)
+    window.may_close, window.leave = departure.may_close, departure.quit
+    departure.ended.connect(window.depart)
+    departure.hidden.connect(window.tell_of_tray)
+    return departure
+
+
+def _service(link: GatewayLink) -> Service:
+    if link.state is not LinkState.LINKED:
+        return Service.NONE
+    return Service.OURS if link.started_here else Service.OTHERS
 
 
 def prepared(argv: list[str]) -> QApplication:
     """Return the application object with its name, style and icon; there can be only one."""
     found = QApplication.instance()
-    application = found if isinstance(found, QApplication) else QApplication(argv)
+    application = found if isinstance(found, QApplication) else Application(argv)
     application.setApplicationName("Roundhouse")
     application.setDesktopFileName("roundhouse")
     application.setStyle("Fusion")

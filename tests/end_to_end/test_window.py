@@ -38,19 +38,9 @@ def program(home: Paths, qtbot: QtBot) -> Iterator[Program]:
 
 
 def leave(program: Program) -> int:
-    """Close the window and let the program end, whatever other windows there are."""
-    application = program.application
-    application.setQuitOnLastWindowClosed(False)  # a second request to quit would end the next test's event loops
-
-    def close() -> None:
-        program.window.close()
-        application.quit()
-
-    QTimer.singleShot(0, close)
-    try:
-        return program.run()
-    finally:
-        application.setQuitOnLastWindowClosed(True)
+    """Quit, as with Ctrl Q, and let the program end."""
+    QTimer.singleShot(0, program.window.leave)
+    return program.run()
 
 
 def page_of(program: Program) -> ChatScreen:
@@ -83,6 +73,7 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
 
     family = [psutil.Process(found.pid), *psutil.Process(found.pid).children(recursive=True)]
     assert len(family) > 1, "the engine is a process of its own"
+    qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.running.active()), timeout=WITHIN_MS)
     assert leave(program) == 0
     wait_until(lambda: running_gateway(home) is None)
     _, alive = psutil.wait_procs(family, timeout=20)

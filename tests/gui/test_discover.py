@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QSystemTrayIcon
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
@@ -16,7 +16,6 @@ from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
 from app.gui.demo import data, hub
 from app.gui.demo.api import DemoApi
-from app.gui.net.mirror import Downloads
 from app.gui.screens.models import fetching, finding
 from app.gui.screens.models.card import CardView
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
@@ -24,7 +23,6 @@ from app.gui.screens.models.fetching import Fetching
 from app.gui.screens.models.sheet import VariantRow
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page, Task
-from app.gui.shell.notices import Notices
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from tests.gui.conftest import QuietShell
@@ -375,22 +373,3 @@ def test_the_rail_and_the_system_tell_of_downloads(
     window.shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
     assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M is here."]
     assert button.accessibleDescription() == ""
-
-
-def test_who_looks_elsewhere_is_told_by_the_system(
-    api: DemoApi, shell: QuietShell, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messages: list[str] = []
-    monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
-    monkeypatch.setattr(QSystemTrayIcon, "isSystemTrayAvailable", lambda: True)
-    monkeypatch.setattr(QSystemTrayIcon, "supportsMessages", lambda: True)
-    monkeypatch.setattr(QSystemTrayIcon, "showMessage", lambda _icon, title, *_rest: messages.append(title))
-    monkeypatch.setattr(QSystemTrayIcon, "show", lambda _icon: None)
-    mirror, shown = Downloads(api, shell), list[bool]()
-    notices = Notices(mirror, shell.toast, lambda: shown.append(True))
-    mirror.replace(hub.DOWNLOADS[:1])
-    shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
-    assert messages == ["unsloth/Qwen3-14B-GGUF:Q5_K_M is here"]
-    assert shell.said == []
-    notices._clicked()
-    assert shown == [True]

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import NoneType
 
+from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Library, Preferences, Running
@@ -81,6 +83,7 @@ class Commands:
             Deed("Server", "Pause: give all memory back", self._paused.pause, "pause"),
             Deed("Server", "Resume after a pause", self._paused.resume, "play"),
             Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
+            Deed("Server", "Stop the service", self._stop_service, "square"),
             *self._of_machine(),
         ]
 
@@ -116,14 +119,21 @@ class Commands:
 
     def _load(self, model: str) -> None:
         self._shell.show_page(Page.SERVER)
-        self._running.load(model, lambda error: self._shell.toast(error.sentence))
+        self._running.load(model, self._refused)
 
     def _unload(self, model: str) -> None:
         self._running.unload(
             model,
             lambda: self._shell.toast(f"{model} was unloaded", lambda: self._running.load(model)),
-            lambda error: self._shell.toast(error.sentence),
+            self._refused,
         )
+
+    def _stop_service(self) -> None:
+        """Stop it; the link notices, and the window offers to start it again."""
+        self._api.post("/shutdown", None, kind=NoneType, then=lambda _: None, failed=self._refused)
+
+    def _refused(self, error: ErrorBody) -> None:
+        self._shell.toast(error.sentence)
 
     def _copy_endpoint(self) -> None:
         if self._api.endpoint:

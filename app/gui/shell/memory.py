@@ -19,6 +19,8 @@ class WindowMemory(msgspec.Struct, kw_only=True):
     theme: str = "system"
     scale: int = 100
     reduce_motion: bool = False
+    knows_tray: bool = False
+    """Whether it was said that a closed window is still there, in the tray."""
 
 
 def recall(file: Path) -> WindowMemory:

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.gui.net.mirror import Library
 from app.gui.shell.contract import Page, Shell
+from app.gui.shell.front import bring_to_front
 from app.gui.shell.opening import ChatWith, FindModel, NotOpened, OpenFile, openings
 
 
@@ -21,7 +22,7 @@ class Opener(QObject):
 
     def take(self, arguments: list[str], folder: Path) -> None:
         """Bring the window to the front and do what the arguments ask."""
-        self._raise()
+        bring_to_front(self._window)
         asked = openings(arguments, folder)
         files = [one.path for one in asked if isinstance(one, OpenFile)]
         if files:
@@ -46,9 +47,3 @@ class Opener(QObject):
             self._shell.toast(f"There is no model called {model} here.")
         else:
             self._shell.new_chat(model)
-
-    def _raise(self) -> None:
-        self._window.setWindowState(self._window.windowState() & ~Qt.WindowState.WindowMinimized)
-        self._window.show()
-        self._window.raise_()
-        self._window.activateWindow()

@@ -26,6 +26,7 @@ from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
 from app.gui.shell.commands import Commands, Deed, Known, Own
 from app.gui.shell.contract import Command, Page, Shell
+from app.gui.shell.front import bring_to_front
 from app.gui.shell.looks import Looks
 from app.gui.shell.memory import recall, remember
 from app.gui.shell.notices import Notices
@@ -34,12 +35,14 @@ from app.gui.shell.palette import Palette
 from app.gui.shell.paused_bar import PausedBar
 from app.gui.shell.rail import Rail, engines_sign
 from app.gui.shell.told import Told
+from app.gui.shell.tray import Tray, TrayKnown
 from app.gui.theme.stylesheet import stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import MINIMUM_WINDOW
 from app.gui.widgets.focus import FocusRing
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.question import Question
 from app.gui.widgets.toast import Toast
 
 _FIRST_SIZE = (1200, 780)
@@ -67,7 +70,10 @@ class WindowShell(Shell):
 
 
 class Window(QMainWindow):
-    """The one window. `link_asked` is the button that starts the service; `closing` comes before it is gone."""
+    """The one window. `link_asked` is the button that starts the service; `closing` comes before it is gone.
+
+    What closing and quitting mean is not the window's to say: `may_close` and `leave` are replaced by who knows.
+    """
 
     link_asked = Signal()
     restart_asked = Signal()
@@ -79,6 +85,9 @@ class Window(QMainWindow):
         self._memory = recall(memory_file)
         self._alt = AltAlone(self)
         self._entries: dict[Page, QWidget] = {}
+        self._has_departed = False
+        self.may_close: Callable[[], bool] = lambda: True
+        self.leave: Callable[[], object] = self.close
         self.setWindowTitle("Roundhouse")
         self.setMinimumSize(*MINIMUM_WINDOW)
         self.setAcceptDrops(True)
@@ -88,14 +97,15 @@ class Window(QMainWindow):
         self.preferences = Preferences(api, self.shell)
         self.downloads = Downloads(api, self.shell)
         self.paused = Paused(api, self.shell)
-        self._notices = Notices(self.downloads, self.shell.toast, self._come_forward)
+        self.tray = Tray(self.shell, TrayKnown(running=self.running, paused=self.paused, preferences=self.preferences))
+        self._notices = Notices(self.downloads, self.shell.toast, self.tray)
         self._told = Told(self.shell)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
         known = Known(running=self.running, library=self.library, preferences=self.preferences, paused=self.paused)
         self._commands = Commands(api, self.shell, self.looks, known)
         self._deeds = self._commands.deeds(
-            Own(quit=self.close, palette=self._open_palette, undo=self._undo, restart=self.restart_asked.emit)
+            Own(quit=self._leave, palette=self._open_palette, undo=self._undo, restart=self.restart_asked.emit)
         )
         self.rail = Rail(theme)
         self.rail.chosen.connect(lambda name: self.show_page(Page(name)))
@@ -105,11 +115,13 @@ class Window(QMainWindow):
         middle = self._lay_out()
         self.toast = Toast(theme, middle, self._foot)
         self.palette_view = Palette(theme, middle, self._all_commands)
+        self.question = Question(theme, middle)
         self._make_menu()
         self._focus_ring = FocusRing(theme, self)
         theme.changed.connect(self._restyle)
         self.running.changed.connect(self._show_engines)
         self.downloads.changed.connect(self._show_downloads)
+        self._connect_tray()
         self._restyle()
         self._show_engines()
         self._restore()
@@ -146,14 +158,30 @@ class Window(QMainWindow):
         self._entries.get(page, widget).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 -- Qt's name
-        """Remember size, place, page and looks."""
+        """Close if that is what closing means now."""
+        if not self.may_close():
+            event.ignore()
+            return
+        self.depart()
+        super().closeEvent(event)
+
+    def depart(self) -> None:
+        """Remember size, place, page and looks; once, when it is over."""
+        if self._has_departed:
+            return
+        self._has_departed = True
         self._memory.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._memory.page = (self.pages.page or Page.CHAT).value
         self.looks.settle()
         self.looks.note(self._memory)
         remember(self._memory_file, self._memory)
         self.closing.emit()
-        super().closeEvent(event)
+
+    def tell_of_tray(self) -> None:
+        """Say, the first time, where a window that was closed is found again."""
+        if not self._memory.knows_tray:
+            self._memory.knows_tray = True
+            self.tray.tell("Roundhouse is still here", "Its icon opens the window again; its menu has Quit.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
         """Keep what floats above the page in its place."""
@@ -162,6 +190,8 @@ class Window(QMainWindow):
             self.toast.place()
         if self.palette_view.isVisible():
             self.palette_view.place()
+        if self.question.isVisible():
+            self.question.place()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Notice that Alt goes down."""
@@ -271,10 +301,19 @@ class Window(QMainWindow):
         said = phrases.coming(self.downloads.items)
         self.rail.buttons[Page.MODELS].set_dot("accent" if said else "", said)
 
-    def _come_forward(self) -> None:
-        self.show_page(Page.MODELS)
-        self.raise_()
-        self.activateWindow()
+    def _leave(self) -> None:
+        self.leave()
+
+    def _connect_tray(self) -> None:
+        self.tray.opened.connect(self._come_forward)
+        self.tray.quit_asked.connect(self._leave)
+        self.tray.models_asked.connect(lambda: self._come_forward(Page.SERVER))
+        self.tray.message_clicked.connect(lambda: self._come_forward(Page.MODELS))
+
+    def _come_forward(self, page: Page | None = None) -> None:
+        if page is not None:
+            self.show_page(page)
+        bring_to_front(self)
 
     def _restore(self) -> None:
         if not self._memory.geometry or not self.restoreGeometry(

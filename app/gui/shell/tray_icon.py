@@ -1,0 +1,52 @@
+"""The tray's icon, drawn for each sign: the panel's colour is not ours to know, so it brings its ground along."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+
+from app.gui.shell.tray_model import Sign
+from app.gui.theme.icons import tinted
+from app.gui.theme.tokens import DARK, LIGHT
+
+SIZES = (16, 22, 24, 32, 44, 48, 64)
+"""Panels ask for these, in pixels of the screen."""
+_GROUNDS = {Sign.OFF: LIGHT["edge"], Sign.PAUSED: LIGHT["edge"]}
+_MARKS = {Sign.READY: DARK["ok"], Sign.COMING: DARK["warn"], Sign.FAILED: LIGHT["bad"]}
+_CORNER, _GLYPH, _MARK, _RIM = 0.22, 0.72, 0.2, 0.07
+"""Shares of the side: the ground's corner, the drawing, the mark's radius, and what keeps the mark apart."""
+
+
+def tray_icon(sign: Sign) -> QIcon:
+    """Return the icon in every size a panel may want."""
+    icon = QIcon()
+    for size in SIZES:
+        icon.addPixmap(_drawn(sign, size))
+    return icon
+
+
+def _drawn(sign: Sign, size: int) -> QPixmap:
+    picture = QPixmap(size, size)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(_GROUNDS.get(sign, LIGHT["accent"])))
+    painter.drawRoundedRect(QRectF(0, 0, size, size), size * _CORNER, size * _CORNER)
+    glyph = round(size * _GLYPH)
+    name = "pause" if sign is Sign.PAUSED else "train-front"
+    at = (size - glyph) // 2
+    painter.drawPixmap(at, at, tinted(name, QColor(LIGHT["on-accent"]), glyph, 1.0))
+    if sign in _MARKS:
+        _mark(painter, size, QColor(_MARKS[sign]))
+    painter.end()
+    return picture
+
+
+def _mark(painter: QPainter, size: int, color: QColor) -> None:
+    """Put a dot into the corner, with nothing of the icon right beside it."""
+    radius = size * _MARK
+    middle = QPointF(size - radius, size - radius)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
+    painter.drawEllipse(middle, radius + size * _RIM, radius + size * _RIM)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
+    painter.setBrush(color)
+    painter.drawEllipse(middle, radius, radius)

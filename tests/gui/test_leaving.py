@@ -1,0 +1,239 @@
+"""Closing and quitting: what each means, when a person is asked, and that nothing waits for an answer unseen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.core.events import EngineChanged
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.shell.contract import Page
+from app.gui.shell.departure import ASKS, KEEPS, Departure, DepartureKnown
+from app.gui.shell.leaving import Service, Situation, Step, on_close, on_quit
+from app.gui.shell.memory import recall
+from app.gui.shell.tray import Tray
+from app.gui.shell.window import Window
+
+Make = Callable[[Page], Window]
+OURS, OTHERS, NONE = Service.OURS, Service.OTHERS, Service.NONE
+
+
+@pytest.mark.parametrize(
+    ("now", "step"),
+    [
+        (Situation(service=NONE), Step.END),
+        (Situation(service=NONE, has_tray=True), Step.END),
+        (Situation(service=OTHERS), Step.LEAVE),
+        (Situation(service=OTHERS, has_tray=True), Step.HIDE),
+        (Situation(service=OURS), Step.ASK_SERVICE),
+        (Situation(service=OURS, asks=False), Step.END),
+        (Situation(service=OURS, asks=False, answering=1), Step.ASK_ANSWERS),
+        (Situation(service=OURS, asks=False, keeps_serving=True, answering=1), Step.LEAVE),
+        (Situation(service=OURS, asks=False, keeps_serving=True, has_tray=True), Step.HIDE),
+    ],
+)
+def test_what_closing_means(now: Situation, step: Step) -> None:
+    assert on_close(now) is step
+
+
+@pytest.mark.parametrize(
+    ("now", "step"),
+    [
+        (Situation(service=NONE), Step.END),
+        (Situation(service=OURS, keeps_serving=True), Step.END),
+        (Situation(service=OURS, answering=2), Step.ASK_ANSWERS),
+        (Situation(service=OTHERS, answering=2), Step.END),
+    ],
+)
+def test_what_quitting_means(now: Situation, step: Step) -> None:
+    assert on_quit(now) is step
+
+
+@dataclass
+class Leaver:
+    """A window that a person leaves, with whose service it is and whether there is a tray."""
+
+    window: Window
+    api: DemoApi
+    service: Service = OURS
+    ended: list[bool] = field(default_factory=list)
+
+    def begin(self) -> Departure:
+        window = self.window
+        known = DepartureKnown(
+            running=window.running,
+            preferences=window.preferences,
+            service=lambda: self.service,
+            tray=window.tray,
+            question=window.question,
+        )
+        departure = Departure(window, known)
+        window.may_close, window.leave = departure.may_close, departure.quit
+        departure.ended.connect(lambda: self.ended.append(departure.ends_service))
+        departure.ended.connect(window.depart)
+        departure.hidden.connect(window.tell_of_tray)
+        return departure
+
+    @property
+    def asked(self) -> str:
+        return self.window.question.title.text() if self.window.question.isVisible() else ""
+
+    def press(self, words: str) -> None:
+        next(button for button in self.window.question.buttons if button.text() == words).click()
+        self.api.flush()
+
+    def stop_answering(self) -> None:
+        self.window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=0)))
+
+    def set(self, **values: bool) -> None:
+        names = {"asks": ASKS, "keeps": KEEPS}
+        wanted = {names[name]: value for name, value in values.items()}
+        self.window.preferences.replace(
+            [data.changed(row, wanted.get(row.name, row.value)) for row in self.window.preferences.items]
+        )
+
+
+@pytest.fixture
+def leaver(make_window: Make, api: DemoApi) -> Leaver:
+    leaver = Leaver(make_window(Page.SERVER), api)
+    leaver.begin()
+    return leaver
+
+
+@pytest.fixture
+def in_tray(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have a tray, and return what is told in it."""
+    told: list[str] = []
+    monkeypatch.setattr(Tray, "is_there", property(lambda _tray: True))
+    monkeypatch.setattr(Tray, "tell", lambda _tray, title, _text: told.append(title))
+    return told
+
+
+def test_closing_asks_and_cancelling_leaves_all_as_it_was(leaver: Leaver) -> None:
+    assert not leaver.window.close()
+    assert "Keep serving" in leaver.asked
+    leaver.press("Cancel")
+    assert (leaver.ended, leaver.window.isVisible(), leaver.asked) == ([], True, "")
+
+
+def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
+    leaver.window.close()
+    leaver.press("Keep serving")
+    assert leaver.ended == [False]
+    assert leaver.api.asked("PATCH", "/settings") == [], "nothing was to be remembered"
+
+
+def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: Leaver, in_tray: list[str]) -> None:
+    for _ in range(2):
+        leaver.window.close()
+        leaver.press("Keep serving")
+        assert (leaver.ended, leaver.window.isVisible()) == ([], False)
+        leaver.window.tray.opened.emit()
+        assert leaver.window.isVisible()
+    assert in_tray == ["Roundhouse is still here"]
+
+
+def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) -> None:
+    leaver.stop_answering()
+    leaver.window.close()
+    leaver.window.question.remembers.click()
+    leaver.press("Stop everything")
+    assert leaver.api.asked("PATCH", "/settings") == [{KEEPS: False}, {ASKS: False}]
+    assert leaver.ended == [True]
+
+
+def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> None:
+    leaver.window.close()
+    leaver.press("Stop everything")
+    assert (leaver.asked, leaver.ended) == ("An answer is still being written", [])
+    leaver.press("Keep working")
+    assert leaver.ended == []
+    leaver.window.close()
+    leaver.press("Stop everything")
+    leaver.press("Quit all the same")
+    assert leaver.ended == [True]
+
+
+def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
+    leaver.stop_answering()
+    leaver.set(asks=False, keeps=True)
+    assert leaver.window.close()
+    assert (leaver.ended, leaver.asked) == ([False], "")
+
+
+def test_a_service_that_was_there_before_is_left_alone(leaver: Leaver, in_tray: list[str]) -> None:
+    leaver.service = OTHERS
+    assert not leaver.window.close()
+    assert (leaver.window.isVisible(), leaver.asked, in_tray) == (False, "", ["Roundhouse is still here"])
+
+
+def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray: list[str], qtbot: QtBot) -> None:
+    leaver.set(asks=False, keeps=True)
+    leaver.window.close()
+    assert not leaver.window.isVisible()
+    leaver.window.tray.quit_asked.emit()
+    assert leaver.window.isVisible()
+    assert leaver.asked == "An answer is still being written"
+    leaver.stop_answering()
+    leaver.press("Keep working")
+    leaver.window.tray.quit_asked.emit()
+    assert leaver.ended == [True]
+
+
+def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
+    leaver.stop_answering()
+    leaver.set(asks=False, keeps=True)
+    QTest.keyClick(leaver.window, Qt.Key.Key_Q, Qt.KeyboardModifier.ControlModifier)
+    assert leaver.ended == [True]
+
+
+def test_several_answers_are_counted(leaver: Leaver) -> None:
+    leaver.window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
+    leaver.window.leave()
+    assert leaver.asked == "3 answers are still being written"
+    assert "cuts off them" in leaver.window.question.sentence.text()
+
+
+def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaver.set(keeps=True)
+    monkeypatch.setattr("app.gui.shell.departure._is_session_ending", lambda: True)
+    assert leaver.window.close()
+    assert (leaver.ended, leaver.asked) == ([False], "")
+
+
+def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, api: DemoApi) -> None:
+    leaver = Leaver(make_window(Page.SERVER), api)
+    departure = leaver.begin()
+    departure.end_unasked()
+    departure.end_unasked()
+    departure.quit()
+    assert leaver.ended == [True]
+    assert leaver.window.close(), "once it has left, closing is closing"
+
+
+def test_what_the_window_knows_is_kept_when_it_is_left_from_the_tray(leaver: Leaver, in_tray: list[str]) -> None:
+    leaver.stop_answering()
+    leaver.service = OTHERS
+    leaver.window.close()
+    leaver.window.leave()
+    kept = recall(leaver.window._memory_file)
+    assert (kept.page, kept.knows_tray) == ("server", True)
+
+
+def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> None:
+    window, question = leaver.window, leaver.window.question
+    window.close()
+    assert question.buttons[0].hasFocus()
+    seen = []
+    for _ in range(len(question.buttons) + 1):
+        seen.append(window.focusWidget())
+        QTest.keyClick(seen[-1], Qt.Key.Key_Tab)
+    assert set(seen) == {*question.buttons, question.remembers}
+    assert window.focusWidget() is question.buttons[0]
+    QTest.keyClick(question.buttons[0], Qt.Key.Key_Escape)
+    assert (leaver.asked, leaver.ended) == ("", [])

@@ -1,0 +1,77 @@
+"""Files, links and the wish to quit, as macOS hands them to a program that runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QUrl
+from PySide6.QtGui import QFileOpenEvent
+from pytestqt.qtbot import QtBot
+
+from app.gui.system_requests import SystemRequests
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+from PySide6.QtCore import QCoreApplication, QTimer, QUrl
+from PySide6.QtGui import QFileOpenEvent
+from app.gui.main import prepared
+application = prepared(["roundhouse"])
+def opened(arguments):
+    print("opened", *arguments)
+def quit_asked():
+    print("quit")
+    application.exit(7)
+application.requests.opened.connect(opened)
+application.requests.quit_asked.connect(quit_asked)
+QCoreApplication.sendEvent(application, QFileOpenEvent(QUrl("roundhouse://chat?model=guide")))
+application.requests.begin()
+QTimer.singleShot(0, application.quit)
+raise SystemExit(application.exec())
+"""
+
+
+def test_what_came_early_is_kept_until_somebody_listens(qtbot: QtBot, tmp_path: Path) -> None:
+    requests, heard = SystemRequests(), list[list[str]]()
+    requests.opened.connect(heard.append)
+    file = tmp_path / "a model #1 ü.gguf"
+    assert requests.take(QFileOpenEvent(QUrl.fromLocalFile(str(file))))
+    assert requests.take(QFileOpenEvent(QUrl("roundhouse://pull/owner/name")))
+    assert heard == []
+    requests.begin()
+    assert heard == [[str(file), "roundhouse://pull/owner/name"]]
+    requests.take(QFileOpenEvent(QUrl("roundhouse://chat?model=Qwen3%208B")))
+    assert heard[1:] == [["roundhouse://chat?model=Qwen3%208B"]], "as a browser wrote it"
+
+
+def test_quitting_is_asked_for_once_there_is_somebody_to_ask(qtbot: QtBot) -> None:
+    requests, heard = SystemRequests(), list[bool]()
+    requests.quit_asked.connect(lambda: heard.append(True))
+    assert not requests.take(QEvent(QEvent.Type.Quit)), "before that it ends the program as ever"
+    requests.begin()
+    assert requests.take(QEvent(QEvent.Type.Quit))
+    assert heard == [True]
+
+
+def test_other_events_and_empty_ones_are_let_be(qtbot: QtBot) -> None:
+    requests, heard = SystemRequests(), list[list[str]]()
+    requests.opened.connect(heard.append)
+    requests.begin()
+    assert not requests.take(QEvent(QEvent.Type.ApplicationActivate))
+    requests.take(QFileOpenEvent(QUrl()))
+    assert heard == []
+
+
+def test_the_application_passes_them_on() -> None:
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+    )
+    assert done.stderr == ""
+    assert (done.returncode, done.stdout.split("\n")[:2]) == (7, ["opened roundhouse://chat?model=guide", "quit"])
