@@ -196,7 +196,7 @@ def test_several_answers_are_counted(leaver: Leaver) -> None:
     leaver.window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
     leaver.window.leave()
     assert leaver.asked == "3 answers are still being written"
-    assert "cuts off them" in leaver.window.question.sentence.text()
+    assert "cuts them off" in leaver.window.question.sentence.text()
 
 
 def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,11 +171,14 @@ def test_who_looks_elsewhere_is_told_by_the_system(
 ) -> None:
     monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
     mirror = Downloads(api, shell)
-    notices = Notices(mirror, shell.toast, tray)
+    pressed: list[bool] = []
+    notices = Notices(mirror, shell.toast, tray, lambda: pressed.append(True))
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     mirror.replace(hub.DOWNLOADS[:1])
     shell.receive(done)
     assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M is here"], [])
+    tray._message_clicked()
+    assert pressed == [True]
     panel.is_there = False
     mirror.replace(hub.DOWNLOADS[:1])
     shell.receive(done)
@@ -184,8 +187,8 @@ def test_who_looks_elsewhere_is_told_by_the_system(
 
 
 def test_a_message_that_is_pressed_brings_the_window_and_takes_an_unwanted_icon_away(tray: Tray, panel: Panel) -> None:
-    pressed: list[bool] = []
-    tray.message_clicked.connect(lambda: pressed.append(True))
+    opened: list[bool] = []
+    tray.opened.connect(lambda: opened.append(True))
     assert tray.tell("Here", "It is.")
     tray._message_clicked()
-    assert (pressed, panel.visible) == ([True], [True, False])
+    assert (opened, panel.visible) == ([True], [True, False])

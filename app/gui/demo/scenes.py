@@ -33,6 +33,8 @@ from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import Page
+from app.gui.shell.departure import Departure, DepartureKnown
+from app.gui.shell.leaving import Service
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Mode
 from app.gui.widgets.fields import Field
@@ -121,8 +123,25 @@ def scenes() -> Iterator[Scene]:
         "GET /pause": data.PAUSED,
     }
     yield Scene("paused", Page.CHAT, with_chat(paused), looks=(*BOTH, *EVERY_LOOK[:3], Look(is_mirrored=True)))
+    questions = (*BOTH, *EVERY_LOOK[:3], Look(is_mirrored=True))
+    yield Scene(
+        "closing", Page.CHAT, with_chat(data.replies()), lambda window, _: way_out(window).may_close(), looks=questions
+    )
+    yield Scene("quitting", Page.SERVER, data.replies(), lambda window, _: way_out(window).quit(), looks=questions)
     yield Scene("focus", Page.SERVER, data.replies(), press_tab)
     yield Scene("menu", Page.SERVER, data.replies(), lambda window, _api: window.menuBar().show())
+
+
+def way_out(window: Window) -> Departure:
+    """Return what asks a person who leaves a window that started its service itself."""
+    known = DepartureKnown(
+        running=window.running,
+        preferences=window.preferences,
+        service=lambda: Service.OURS,
+        tray=window.tray,
+        question=window.question,
+    )
+    return Departure(window, known)
 
 
 def engine_scenes() -> Iterator[Scene]:

@@ -15,8 +15,8 @@ from app.gui.widgets.question import Question, Reply
 
 KEEPS, ASKS = "window.keep_serving", "window.ask_on_close"
 _STAYS_IN_TRAY = "Editors and other programs can go on using the endpoint. Roundhouse stays in the system tray."
-_STAYS_UNSEEN = "Editors and other programs can go on using the endpoint, without a window until you stop the service."
-_CUT = "Quitting cuts off {}; what is written so far is kept in {} chat."
+_STAYS_UNSEEN = "Editors and other programs can go on using the endpoint, until you stop the service."
+_CUT = "Quitting cuts {} off; what is written so far is kept in {} chat."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Departure(QObject):
             Reply("Stop everything", lambda: self._answer(keeps=False)),
             Reply("Cancel", lambda: None, Look.QUIET),
         ]
-        self._known.question.ask("Keep serving when the window is closed?", sentence, replies, offers_memory=True)
+        self._known.question.ask("Keep serving without the window?", sentence, replies, offers_memory=True)
 
     def _answer(self, *, keeps: bool) -> None:
         known = self._known

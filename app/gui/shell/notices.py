@@ -12,14 +12,16 @@ from app.gui.shell.tray import Tray
 
 
 class Notices(QObject):
-    """Speaks when a download ends."""
+    """Speaks when a download ends. Pressing what the system shows does `show`."""
 
-    def __init__(self, downloads: Downloads, toast: Callable[[str], object], tray: Tray) -> None:
+    def __init__(
+        self, downloads: Downloads, toast: Callable[[str], object], tray: Tray, show: Callable[[], object]
+    ) -> None:
         super().__init__(downloads)
-        self._toast, self._tray = toast, tray
+        self._toast, self._tray, self._show = toast, tray, show
         downloads.ended.connect(self._tell)
 
     def _tell(self, download: Download) -> None:
         title, text = download_ended(download)
-        if QApplication.activeWindow() is not None or not self._tray.tell(title, text):
+        if QApplication.activeWindow() is not None or not self._tray.tell(title, text, self._show):
             self._toast(f"{title}.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication, QMenu, QSystemTrayIcon
+from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.core.errors import ErrorBody
 from app.gui.net.mirror import Preferences, Running
@@ -41,7 +41,6 @@ class Tray(QObject):
     models_asked = Signal()
     """Somebody pressed one of the models."""
     quit_asked = Signal()
-    message_clicked = Signal()
 
     def __init__(self, shell: Shell, known: TrayKnown) -> None:
         super().__init__(shell)
@@ -49,6 +48,7 @@ class Tray(QObject):
         self._icon: QSystemTrayIcon | None = None
         self._shown: TrayLook | None = None
         self._sign: Sign | None = None
+        self._after: Callable[[], object] = self.opened.emit
         self.menu = QMenu()
         self.line = self._add("", self.opened.emit)
         self.models = [self._add("", self.models_asked.emit) for _ in range(MOST_LINES)]
@@ -70,13 +70,17 @@ class Tray(QObject):
         """Whether a person can see it, and so find the way back to a hidden window."""
         return self._icon is not None and self._is_wanted and QSystemTrayIcon.isSystemTrayAvailable()
 
-    def tell(self, title: str, text: str) -> bool:
-        """Have the system show a message; return whether it can. Without the setting the icon is there just for it."""
+    def tell(self, title: str, text: str, pressed: Callable[[], object] | None = None) -> bool:
+        """Have the system show a message; return whether it can. Without the setting the icon is there just for it.
+
+        `pressed` is what pressing the message does; otherwise it opens the window.
+        """
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return False
+        self._after = pressed or self.opened.emit
         icon = self._made()
         icon.show()
-        icon.showMessage(title, text, QApplication.windowIcon(), _SHOWN_MS)
+        icon.showMessage(title, text, tray_icon(Sign.IDLE), _SHOWN_MS)
         return True
 
     def settle(self) -> None:
@@ -128,7 +132,7 @@ class Tray(QObject):
     def _message_clicked(self) -> None:
         if not self._is_wanted:
             self.hide()
-        self.message_clicked.emit()
+        self._after()
 
     def _lost(self, _error: ErrorBody) -> None:
         self._show()

@@ -10,9 +10,9 @@ from app.gui.theme.tokens import DARK, LIGHT
 SIZES = (16, 22, 24, 32, 44, 48, 64)
 """Panels ask for these, in pixels of the screen."""
 _GROUNDS = {Sign.OFF: LIGHT["edge"], Sign.PAUSED: LIGHT["edge"]}
-_MARKS = {Sign.READY: DARK["ok"], Sign.COMING: DARK["warn"], Sign.FAILED: LIGHT["bad"]}
-_CORNER, _GLYPH, _MARK, _RIM = 0.22, 0.72, 0.2, 0.07
-"""Shares of the side: the ground's corner, the drawing, the mark's radius, and what keeps the mark apart."""
+_MARKS = {Sign.READY: DARK["ok"], Sign.COMING: DARK["warn"], Sign.FAILED: DARK["bad"]}
+_CORNER, _GLYPH, _MARK, _RIM, _BAR, _TALL = 0.22, 0.72, 0.2, 0.07, 0.16, 0.5
+"""Shares of the side: the ground's corner, the drawing, the mark's radius, what keeps it apart, the bars of a pause."""
 
 
 def tray_icon(sign: Sign) -> QIcon:
@@ -31,14 +31,24 @@ def _drawn(sign: Sign, size: int) -> QPixmap:
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(_GROUNDS.get(sign, LIGHT["accent"])))
     painter.drawRoundedRect(QRectF(0, 0, size, size), size * _CORNER, size * _CORNER)
-    glyph = round(size * _GLYPH)
-    name = "pause" if sign is Sign.PAUSED else "train-front"
-    at = (size - glyph) // 2
-    painter.drawPixmap(at, at, tinted(name, QColor(LIGHT["on-accent"]), glyph, 1.0))
+    if sign is Sign.PAUSED:
+        _bars(painter, size)
+    else:
+        glyph = round(size * _GLYPH)
+        at = (size - glyph) // 2
+        painter.drawPixmap(at, at, tinted("train-front", QColor(LIGHT["on-accent"]), glyph, 1.0))
     if sign in _MARKS:
         _mark(painter, size, QColor(_MARKS[sign]))
     painter.end()
     return picture
+
+
+def _bars(painter: QPainter, size: int) -> None:
+    """Draw the sign of a pause on whole pixels: outlines as thin as the other icons' vanish in a panel."""
+    width, height = max(2, round(size * _BAR)), round(size * _TALL)
+    top, gap = (size - height) // 2, max(1, width // 2)
+    for left in (size // 2 - gap - width, size // 2 + gap):
+        painter.fillRect(left, top, width, height, QColor(LIGHT["on-accent"]))
 
 
 def _mark(painter: QPainter, size: int, color: QColor) -> None:

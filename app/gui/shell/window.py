@@ -1,6 +1,7 @@
 """The window: rail, pages, and what lies above them. It is drawn before the gateway is looked for."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QEvent, QMimeData, Qt, Signal
@@ -98,7 +99,8 @@ class Window(QMainWindow):
         self.downloads = Downloads(api, self.shell)
         self.paused = Paused(api, self.shell)
         self.tray = Tray(self.shell, TrayKnown(running=self.running, paused=self.paused, preferences=self.preferences))
-        self._notices = Notices(self.downloads, self.shell.toast, self.tray)
+        show = partial(self._come_forward, Page.MODELS)
+        self._notices = Notices(self.downloads, self.shell.toast, self.tray, show)
         self._told = Told(self.shell)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
@@ -308,7 +310,6 @@ class Window(QMainWindow):
         self.tray.opened.connect(self._come_forward)
         self.tray.quit_asked.connect(self._leave)
         self.tray.models_asked.connect(lambda: self._come_forward(Page.SERVER))
-        self.tray.message_clicked.connect(lambda: self._come_forward(Page.MODELS))
 
     def _come_forward(self, page: Page | None = None) -> None:
         if page is not None:
