@@ -4,16 +4,12 @@ A default is what a person who never opens the settings should have. Names are `
 a renamed setting keeps its old name in `formerly`.
 """
 
-import base64
-import ipaddress
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from urllib.parse import urlsplit
 
+from app.config import checks
 from app.core.settings import SettingValue
 
 
@@ -67,68 +63,6 @@ _MENDS = (
 )
 """Remedies for a load that fails (`engines.api.RemedyKind`) which a person can have applied."""
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-ED25519_KEY_BYTES = 32
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-def _address_only(value: SettingValue) -> str:
-    if value in LOOPBACK:
-        return ""
-    try:
-        ipaddress.ip_address(str(value))
-    except ValueError:
-        return f"The address is one of this computer's in figures, or 0.0.0.0 for all of them, not {value!r}."
-    return ""
-
-
-def _origins_only(value: SettingValue) -> str:
-    """Refuse a wildcard: it would let every page a person opens use the endpoint."""
-    origins = value if isinstance(value, list) else []
-    odd = [origin for origin in origins if "*" in origin or "://" not in origin]
-    return f"A web page is named as https://example.org; {odd[0]!r} is not allowed." if odd else ""
-
-
-def _https_or_nothing(value: SettingValue) -> str:
-    if not value or str(value).startswith("https://") or urlsplit(str(value)).hostname in LOOPBACK:
-        return ""
-    return "A catalogue is fetched over https only."
-
-
-def _key_or_nothing(value: SettingValue) -> str:
-    try:
-        is_key = len(base64.b64decode(str(value), validate=True)) == ED25519_KEY_BYTES
-    except ValueError:
-        is_key = False
-    return "" if is_key or not value else "The key is 32 bytes in base64."
-
-
-def _names_only(value: SettingValue) -> str:
-    names = value if isinstance(value, list) else []
-    odd = [name for name in names if not _HOST_NAME.fullmatch(name)]
-    return f"A name is written as models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
-
-
-def _aliases_only(value: SettingValue) -> str:
-    aliases = value if isinstance(value, list) else []
-    odd = [alias for alias in aliases if not all(part.strip() for part in alias.rpartition("=")[::2])]
-    return f"A name and the model it stands for are written as claude-*=my-model, not as {odd[0]!r}." if odd else ""
-
-
-def _whole_paths_only(value: SettingValue) -> str:
-    """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
-    folders = value if isinstance(value, list) else []
-    partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
-    return f"A model folder is given by its whole path, not as {partial[0]!r}." if partial else ""
-
-
-def _https_only(value: SettingValue) -> str:
-    """Refuse what anybody on the way could change; this computer itself is no way."""
-    where = urlsplit(str(value))
-    if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
-        return ""
-    return f"The address begins with https://, not as {value!r}."
-
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -138,7 +72,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.TEXT,
         default="127.0.0.1",
         needs_restart=True,
-        check=_address_only,
+        check=checks.address_only,
     ),
     Setting(
         name="gateway.port",
@@ -169,7 +103,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=[],
         separator=",",
         needs_restart=True,
-        check=_origins_only,
+        check=checks.origins_only,
     ),
     Setting(
         name="gateway.allowed_hosts",
@@ -179,7 +113,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=[],
         separator=",",
         needs_restart=True,
-        check=_names_only,
+        check=checks.names_only,
     ),
     Setting(
         name="gateway.require_key",
@@ -211,7 +145,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.LIST,
         default=["claude-*=auto"],
         separator=",",
-        check=_aliases_only,
+        check=checks.aliases_only,
     ),
     Setting(
         name="models.fallback",
@@ -227,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.LIST,
         default=[],
         separator=os.pathsep,
-        check=_whole_paths_only,
+        check=checks.whole_paths_only,
     ),
     Setting(
         name="models.other_programs",
@@ -335,7 +269,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="GitHub's API, or a mirror that speaks the same.",
         kind=Kind.TEXT,
         default="https://api.github.com",
-        check=_https_only,
+        check=checks.https_only,
     ),
     Setting(
         name="network.offline",
@@ -350,7 +284,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="Where a newer list of recommended models is fetched from, with its signature beside it as .sig.",
         kind=Kind.TEXT,
         default="",
-        check=_https_or_nothing,
+        check=checks.https_or_nothing,
     ),
     Setting(
         name="catalogue.key",
@@ -358,7 +292,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="Public Ed25519 key in base64. A catalogue that it did not sign is refused.",
         kind=Kind.TEXT,
         default="",
-        check=_key_or_nothing,
+        check=checks.key_or_nothing,
     ),
     Setting(
         name="updates.weekly",
@@ -381,7 +315,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="The folder that holds stable.json and stable.json.sig; or a mirror of your own.",
         kind=Kind.TEXT,
         default="https://roundhouse.invalid/updates",
-        check=_https_only,
+        check=checks.https_only,
     ),
     Setting(
         name="updates.key",
@@ -389,7 +323,7 @@ SETTINGS: tuple[Setting, ...] = (
         help="Public Ed25519 key in base64 of whoever signs your own releases, beside those that came with this copy.",
         kind=Kind.TEXT,
         default="",
-        check=_key_or_nothing,
+        check=checks.key_or_nothing,
     ),
     Setting(
         name="downloads.at_once",

@@ -5,7 +5,7 @@ import time
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import segment
-from app.config.table import LOOPBACK
+from app.config.checks import LOOPBACK
 from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, MadeKey, NewKey, Scope

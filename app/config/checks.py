@@ -1,0 +1,76 @@
+"""What is wrong with a setting's value beyond its kind: a sentence, or nothing. `table` names them."""
+
+import base64
+import ipaddress
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.core.settings import SettingValue
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+ED25519_KEY_BYTES = 32
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def address_only(value: SettingValue) -> str:
+    """Refuse what is no address of a computer."""
+    if value in LOOPBACK:
+        return ""
+    try:
+        ipaddress.ip_address(str(value))
+    except ValueError:
+        return f"The address is one of this computer's in figures, or 0.0.0.0 for all of them, not {value!r}."
+    return ""
+
+
+def origins_only(value: SettingValue) -> str:
+    """Refuse a wildcard: it would let every page a person opens use the endpoint."""
+    origins = value if isinstance(value, list) else []
+    odd = [origin for origin in origins if "*" in origin or "://" not in origin]
+    return f"A web page is named as https://example.org; {odd[0]!r} is not allowed." if odd else ""
+
+
+def https_or_nothing(value: SettingValue) -> str:
+    """Refuse a catalogue from where anybody on the way could change it."""
+    if not value or str(value).startswith("https://") or urlsplit(str(value)).hostname in LOOPBACK:
+        return ""
+    return "A catalogue is fetched over https only."
+
+
+def key_or_nothing(value: SettingValue) -> str:
+    """Refuse what is no public key."""
+    try:
+        is_key = len(base64.b64decode(str(value), validate=True)) == ED25519_KEY_BYTES
+    except ValueError:
+        is_key = False
+    return "" if is_key or not value else "The key is 32 bytes in base64."
+
+
+def names_only(value: SettingValue) -> str:
+    """Refuse addresses, ports and wildcards among host names."""
+    names = value if isinstance(value, list) else []
+    odd = [name for name in names if not _HOST_NAME.fullmatch(name)]
+    return f"A name is written as models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
+
+
+def aliases_only(value: SettingValue) -> str:
+    """Refuse what does not say which model a name stands for."""
+    aliases = value if isinstance(value, list) else []
+    odd = [alias for alias in aliases if not all(part.strip() for part in alias.rpartition("=")[::2])]
+    return f"A name and the model it stands for are written as claude-*=my-model, not as {odd[0]!r}." if odd else ""
+
+
+def whole_paths_only(value: SettingValue) -> str:
+    """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
+    folders = value if isinstance(value, list) else []
+    partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
+    return f"A model folder is given by its whole path, not as {partial[0]!r}." if partial else ""
+
+
+def https_only(value: SettingValue) -> str:
+    """Refuse what anybody on the way could change; this computer itself is no way."""
+    where = urlsplit(str(value))
+    if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
+        return ""
+    return f"The address begins with https://, not as {value!r}."
