@@ -17,6 +17,7 @@ from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
 from app.gui.screens.models.files import ModelFiles
 from app.gui.screens.models.sharing import Sharing
+from app.gui.screens.models.tuning import Tuning
 from app.gui.shell.contract import Shell
 
 _FEW = 8
@@ -67,11 +68,13 @@ class ModelsModel(QObject):
         self.preferences = Preferences(api, shell)
         self.sharing = Sharing(api, shell)
         self.files = ModelFiles(api, shell)
+        self.tuning = Tuning(api, shell, self.preferences, self.running)
         self.search = ""
         self.is_attaching = False
         self.files.changed.connect(self.library.read)
         self.files.said.connect(self.said)
         self.files.failed.connect(self.failed)
+        self.tuning.said.connect(self.said)
         self.library.changed.connect(self.changed)
         self.sharing.changed.connect(self.changed)
         self.running.changed.connect(self.changed)

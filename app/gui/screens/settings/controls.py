@@ -4,18 +4,16 @@ from collections.abc import Callable
 from typing import cast
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field, ListField
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.labelled import Labelled
 from app.gui.widgets.menus import Choice
 from app.gui.widgets.press import IconButton, Toggle
 from app.gui.widgets.rows import Tag
-from app.gui.widgets.text import Label, Paragraph
 
 _NUMBER_WIDTH = 144
 _TEXT_WIDTH = 240
@@ -24,34 +22,22 @@ _MODEL = "models.default"
 Show = Callable[[SettingInfo], object]
 
 
-class SettingRow(QWidget):
-    """Title and help on one side, the control on the other, a sentence below when the value is wrong."""
+class SettingRow(Labelled):
+    """One row of the table, with the control its kind asks for."""
 
     def __init__(self, theme: Theme, model: SettingsModel, info: SettingInfo) -> None:
-        super().__init__()
+        super().__init__(theme, info.title, info.help)
         self._theme, self._model, self._info = theme, model, info
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        outer = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
-        pair = Beside(theme, gap=24)
-        outer.addLayout(pair)
-        words = Column(theme, gap=2)
-        words.addWidget(Label(theme, info.title, weight=500))
-        words.addWidget(Paragraph(theme, info.help, role="meta", color="ink-2"))
-        pair.addLayout(words)
-        tools = Line(theme, gap=8)
-        pair.addLayout(tools)
         self._fixed = Tag(theme, "Set by the environment")
         self._reset = IconButton(theme, "undo-2", f"Reset {info.title}", action=lambda: model.reset(self._info))
-        tools.addWidget(self._fixed)
-        tools.addWidget(self._reset)
+        self.tools.addWidget(self._fixed)
+        self.tools.addWidget(self._reset)
         self._control, self._show = self._make(info)
         if info.kind == "list":
-            outer.addWidget(self._control)
+            self.outer.addWidget(self._control)
         else:
-            tools.addWidget(self._control)
-        self._wrong = Paragraph(theme, role="meta", color="bad")
-        self._wrong.hide()
-        outer.addWidget(self._wrong)
+            self.tools.addWidget(self._control)
+        self.finish()
         model.problem.connect(self._say)
 
     @property
@@ -69,12 +55,8 @@ class SettingRow(QWidget):
         self._show(info)
 
     def _say(self, name: str, sentence: str) -> None:
-        if name != self._info.name:
-            return
-        self._wrong.setText(sentence)
-        self._wrong.setVisible(bool(sentence))
-        if isinstance(self._control, Field):
-            self._control.set_wrong(bool(sentence))
+        if name == self._info.name:
+            self.say_wrong(sentence, self._control)
 
     def _make(self, info: SettingInfo) -> tuple[QWidget, Show]:
         if info.name == _MODEL:

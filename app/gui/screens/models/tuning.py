@@ -1,0 +1,218 @@
+"""State of one model's settings: what is set, what the model recommends, what there is to choose, and every change.
+
+A change counts at once, as on the settings page; what the gateway refuses is said at its row, and the row goes back.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.client.http import segment
+from app.core import words
+from app.core.errors import ErrorBody
+from app.core.models import (
+    NO_PROJECTOR,
+    Companion,
+    CompanionKind,
+    ModelChoices,
+    ModelInfo,
+    ModelSampling,
+    ModelSettings,
+    SetModel,
+)
+from app.gui import phrases
+from app.gui.net.api import Call, GatewayApi
+from app.gui.net.mirror import Preferences, Running
+from app.gui.screens.chat.options import CHOICES, Limits
+from app.gui.shell.contract import Shell
+
+ALIASES = "models.aliases"
+CONTEXT = Limits("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
+SLOTS = Limits("slots", "Requests at once", "Each has a context of its own in memory.", 1, 64)
+IDLE = Limits("idle_minutes", "Unload after", "Minutes without use; 0 keeps it until something else needs the room.", 0, 10_080)
+NUMBERS = (CONTEXT, SLOTS, IDLE)
+SAMPLING = tuple(choice for choice in CHOICES if choice.name in ModelSampling.__struct_fields__)
+KV_TYPES = (("", "As for all models"), ("f16", "f16"), ("q8_0", "q8_0, half the memory"), ("q4_0", "q4_0, a quarter"))
+_LIMITS = {limits.name: limits for limits in (*NUMBERS, *SAMPLING)}
+_NOBODY = ModelSettings()
+
+
+class Tuning(QObject):
+    """One model at a time. `problem` carries the row's name and a sentence, empty once it is right."""
+
+    changed = Signal()
+    opened = Signal()
+    closed = Signal()
+    problem = Signal(str, str)
+    said = Signal(str, object)
+
+    def __init__(self, api: GatewayApi, shell: Shell, preferences: Preferences, running: Running) -> None:
+        super().__init__(shell)
+        self._api, self._preferences, self._running = api, preferences, running
+        self.model: ModelInfo | None = None
+        self.choices: ModelChoices | None = None
+        self.error: ErrorBody | None = None
+        self._call: Call | None = None
+
+    @property
+    def settings(self) -> ModelSettings:
+        """What is set now."""
+        return self.choices.settings if self.choices is not None else _NOBODY
+
+    def open(self, model: ModelInfo) -> None:
+        """Turn to a model."""
+        self.model, self.choices, self.error = model, None, None
+        self.opened.emit()
+        self.changed.emit()
+        self.read()
+
+    def close(self) -> None:
+        """Turn away from it."""
+        self._cancel()
+        self.model = self.choices = self.error = None
+        self.closed.emit()
+
+    def read(self) -> None:
+        """Fetch what is so now."""
+        if self.model is None:
+            return
+        self._cancel()
+        path = f"/model-settings/{segment(self.model.name)}"
+        self._call = self._api.get(path, ModelChoices, self._take, self._fail)
+
+    def change(self, name: str, value: Any) -> None:  # noqa: ANN401 -- a field of ModelSettings
+        """Set one thing; None leaves it to Roundhouse."""
+        self._send(msgspec.structs.replace(self.settings, **{name: value}), name)
+
+    def type_in(self, name: str, text: str) -> None:
+        """Take a number as it was typed; nothing leaves it to Roundhouse, or to the model."""
+        limits = _LIMITS[name]
+        try:
+            value = limits.read(text)
+        except ValueError:
+            self.problem.emit(name, f"{limits.words} takes {limits.range}.")
+            return
+        self.problem.emit(name, "")
+        if value == self._present(name):
+            return
+        if name in ModelSampling.__struct_fields__:
+            self.change("sampling", msgspec.structs.replace(self.settings.sampling, **{name: value}))
+        else:
+            self.change(name, value)
+
+    def apply_lora(self, path: str, *, is_used: bool) -> None:
+        """Have an adapter applied from the next load on, or not."""
+        others = [one for one in self.settings.loras if one != path]
+        self.change("loras", [*others, path] if is_used else others)
+
+    def rename(self, names: list[str]) -> None:
+        """Let the model answer to these names, and to no others that stood for it."""
+        if self.model is None or self.choices is None:
+            return
+        kept = self._preferences.value(ALIASES, [])
+        gone = {f"{name}={self.model.name}".casefold() for name in self.choices.aliases}
+        others = [one for one in kept if one.casefold() not in gone] if isinstance(kept, list) else []
+        wanted = [f"{name}={self.model.name}" for name in names]
+        self._preferences.change_all({ALIASES: [*wanted, *others]}, then=self.read, failed=self._refused("aliases"))
+
+    def reset(self) -> None:
+        """Forget all that is set, but for the pin; Undo sets it again."""
+        before = self.settings
+        self._send(ModelSettings(pinned=before.pinned), "reset")
+        self.said.emit(f"{self._title} is as Roundhouse has it.", lambda: self._send(before, "reset"))
+
+    def load_again(self) -> None:
+        """Load it with what is set now."""
+        model = self.model
+        if model is not None:
+            self._running.unload(model.name, lambda: self._running.load(model.name), self._refused("reset"))
+
+    @property
+    def _title(self) -> str:
+        return phrases.title(self.model) if self.model is not None else ""
+
+    def _present(self, name: str) -> object:
+        return getattr(self.settings.sampling if name in ModelSampling.__struct_fields__ else self.settings, name)
+
+    def _send(self, wanted: ModelSettings, row: str) -> None:
+        if self.model is None:
+            return
+        body = SetModel(model=self.model.name, settings=wanted)
+
+        def kept(_settings: ModelSettings) -> None:
+            self.problem.emit(row, "")
+            self.read()
+
+        self._api.post("/model-settings", body, kind=ModelSettings, then=kept, failed=self._refused(row))
+
+    def _refused(self, row: str) -> Any:  # noqa: ANN401 -- a callback
+        def say(error: ErrorBody) -> None:
+            self.changed.emit()  # the control goes back to what is so
+            self.problem.emit(row, " ".join(filter(None, (error.sentence, error.hint))))
+
+        return say
+
+    def _take(self, choices: ModelChoices) -> None:
+        self.choices, self.error = choices, None
+        self.changed.emit()
+
+    def _fail(self, error: ErrorBody) -> None:
+        self.error = error
+        self.changed.emit()
+
+    def _cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+
+
+def recommendation(choices: ModelChoices) -> str:
+    """Return what the model recommends, in a sentence."""
+    said = words.sampling(choices.sampling)
+    if not said:
+        return "The model recommends nothing. What a request says itself always goes first."
+    return f"From the model ({choices.sampling_source}): {said}. What a request says itself always goes first."
+
+
+def placeholder(choices: ModelChoices | None, name: str) -> str:
+    """Return what an empty field of sampling means: the model's own value, or the engine's."""
+    value = getattr(choices.sampling, name) if choices is not None and choices.settings.uses_model_sampling else None
+    return "engine's own" if value is None else f"{value:g} from the model"
+
+
+def engines(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the engines to choose from, the choice of ours first."""
+    ours = next((one.name for one in choices.engines if one.id == choices.engine), "")
+    best = f"The best, {ours}" if ours and choices.settings.engine is None else "The best that is here"
+    others = [(one.id, one.name if one.is_installed else f"{one.name}, not installed") for one in choices.engines]
+    return [("", best), *others]
+
+
+def drafts(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the models that can draft."""
+    return [("", "None"), *((one.name, titled(one)) for one in choices.companions if one.kind is CompanionKind.DRAFT)]
+
+
+def projectors(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the files that let it see; the one beside it is taken where nobody says."""
+    found = [one for one in choices.companions if one.kind is CompanionKind.PROJECTOR]
+    used = next((one for one in found if one.is_used), None)
+    is_ours = choices.settings.projector is None
+    automatic = f"The one beside it, {used.title}" if used is not None and is_ours else "The one beside it, if there is one"
+    return [("", automatic), (NO_PROJECTOR, "None"), *((one.name, titled(one)) for one in found)]
+
+
+def loras(choices: ModelChoices) -> dict[str, Companion]:
+    """Return the adapters that fit, and those that are set, by path."""
+    return {one.name: one for one in choices.companions if one.kind is CompanionKind.LORA}
+
+
+def titled(one: Companion) -> str:
+    """Return a companion's title with its size."""
+    return f"{one.title}, {words.size(one.size_bytes)}" if one.size_bytes else one.title
+
+
+def file_name(path: str) -> str:
+    """Return a path's last part."""
+    return Path(path).name

@@ -1,0 +1,215 @@
+"""Rows of one model's settings: a number, a choice, a switch, the sampling, a template, an adapter."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from app.core.models import Companion
+from app.gui.screens.chat.options import Limits, PromptField
+from app.gui.screens.models import tuning
+from app.gui.screens.models.tuning import Tuning
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import Field
+from app.gui.widgets.labelled import Labelled
+from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.menus import Choice
+from app.gui.widgets.press import Button, Look, Toggle
+from app.gui.widgets.rows import Row
+from app.gui.widgets.text import Label
+
+_NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 320, 132
+_TEMPLATE_HEIGHT = 160
+_PER_LINE = 5
+
+
+class TuneRow(Labelled):
+    """A row of the sheet; what the gateway says against its value stands below it."""
+
+    def __init__(self, theme: Theme, model: Tuning, name: str, *, title: str, help_: str) -> None:
+        super().__init__(theme, title, help_)
+        self.name, self.model = name, model
+        self.control: QWidget | None = None
+        model.problem.connect(self._take)
+
+    def _take(self, name: str, sentence: str) -> None:
+        if name == self.name:
+            self.say_wrong(sentence, self.control)
+
+
+class NumberRow(TuneRow):
+    """A number; nothing in it means: as for all models."""
+
+    def __init__(self, theme: Theme, model: Tuning, limits: Limits, *, unit: str = "") -> None:
+        super().__init__(theme, model, limits.name, title=limits.words, help_=limits.tip)
+        self.field = self.control = Field(theme, limits.words, placeholder="as for all")
+        self.field.setFixedWidth(theme.px(_NUMBER_WIDTH))
+        self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.field.set_unit(unit)
+        self.field.editingFinished.connect(lambda: model.type_in(limits.name, self.field.text()))
+        self.tools.addWidget(self.field)
+        self.finish()
+
+    def show_value(self) -> None:
+        """Show what is set, unless somebody types."""
+        _show_number(self.field, getattr(self.model.settings, self.name))
+
+
+class ChoiceRow(TuneRow):
+    """One of several; the empty value leaves it to Roundhouse."""
+
+    def __init__(self, theme: Theme, model: Tuning, name: str, *, title: str, help_: str) -> None:
+        super().__init__(theme, model, name, title=title, help_=help_)
+        self.choice = self.control = Choice(theme, title, [("", "")], widest=_CHOICE_WIDTH)
+        self.choice.chosen.connect(lambda value: model.change(name, value or None))
+        self.tools.addWidget(self.choice)
+        self.finish()
+
+    def show_options(self, options: Sequence[tuple[str, str]]) -> None:
+        """Show what there is, and what is chosen."""
+        self.choice.set_options(options)
+        self.choice.set_value(getattr(self.model.settings, self.name) or "")
+
+
+class SwitchRow(TuneRow):
+    """Yes or no."""
+
+    def __init__(self, theme: Theme, model: Tuning, name: str, *, title: str, help_: str) -> None:
+        super().__init__(theme, model, name, title=title, help_=help_)
+        self.toggle = self.control = Toggle(theme, title)
+        self.toggle.clicked.connect(lambda: model.change(name, self.toggle.isChecked()))
+        self.tools.addWidget(self.toggle)
+        self.finish()
+
+    def show_value(self) -> None:
+        """Show what is set."""
+        self.toggle.setChecked(bool(getattr(self.model.settings, self.name)))
+
+
+class SamplingRow(TuneRow):
+    """A field for every choice of sampling; what the model recommends stands in the empty ones."""
+
+    def __init__(self, theme: Theme, model: Tuning) -> None:
+        help_ = "For requests and chats that do not say. An empty field leaves it to the model, else to the engine."
+        super().__init__(theme, model, "sampling", title="Values", help_=help_)
+        sheet = QWidget()
+        self._grid = QGridLayout(sheet)
+        self.fields = {choice.name: Field(theme, f"{choice.words}. {choice.tip}") for choice in tuning.SAMPLING}
+        for at, choice in enumerate(tuning.SAMPLING):
+            self._grid.addWidget(self._cell(choice), at // _PER_LINE, at % _PER_LINE)
+        self.outer.addWidget(sheet)
+        self.finish()
+        model.problem.connect(self._mark)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_value(self) -> None:
+        """Show what is set, and what counts where nothing is."""
+        for name, field in self.fields.items():
+            field.setPlaceholderText(tuning.placeholder(self.model.choices, name))
+            _show_number(field, getattr(self.model.settings.sampling, name))
+
+    def _cell(self, choice: Limits) -> QWidget:
+        cell, field = QWidget(), self.fields[choice.name]
+        box = Column(self.theme, cell, gap=4)
+        box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
+        field.setToolTip(choice.tip)
+        field.editingFinished.connect(lambda: self.model.type_in(choice.name, field.text()))
+        box.addWidget(field)
+        return cell
+
+    def _mark(self, name: str, sentence: str) -> None:
+        if name in self.fields:
+            self.say_wrong(sentence, self.fields[name])
+
+    def _restyle(self) -> None:
+        self._grid.setHorizontalSpacing(self.theme.px(12))
+        self._grid.setVerticalSpacing(self.theme.px(12))
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        for field in self.fields.values():
+            field.setMinimumWidth(self.theme.px(_CELL))
+
+
+class TemplateRow(TuneRow):
+    """A chat template in place of the model's own: typed or begun with that, and kept once it can be read."""
+
+    def __init__(self, theme: Theme, model: Tuning) -> None:
+        help_ = "Jinja. It is tried before it is kept. Empty: the model's own."
+        super().__init__(theme, model, "chat_template", title="Chat template", help_=help_)
+        self._own = Button(theme, "Begin with the model's own", look=Look.QUIET, action=self._begin)
+        self._clear = Button(theme, "Use the model's own", look=Look.QUIET, action=partial(self._send, ""))
+        self.keep = Button(theme, "Keep", name="Keep the chat template", action=lambda: self._send(self._text()))
+        self.edit = PromptField()
+        self.edit.setAccessibleName("Chat template")
+        self.edit.setProperty("field", True)  # noqa: FBT003 -- Qt's property
+        self.edit.setTabChangesFocus(True)
+        self.edit.textChanged.connect(self._show_buttons)
+        self.outer.addWidget(self.edit)
+        line = Line(theme, gap=8)
+        line.addStretch(1)
+        for button in (self._clear, self.keep):
+            line.addWidget(button)
+        self.tools.addWidget(self._own)
+        self.outer.addLayout(line)
+        self.finish()
+        theme.changed.connect(self._restyle)
+        self._restyle()
+        self._shown = ""
+
+    def show_value(self) -> None:
+        """Show what is set; what is being written stays."""
+        present = self.model.settings.chat_template or ""
+        if present != self._shown:
+            self._shown = present
+            self.edit.setPlainText(present)
+        self._show_buttons()
+
+    def _text(self) -> str:
+        return self.edit.toPlainText()
+
+    def _begin(self) -> None:
+        if self.model.choices is not None:
+            self.edit.setPlainText(self.model.choices.chat_template)
+            self.edit.setFocus()
+
+    def _send(self, text: str) -> None:
+        if not text.strip():
+            self.edit.setPlainText("")
+        self.model.change("chat_template", text if text.strip() else None)
+
+    def _show_buttons(self) -> None:
+        text, choices = self._text(), self.model.choices
+        is_begun = bool(text.strip())
+        self.edit.setVisible(is_begun or choices is None or not choices.chat_template or self.edit.hasFocus())
+        self._own.setVisible(not is_begun and choices is not None and bool(choices.chat_template))
+        self.keep.setVisible(text != self._shown)
+        self._clear.setVisible(bool(self._shown))
+
+    def _restyle(self) -> None:
+        self.edit.setFont(self.theme.font("mono"))
+        self.edit.document().setDocumentMargin(self.theme.px(6))
+        self.edit.setFixedHeight(self.theme.px(_TEMPLATE_HEIGHT))
+
+
+class LoraRow(Row):
+    """One adapter, applied or not."""
+
+    def __init__(self, theme: Theme, apply: Callable[..., object], one: Companion) -> None:
+        super().__init__(theme)
+        self.toggle = Toggle(theme, f"Apply {one.title}")
+        self.toggle.clicked.connect(lambda: apply(one.name, is_used=self.toggle.isChecked()))
+        self.tail.addWidget(self.toggle)
+
+    def show_companion(self, one: Companion) -> None:
+        """Show it as it is."""
+        self.say(tuning.titled(one), one.problem or tuning.file_name(one.name))
+        self.toggle.setChecked(one.is_used)
+
+
+def _show_number(field: Field, value: float | None) -> None:
+    if field.hasFocus() and field.isModified():
+        return
+    text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if field.text() != text:
+        field.setText(text)

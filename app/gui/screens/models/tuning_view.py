@@ -1,0 +1,191 @@
+"""One model's settings, in place of the list: how it runs, its sampling, what goes with it, its template, its names."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+
+from app.gui import phrases
+from app.gui.screens.models import tuning
+from app.gui.screens.models.tuning import Tuning
+from app.gui.screens.models.tuning_rows import (
+    ChoiceRow,
+    LoraRow,
+    NumberRow,
+    SamplingRow,
+    SwitchRow,
+    TemplateRow,
+    TuneRow,
+)
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import ListField
+from app.gui.widgets.layout import Column, Hairline, Line, Surface
+from app.gui.widgets.panels import ErrorPanel, Section
+from app.gui.widgets.press import Button, IconButton, Look
+from app.gui.widgets.rows import Picture, RowList
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import ElidedLabel, Paragraph
+
+
+class TuningView(QWidget):
+    """Shows a `Tuning`; Escape and the arrow lead back to the list."""
+
+    def __init__(self, theme: Theme, model: Tuning) -> None:
+        super().__init__()
+        self._theme, self.model = theme, model
+        self.setAccessibleName("Settings of a model")
+        box = Column(theme, self, gap=16)
+        self._title = ElidedLabel(theme, role="section")
+        self.back = IconButton(theme, "chevron-left", "Back to the models", action=model.close)
+        box.addLayout(self._head())
+        self._error, self._again = ErrorPanel(theme), self._hint()
+        self._skeleton = Skeleton(theme, 6, is_card=True)
+        self._content = QWidget()
+        for widget in (self._error, self._again, self._skeleton, self._content):
+            box.addWidget(widget)
+        self._build()
+        model.changed.connect(self._show)
+        model.opened.connect(self._begin)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Leave on Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.model.close()
+        else:
+            super().keyPressEvent(event)
+
+    def _head(self) -> Line:
+        line = Line(self._theme, gap=8)
+        line.addWidget(self.back)
+        line.addWidget(self._title, 1)
+        self._reset = Button(
+            self._theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self.model.reset
+        )
+        line.addWidget(self._reset)
+        return line
+
+    def _hint(self) -> QWidget:
+        sheet = Surface(self._theme, fill="warn-soft", outline="")
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        line = Line(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(Picture(self._theme, "info", color="warn"))
+        line.addWidget(Paragraph(self._theme, "It runs as it was set before. What is set now counts once it is loaded again."), 1)
+        line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.load_again))
+        return sheet
+
+    def _build(self) -> None:
+        theme, model = self._theme, self.model
+        box = Column(theme, self._content, gap=16)
+        self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="What runs it.")
+        self.kv_type = ChoiceRow(
+            theme, model, "kv_type", title="KV cache", help_="Smaller types leave room for more context and lose a little."
+        )
+        self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in tuning.NUMBERS}
+        self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title="What the model recommends", help_="")
+        self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
+        self.draft = ChoiceRow(
+            theme, model, "draft", title="Draft model", help_="A much smaller model with the same tokens writes ahead; answers stay the same."
+        )
+        self.projector = ChoiceRow(theme, model, "projector", title="Projector", help_="The file that lets it see.")
+        self.pinned = SwitchRow(
+            theme, model, "pinned", title="Keep it loaded", help_="Neither time nor another model unloads it."
+        )
+        self._stays, self._companions = self.numbers["idle_minutes"], self._with_it()
+        self._sections = (
+            self._section("How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type),
+            self._section("Sampling", self.uses_own, self.sampling),
+            self._companions,
+            self._section("Chat template", self.template),
+            self._section("How long it stays", self.pinned, self._stays),
+            self._names(),
+        )
+        for section in self._sections:
+            box.addWidget(section)
+
+    def _section(self, title: str, *rows: QWidget) -> Section:
+        section, sheet = Section(self._theme, title), Surface(self._theme)
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(self._theme, sheet, gap=0)
+        for at, row in enumerate(rows):
+            if at:
+                box.addWidget(Hairline(self._theme))
+            box.addWidget(row)
+        section.body.addWidget(sheet)
+        return section
+
+    def _with_it(self) -> Section:
+        section = self._section("What goes with it", self.draft, self.projector)
+        self.loras = RowList(self._theme, "LoRA adapters")
+        self._lora_wrong = TuneRow(
+            self._theme, self.model, "loras", title="LoRA adapters", help_="Files that change how it writes. All that are on are applied."
+        )
+        self._lora_wrong.tools.addWidget(Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora))
+        self._lora_wrong.finish()
+        section.body.addWidget(self._lora_wrong)
+        section.body.addWidget(self.loras)
+        return section
+
+    def _names(self) -> Section:
+        self._names_row = TuneRow(
+            self._theme,
+            self.model,
+            "aliases",
+            title="Further names",
+            help_="Programs may ask for it by these too; * stands for anything, as in gpt-*.",
+        )
+        self.names = ListField(self._theme, "Further names")
+        self.names.changed.connect(self.model.rename)
+        self._names_row.outer.addWidget(self.names)
+        self._names_row.finish()
+        return self._section("Names", self._names_row)
+
+    def _begin(self) -> None:
+        self.back.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _ask_lora(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Add a LoRA adapter", QDir.homePath(), "Adapters (*.gguf)")
+        if path:
+            self.model.apply_lora(str(Path(path)), is_used=True)
+
+    def _show(self) -> None:
+        model, choices = self.model, self.model.choices
+        self._title.setText(f"Settings of {phrases.title(model.model)}" if model.model is not None else "")
+        self._skeleton.setVisible(choices is None and model.error is None)
+        self._content.setVisible(choices is not None)
+        self._again.setVisible(choices is not None and choices.needs_reload)
+        self._reset.setVisible(choices is not None)
+        if model.error is not None:
+            self._error.say(model.error, "Try again", model.read)
+        else:
+            self._error.hide()
+        if choices is None or model.model is None:
+            return
+        self.engine.show_options(tuning.engines(choices))
+        self.kv_type.show_options(tuning.KV_TYPES)
+        self.draft.show_options(tuning.drafts(choices))
+        self.projector.show_options(tuning.projectors(choices))
+        self.uses_own.help.setText(tuning.recommendation(choices))
+        for row in (*self.numbers.values(), self.uses_own, self.sampling, self.template, self.pinned):
+            row.show_value()
+        self.names.set_items(choices.aliases)
+        self._show_loras()
+        self._show_parts()
+
+    def _show_loras(self) -> None:
+        assert self.model.choices is not None  # noqa: S101 -- the caller looked
+        found = tuning.loras(self.model.choices)
+        apply: Callable[..., object] = self.model.apply_lora
+        self.loras.sync(found, lambda one: LoraRow(self._theme, apply, one), LoraRow.show_companion)
+        self.loras.setVisible(bool(found))
+
+    def _show_parts(self) -> None:
+        """Leave out what this kind of model has nothing of."""
+        model = self.model.model
+        assert model is not None  # noqa: S101 -- as above
+        runs_here, _, companions, template, *_ = self._sections
+        runs_here.setVisible(not model.attached)
+        self._sections[1].setVisible(model.chats)
+        companions.setVisible(model.format == "gguf" and model.chats)
+        template.setVisible(model.chats and not model.attached)

@@ -1,0 +1,41 @@
+"""A row that explains its control: title and help on one side, the control on the other, what is wrong below."""
+
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.gui.theme.theme import Theme
+from app.gui.widgets.fields import Field
+from app.gui.widgets.flow import Beside
+from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.text import Label, Paragraph
+
+
+class Labelled(QWidget):
+    """`tools` takes what stands beside the words, `outer` what stands below them."""
+
+    def __init__(self, theme: Theme, title: str, help_: str) -> None:
+        super().__init__()
+        self.theme = theme
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.outer = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
+        pair = Beside(theme, gap=24)
+        self.outer.addLayout(pair)
+        words = Column(theme, gap=2)
+        words.addWidget(Label(theme, title, weight=500))
+        self.help = Paragraph(theme, help_, role="meta", color="ink-2")
+        words.addWidget(self.help)
+        pair.addLayout(words)
+        self.tools = Line(theme, gap=8)
+        pair.addLayout(self.tools)
+        self._wrong = Paragraph(theme, role="meta", color="bad")
+        self._wrong.hide()
+
+    def finish(self) -> None:
+        """Put what is wrong at the end, below all else."""
+        self.outer.addWidget(self._wrong)
+
+    def say_wrong(self, sentence: str, control: QWidget | None = None) -> None:
+        """Say what is wrong with the value; nothing for a value that is right."""
+        self._wrong.setText(sentence)
+        self._wrong.setVisible(bool(sentence))
+        if isinstance(control, Field):
+            control.set_wrong(bool(sentence))
