@@ -12,7 +12,15 @@ from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.keys import KeyInfo, MadeKey, Scope
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, Pause, WaitingLoad
-from app.core.models import ModelInfo, ModelSettings
+from app.core.models import (
+    Companion,
+    CompanionKind,
+    EngineOption,
+    ModelChoices,
+    ModelInfo,
+    ModelSampling,
+    ModelSettings,
+)
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.demo import advice, engines, hub, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
@@ -279,6 +287,42 @@ MEMORY = MemoryState(
 )
 
 
+TUNED = ModelChoices(
+    model=READY.model,
+    settings=ModelSettings(
+        pinned=True,
+        context=16384,
+        kv_type="q8_0",
+        sampling=ModelSampling(temperature=0.7),
+        loras=["/models/house-style-lora-f16.gguf"],
+    ),
+    sampling=ModelSampling(temperature=0.6, top_p=0.95, top_k=20, min_p=0.0),
+    sampling_source="Qwen/Qwen3-8B",
+    effective=ModelSampling(temperature=0.7, top_p=0.95, top_k=20, min_p=0.0),
+    engine="llama.cpp",
+    engines=[
+        EngineOption(id="llama.cpp", name="llama.cpp", is_installed=True),
+        EngineOption(id="vllm", name="vLLM", is_installed=False),
+    ],
+    companions=[
+        Companion(
+            kind=CompanionKind.LORA,
+            name="/models/house-style-lora-f16.gguf",
+            title="house-style-lora-f16",
+            size_bytes=42 << 20,
+            is_used=True,
+        ),
+        Companion(
+            kind=CompanionKind.LORA, name="/models/pirate-lora-f16.gguf", title="pirate-lora-f16", size_bytes=38 << 20
+        ),
+        Companion(kind=CompanionKind.DRAFT, name="qwen3-0.6b-q8_0", title="Qwen3 0.6B", size_bytes=640 << 20),
+    ],
+    aliases=["gpt-*"],
+    chat_template="{% for message in messages %}...{% endfor %}",
+    is_loaded=True,
+)
+
+
 def replies(
     *, running: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
 ) -> Mapping[str, object]:
@@ -293,6 +337,7 @@ def replies(
         "DELETE /pause": None,
         "GET /model-settings": {READY.model: ModelSettings(pinned=True)},
         "POST /model-settings": ModelSettings(pinned=True),
+        f"GET /model-settings/{READY.model}": TUNED,
         "GET /settings": settings(),
         "GET /keys": KEYS,
         "POST /keys": MADE_KEY,

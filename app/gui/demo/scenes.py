@@ -94,6 +94,9 @@ def scenes() -> Iterator[Scene]:
     yield Scene("chat-new", Page.CHAT, with_chat(data.replies()))
     yield Scene("chat-first-start", Page.CHAT, with_chat(data.replies(running=[], models=data.MODELS[:1]), listed=[]))
     yield Scene("chat-failed", Page.CHAT, with_chat(much, sample.failed_chat()), open_chat)
+    yield Scene("models-settings", Page.MODELS, data.replies(), tune, looks=USUAL_LOOKS)
+    yield Scene("models-settings-end", Page.MODELS, data.replies(), tune_wrongly)
+    yield Scene("models-settings-mirrored", Page.MODELS, data.replies(), tune, looks=(Look(is_mirrored=True),))
     yield Scene("models-empty", Page.MODELS, nothing)
     yield Scene("models-long-names", Page.MODELS, much, looks=(*Scene("", Page.MODELS).looks, *EVERY_LOOK[:3]))
     yield Scene("models-failing", Page.MODELS, much, scroll_down, looks=(*BOTH, *EVERY_LOOK[:3]))
@@ -142,6 +145,32 @@ def way_out(window: Window) -> Departure:
         question=window.question,
     )
     return Departure(window, known)
+
+
+def tune(window: Window, api: DemoApi) -> None:
+    """Open the settings of the model that runs."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        model = next((one for one in screen.model.library.items if one.name == data.READY.model), None)
+        if model is not None:
+            screen.model.tuning.open(model)
+            api.flush()
+
+
+def tune_wrongly(window: Window, api: DemoApi) -> None:
+    """Open the settings of a model that runs otherwise, have a template refused, and look at the end of the page."""
+    api.replies[f"GET /model-settings/{data.READY.model}"] = msgspec.structs.replace(
+        data.TUNED,
+        needs_reload=True,
+        settings=msgspec.structs.replace(data.TUNED.settings, chat_template="{% for m in messages %}{{ m.content }}"),
+    )
+    tune(window, api)
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        sentence = "This is no chat template: unexpected end of template; it was looking for 'endfor'."
+        screen.model.tuning.problem.emit("chat_template", sentence)
+    QApplication.processEvents()
+    scroll_down(window, api)
 
 
 def engine_scenes() -> Iterator[Scene]:

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QUrl
+from PySide6.QtCore import QPoint, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy
 
@@ -57,6 +57,10 @@ class ModelRowView(Row):
         self._more = IconButton(theme, "ellipsis", f"More about {title}", action=self._open_menu)
         self.tail.addWidget(self._more)
 
+    def take_focus(self) -> None:
+        """Have the keyboard on the row's menu."""
+        self._more.setFocus(Qt.FocusReason.OtherFocusReason)
+
     def show_row(self, row: ModelRow) -> None:
         """Show what is so now."""
         self._row = row
@@ -102,6 +106,8 @@ class ModelRowView(Row):
                 partial(self._model.pin, row.model, is_pinned=not row.is_pinned),
                 icon="check",
             )
+        if not row.model.problem:
+            menu.offer("Settings", partial(self._model.tuning.open, row.model), icon="sliders-horizontal")
         if can_verify(row.model):
             menu.offer("Check the files", partial(self._model.files.verify, row.model), icon="circle-check")
         if can_remove(row.model):

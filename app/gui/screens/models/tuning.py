@@ -3,7 +3,6 @@
 A change counts at once, as on the settings page; what the gateway refuses is said at its row, and the row goes back.
 """
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,7 +30,7 @@ from app.gui.shell.contract import Shell
 ALIASES = "models.aliases"
 CONTEXT = Limits("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
 SLOTS = Limits("slots", "Requests at once", "Each has a context of its own in memory.", 1, 64)
-IDLE = Limits("idle_minutes", "Unload after", "Minutes without use; 0 keeps it until something else needs the room.", 0, 10_080)
+IDLE = Limits("idle_minutes", "Unload after", "Minutes without use; 0 lets it stay until room is needed.", 0, 10_080)
 NUMBERS = (CONTEXT, SLOTS, IDLE)
 SAMPLING = tuple(choice for choice in CHOICES if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (("", "As for all models"), ("f16", "f16"), ("q8_0", "q8_0, half the memory"), ("q4_0", "q4_0, a quarter"))
@@ -69,7 +68,9 @@ class Tuning(QObject):
         self.read()
 
     def close(self) -> None:
-        """Turn away from it."""
+        """Turn away from it, if one is open."""
+        if self.model is None:
+            return
         self._cancel()
         self.model = self.choices = self.error = None
         self.closed.emit()
@@ -199,7 +200,8 @@ def projectors(choices: ModelChoices) -> list[tuple[str, str]]:
     found = [one for one in choices.companions if one.kind is CompanionKind.PROJECTOR]
     used = next((one for one in found if one.is_used), None)
     is_ours = choices.settings.projector is None
-    automatic = f"The one beside it, {used.title}" if used is not None and is_ours else "The one beside it, if there is one"
+    beside = f", {used.title}" if used is not None and is_ours else ", if there is one"
+    automatic = f"The one beside it{beside}"
     return [("", automatic), (NO_PROJECTOR, "None"), *((one.name, titled(one)) for one in found)]
 
 
@@ -211,8 +213,3 @@ def loras(choices: ModelChoices) -> dict[str, Companion]:
 def titled(one: Companion) -> str:
     """Return a companion's title with its size."""
     return f"{one.title}, {words.size(one.size_bytes)}" if one.size_bytes else one.title
-
-
-def file_name(path: str) -> str:
-    """Return a path's last part."""
-    return Path(path).name

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.core.models import Companion
 from app.gui.screens.chat.options import Limits, PromptField
@@ -12,6 +12,7 @@ from app.gui.screens.models import tuning
 from app.gui.screens.models.tuning import Tuning
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
+from app.gui.widgets.flow import Flow
 from app.gui.widgets.labelled import Labelled
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.menus import Choice
@@ -19,9 +20,8 @@ from app.gui.widgets.press import Button, Look, Toggle
 from app.gui.widgets.rows import Row
 from app.gui.widgets.text import Label
 
-_NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 320, 132
+_NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 320, 176
 _TEMPLATE_HEIGHT = 160
-_PER_LINE = 5
 
 
 class TuneRow(Labelled):
@@ -32,6 +32,9 @@ class TuneRow(Labelled):
         self.name, self.model = name, model
         self.control: QWidget | None = None
         model.problem.connect(self._take)
+
+    def show_value(self) -> None:
+        """Show what is set; rows with something of their own to show do."""
 
     def _take(self, name: str, sentence: str) -> None:
         if name == self.name:
@@ -94,10 +97,10 @@ class SamplingRow(TuneRow):
         help_ = "For requests and chats that do not say. An empty field leaves it to the model, else to the engine."
         super().__init__(theme, model, "sampling", title="Values", help_=help_)
         sheet = QWidget()
-        self._grid = QGridLayout(sheet)
+        flow = Flow(theme, sheet, gap=12)
         self.fields = {choice.name: Field(theme, f"{choice.words}. {choice.tip}") for choice in tuning.SAMPLING}
-        for at, choice in enumerate(tuning.SAMPLING):
-            self._grid.addWidget(self._cell(choice), at // _PER_LINE, at % _PER_LINE)
+        for choice in tuning.SAMPLING:
+            flow.addWidget(self._cell(choice))
         self.outer.addWidget(sheet)
         self.finish()
         model.problem.connect(self._mark)
@@ -124,19 +127,17 @@ class SamplingRow(TuneRow):
             self.say_wrong(sentence, self.fields[name])
 
     def _restyle(self) -> None:
-        self._grid.setHorizontalSpacing(self.theme.px(12))
-        self._grid.setVerticalSpacing(self.theme.px(12))
-        self._grid.setContentsMargins(0, 0, 0, 0)
         for field in self.fields.values():
-            field.setMinimumWidth(self.theme.px(_CELL))
+            field.setFixedWidth(self.theme.px(_CELL))
 
 
 class TemplateRow(TuneRow):
     """A chat template in place of the model's own: typed or begun with that, and kept once it can be read."""
 
     def __init__(self, theme: Theme, model: Tuning) -> None:
-        help_ = "Jinja. It is tried before it is kept. Empty: the model's own."
-        super().__init__(theme, model, "chat_template", title="Chat template", help_=help_)
+        help_ = "Jinja. It is tried before it is kept."
+        super().__init__(theme, model, "chat_template", title="In place of the model's own", help_=help_)
+        self._shown = ""
         self._own = Button(theme, "Begin with the model's own", look=Look.QUIET, action=self._begin)
         self._clear = Button(theme, "Use the model's own", look=Look.QUIET, action=partial(self._send, ""))
         self.keep = Button(theme, "Keep", name="Keep the chat template", action=lambda: self._send(self._text()))
@@ -155,7 +156,6 @@ class TemplateRow(TuneRow):
         self.finish()
         theme.changed.connect(self._restyle)
         self._restyle()
-        self._shown = ""
 
     def show_value(self) -> None:
         """Show what is set; what is being written stays."""
@@ -203,13 +203,13 @@ class LoraRow(Row):
 
     def show_companion(self, one: Companion) -> None:
         """Show it as it is."""
-        self.say(tuning.titled(one), one.problem or tuning.file_name(one.name))
+        self.say(tuning.titled(one), one.problem or one.name)
         self.toggle.setChecked(one.is_used)
 
 
 def _show_number(field: Field, value: float | None) -> None:
     if field.hasFocus() and field.isModified():
         return
-    text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    text = "" if value is None else str(value).removesuffix(".0")
     if field.text() != text:
         field.setText(text)

@@ -1,10 +1,9 @@
 """One model's settings, in place of the list: how it runs, its sampling, what goes with it, its template, its names."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QDir, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
 from app.gui import phrases
@@ -28,6 +27,12 @@ from app.gui.widgets.rows import Picture, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
+_KV_HELP = "Smaller types leave room for more context and lose a little."
+_DRAFT_HELP = "A much smaller model with the same tokens writes ahead. Answers stay the same."
+_PIN_HELP = "Neither time nor another model unloads it."
+_LORA_HELP = "Files that change how it writes. All that are on are applied."
+_RUNS_AS_BEFORE = "It runs as it was set before. What is set now counts once it is loaded again."
+
 
 class TuningView(QWidget):
     """Shows a `Tuning`; Escape and the arrow lead back to the list."""
@@ -35,10 +40,14 @@ class TuningView(QWidget):
     def __init__(self, theme: Theme, model: Tuning) -> None:
         super().__init__()
         self._theme, self.model = theme, model
+        self.shown = ""
+        """The model that is, or was last, shown."""
         self.setAccessibleName("Settings of a model")
         box = Column(theme, self, gap=16)
         self._title = ElidedLabel(theme, role="section")
-        self.back = IconButton(theme, "chevron-left", "Back to the models", action=model.close)
+        is_mirrored = QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        arrow = "chevron-right" if is_mirrored else "chevron-left"
+        self.back = IconButton(theme, arrow, "Back to the models", action=model.close)
         box.addLayout(self._head())
         self._error, self._again = ErrorPanel(theme), self._hint()
         self._skeleton = Skeleton(theme, 6, is_card=True)
@@ -60,9 +69,7 @@ class TuningView(QWidget):
         line = Line(self._theme, gap=8)
         line.addWidget(self.back)
         line.addWidget(self._title, 1)
-        self._reset = Button(
-            self._theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self.model.reset
-        )
+        self._reset = Button(self._theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self.model.reset)
         line.addWidget(self._reset)
         return line
 
@@ -71,7 +78,7 @@ class TuningView(QWidget):
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         line = Line(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
         line.addWidget(Picture(self._theme, "info", color="warn"))
-        line.addWidget(Paragraph(self._theme, "It runs as it was set before. What is set now counts once it is loaded again."), 1)
+        line.addWidget(Paragraph(self._theme, _RUNS_AS_BEFORE), 1)
         line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.load_again))
         return sheet
 
@@ -79,19 +86,13 @@ class TuningView(QWidget):
         theme, model = self._theme, self.model
         box = Column(theme, self._content, gap=16)
         self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="What runs it.")
-        self.kv_type = ChoiceRow(
-            theme, model, "kv_type", title="KV cache", help_="Smaller types leave room for more context and lose a little."
-        )
+        self.kv_type = ChoiceRow(theme, model, "kv_type", title="KV cache", help_=_KV_HELP)
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in tuning.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title="What the model recommends", help_="")
         self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
-        self.draft = ChoiceRow(
-            theme, model, "draft", title="Draft model", help_="A much smaller model with the same tokens writes ahead; answers stay the same."
-        )
+        self.draft = ChoiceRow(theme, model, "draft", title="Draft model", help_=_DRAFT_HELP)
         self.projector = ChoiceRow(theme, model, "projector", title="Projector", help_="The file that lets it see.")
-        self.pinned = SwitchRow(
-            theme, model, "pinned", title="Keep it loaded", help_="Neither time nor another model unloads it."
-        )
+        self.pinned = SwitchRow(theme, model, "pinned", title="Keep it loaded", help_=_PIN_HELP)
         self._stays, self._companions = self.numbers["idle_minutes"], self._with_it()
         self._sections = (
             self._section("How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type),
@@ -116,16 +117,14 @@ class TuningView(QWidget):
         return section
 
     def _with_it(self) -> Section:
-        section = self._section("What goes with it", self.draft, self.projector)
         self.loras = RowList(self._theme, "LoRA adapters")
-        self._lora_wrong = TuneRow(
-            self._theme, self.model, "loras", title="LoRA adapters", help_="Files that change how it writes. All that are on are applied."
-        )
-        self._lora_wrong.tools.addWidget(Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora))
-        self._lora_wrong.finish()
-        section.body.addWidget(self._lora_wrong)
-        section.body.addWidget(self.loras)
-        return section
+        self.loras.fill = "sunken"
+        row = TuneRow(self._theme, self.model, "loras", title="LoRA adapters", help_=_LORA_HELP)
+        add = Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora)
+        row.tools.addWidget(add)
+        row.outer.addWidget(self.loras)
+        row.finish()
+        return self._section("What goes with it", self.draft, self.projector, row)
 
     def _names(self) -> Section:
         self._names_row = TuneRow(
@@ -142,6 +141,8 @@ class TuningView(QWidget):
         return self._section("Names", self._names_row)
 
     def _begin(self) -> None:
+        if self.model.model is not None:
+            self.shown = self.model.model.name
         self.back.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _ask_lora(self) -> None:
@@ -176,8 +177,7 @@ class TuningView(QWidget):
     def _show_loras(self) -> None:
         assert self.model.choices is not None  # noqa: S101 -- the caller looked
         found = tuning.loras(self.model.choices)
-        apply: Callable[..., object] = self.model.apply_lora
-        self.loras.sync(found, lambda one: LoraRow(self._theme, apply, one), LoraRow.show_companion)
+        self.loras.sync(found, lambda one: LoraRow(self._theme, self.model.apply_lora, one), LoraRow.show_companion)
         self.loras.setVisible(bool(found))
 
     def _show_parts(self) -> None:

@@ -19,6 +19,7 @@ from app.gui.screens.models.finding import Finding
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.tuning_view import TuningView
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
@@ -38,7 +39,7 @@ class ModelsScreen(Page):
         self._shell = shell
         self.model = ModelsModel(api, shell)
         self.finding, self.fetching = Finding(api, shell), Fetching(api, shell)
-        self.attach_card = AttachCard(theme, self.model)
+        self.attach_card, self.tuning = AttachCard(theme, self.model), TuningView(theme, self.model.tuning)
         self._search = Field(theme, "Search models", placeholder="Search", icon="search")
         self._library_tools = self._tools()
         self._attach_button = self._library_tools[-1]
@@ -58,7 +59,7 @@ class ModelsScreen(Page):
         self.discover = Discover(theme, self.finding, self.fetching, shell)
         self._downloads = DownloadsPanel(theme, self.fetching, shell)
         self._downloads.chat_asked.connect(self._chat)
-        for part in (self._places, self._trouble, self._downloads, self.discover, self._library):
+        for part in (self._places, self._trouble, self._downloads, self.discover, self._library, self.tuning):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self._listen()
@@ -100,6 +101,8 @@ class ModelsScreen(Page):
         self.model.changed.connect(self._show)
         self.model.settled.connect(self._trouble.hide)
         self.model.attach_asked.connect(self._open_attach)
+        self.model.tuning.opened.connect(self._show_sides)
+        self.model.tuning.closed.connect(self._leave_tuning)
         self.attach_card.closed.connect(self._attach_button.setFocus)
         for told in (self.fetching.said, self.model.said):
             told.connect(shell.toast)
@@ -123,15 +126,32 @@ class ModelsScreen(Page):
     def _turn(self, *, is_discovering: bool) -> None:
         self._is_discovering = is_discovering
         self._places.mark(is_discovering=is_discovering)
-        self._library.setVisible(not is_discovering)
-        self.discover.setVisible(is_discovering)
-        self._downloads.allow(is_allowed=not is_discovering)
+        self.model.tuning.close()
+        self._show_sides()
         self._show_coming()
-        for tool in self._library_tools:
-            tool.setVisible(not is_discovering)
         if is_discovering:
             self.finding.open()
         self._show()
+
+    def _show_sides(self) -> None:
+        """Show the list, what the hub has, or one model's settings."""
+        is_tuning = self.model.tuning.model is not None
+        lists = not self._is_discovering and not is_tuning
+        self._places.setVisible(not is_tuning)
+        self._library.setVisible(lists)
+        self.discover.setVisible(self._is_discovering and not is_tuning)
+        self.tuning.setVisible(is_tuning)
+        self._downloads.allow(is_allowed=lists)
+        self._search.setVisible(self.model.wants_search and lists)
+        for tool in self._library_tools:
+            tool.setVisible(lists)
+
+    def _leave_tuning(self) -> None:
+        left = self.tuning.shown
+        self._show_sides()
+        row = self._list.rows.get(left)
+        if isinstance(row, ModelRowView):
+            row.take_focus()
 
     def _show(self) -> None:
         model = self.model
@@ -145,7 +165,7 @@ class ModelsScreen(Page):
         )
         self._memory.show_state(model.sharing.memory)
         self.about.setText(model.summary)
-        self._search.setVisible(model.wants_search and not self._is_discovering)
+        self._search.setVisible(model.wants_search and self._library.isVisibleTo(self))
         self._skeleton.setVisible(not known and model.error is None)
         self._list.setVisible(bool(rows))
         self._nothing_fits.setVisible(known and not rows and is_searching)

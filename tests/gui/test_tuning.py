@@ -1,0 +1,239 @@
+"""One model's settings in the window: opened from its row, changed at once, refused in place, and left again."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models import tuning
+from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.tuning_view import TuningView
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.theme.theme import Theme
+from tests.gui.conftest import QuietShell
+
+MODEL = next(model for model in data.MODELS if model.name == data.READY.model)
+PATH = f"/model-settings/{MODEL.name}"
+SET = data.TUNED.settings
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
+    screen = ModelsScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    api.flush()
+    return screen
+
+
+@pytest.fixture
+def view(screen: ModelsScreen, api: DemoApi) -> TuningView:
+    screen.model.tuning.open(MODEL)
+    api.flush()
+    return screen.tuning
+
+
+def sent(api: DemoApi) -> ModelSettings:
+    api.flush()
+    last = api.asked("POST", "/model-settings")[-1]
+    assert isinstance(last, SetModel)
+    assert last.model == MODEL.name
+    return last.settings
+
+
+def replaced(**changes: Any) -> ModelSettings:  # noqa: ANN401 -- fields of ModelSettings
+    return msgspec.structs.replace(SET, **changes)
+
+
+def shown_as(api: DemoApi, **changes: object) -> None:
+    api.replies[f"GET {PATH}"] = msgspec.structs.replace(data.TUNED, **changes)
+
+
+def test_a_models_menu_leads_to_its_settings_and_back(screen: ModelsScreen, api: DemoApi) -> None:
+    assert not screen.tuning.isVisible()
+    screen.model.tuning.open(MODEL)
+    assert screen.tuning.isVisible()
+    assert not screen._library.isVisible()
+    assert not screen._places.isVisible()
+    api.flush()
+    QTest.keyClick(screen.tuning, Qt.Key.Key_Escape)
+    assert not screen.tuning.isVisible()
+    assert screen._library.isVisible()
+    row = screen._list.rows[MODEL.name]
+    assert isinstance(row, ModelRowView)
+    assert row._more.hasFocus()
+
+
+def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: TuningView) -> None:
+    fields = view.sampling.fields
+    assert fields["temperature"].text() == "0.7"
+    assert fields["top_k"].text() == ""
+    assert fields["top_k"].placeholderText() == "20 from the model"
+    assert fields["repeat_penalty"].placeholderText() == "engine's own"
+    assert "temperature 0.6" in view.uses_own.help.text()
+    assert "Qwen/Qwen3-8B" in view.uses_own.help.text()
+    assert view.numbers["context"].field.text() == "16384"
+
+
+def test_a_number_counts_once_the_field_is_left(view: TuningView, api: DemoApi) -> None:
+    field = view.numbers["context"].field
+    field.setText("8192")
+    field.editingFinished.emit()
+    assert sent(api) == replaced(context=8192)
+    field.setText("")
+    field.editingFinished.emit()
+    assert sent(api) == replaced(context=None)
+    before = len(api.calls)
+    field.setText("16384")
+    field.editingFinished.emit()
+    assert len(api.calls) == before, "nothing has changed"
+
+
+@pytest.mark.parametrize(("name", "text"), [("context", "12"), ("context", "many"), ("slots", "0"), ("top_p", "3")])
+def test_a_number_that_makes_no_sense_is_said_and_not_sent(
+    view: TuningView, api: DemoApi, name: str, text: str
+) -> None:
+    view.model.type_in(name, text)
+    row = view.sampling if name == "top_p" else view.numbers[name]
+    assert " takes " in row._wrong.text()
+    assert row._wrong.isVisible()
+    assert not api.asked("POST", "/model-settings")
+
+
+def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_off(
+    view: TuningView, api: DemoApi
+) -> None:
+    field = view.sampling.fields["min_p"]
+    field.setText("0,1")
+    field.editingFinished.emit()
+    assert sent(api).sampling == ModelSampling(temperature=0.7, min_p=0.1)
+    view.uses_own.toggle.click()
+    assert sent(api) == replaced(uses_model_sampling=False)
+    shown_as(api, settings=replaced(uses_model_sampling=False))
+    view.model.read()
+    api.flush()
+    assert view.sampling.fields["top_k"].placeholderText() == "engine's own"
+
+
+def test_choices_are_sent_and_left_to_roundhouse_again(view: TuningView, api: DemoApi) -> None:
+    view.draft.choice._choose("qwen3-0.6b-q8_0")
+    assert sent(api) == replaced(draft="qwen3-0.6b-q8_0")
+    view.kv_type.choice._choose("")
+    assert sent(api) == replaced(kv_type=None)
+    view.engine.choice._choose("vllm")
+    assert sent(api) == replaced(engine="vllm")
+    view.projector.choice._choose("none")
+    assert sent(api) == replaced(projector="none")
+
+
+def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: TuningView, api: DemoApi) -> None:
+    refusal = ErrorBody(code="invalid_value", sentence="It cannot draft: its tokens are others.", hint="Take another.")
+    api.replies["POST /model-settings"] = refusal
+    view.draft.choice._choose("qwen3-0.6b-q8_0")
+    api.flush()
+    assert view.draft._wrong.text() == "It cannot draft: its tokens are others. Take another."
+    assert view.draft.choice.value == ""
+    api.replies["POST /model-settings"] = SET
+    view.draft.choice._choose("qwen3-0.6b-q8_0")
+    api.flush()
+    assert not view.draft._wrong.isVisible()
+
+
+def test_adapters_are_switched_on_and_off(view: TuningView, api: DemoApi) -> None:
+    rows = list(view.loras.rows.values())
+    toggles = [row.toggle for row in rows if hasattr(row, "toggle")]
+    assert [toggle.isChecked() for toggle in toggles] == [True, False]
+    toggles[1].click()
+    assert sent(api).loras == [*SET.loras, "/models/pirate-lora-f16.gguf"]
+    toggles[0].click()
+    assert sent(api).loras == []
+
+
+def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: TuningView, api: DemoApi) -> None:
+    assert not view.template.edit.isVisible()
+    view.template._own.click()
+    assert view.template.edit.toPlainText() == data.TUNED.chat_template
+    assert not api.asked("POST", "/model-settings")
+    view.template.keep.click()
+    assert sent(api) == replaced(chat_template=data.TUNED.chat_template)
+    shown_as(api, settings=replaced(chat_template="{{ messages }}"))
+    view.model.read()
+    api.flush()
+    assert view.template.edit.toPlainText() == "{{ messages }}"
+    view.template._clear.click()
+    assert sent(api) == replaced(chat_template=None)
+
+
+def test_names_are_kept_among_those_of_others(view: TuningView, api: DemoApi) -> None:
+    rows = [
+        data.changed(info, ["claude-*=other", f"gpt-*={MODEL.name}"]) if info.name == tuning.ALIASES else info
+        for info in data.settings()
+    ]
+    api.replies["GET /settings"] = rows
+    view.model._preferences.read()
+    api.flush()
+    view.names.changed.emit(["gpt-4o"])
+    api.flush()
+    assert api.asked("PATCH", "/settings") == [{tuning.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
+
+
+def test_all_can_be_forgotten_and_brought_back(view: TuningView, api: DemoApi, shell: QuietShell) -> None:
+    view._reset.click()
+    assert sent(api) == ModelSettings(pinned=True)
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    assert sent(api) == SET
+
+
+def test_a_model_that_runs_otherwise_can_be_loaded_again(view: TuningView, api: DemoApi) -> None:
+    assert not view._again.isVisible()
+    shown_as(api, needs_reload=True)
+    view.model.read()
+    api.flush()
+    assert view._again.isVisible()
+    api.replies |= {"POST /unload": data.READY, "POST /load": data.READY}
+    view.model.load_again()
+    api.flush()
+    assert [path for method, path, _ in api.calls if method == "POST"] == ["/unload", "/load"]
+
+
+def test_a_failure_is_said_with_a_way_to_try_again(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies[f"GET {PATH}"] = ErrorBody(code="gone", sentence="It is gone.")
+    screen.model.tuning.open(MODEL)
+    api.flush()
+    assert screen.tuning._error.isVisible()
+    assert not screen.tuning._content.isVisible()
+    shown_as(api)
+    screen.model.tuning.read()
+    api.flush()
+    assert not screen.tuning._error.isVisible()
+    assert screen.tuning._content.isVisible()
+
+
+def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api: DemoApi) -> None:
+    far = ModelInfo(name="far", title="far", path="/a.json", format="remote", size_bytes=0, attached="http://box/v1")
+    shown = msgspec.structs.replace(data.TUNED, model="far", settings=ModelSettings(), companions=[], chat_template="")
+    api.replies["GET /model-settings/far"] = shown
+    screen.model.tuning.open(far)
+    api.flush()
+    visible = [section.accessibleName() for section in screen.tuning._sections if section.isVisible()]
+    assert visible == ["Sampling", "How long it stays", "Names"]
+
+
+def test_words_for_choices() -> None:
+    one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
+    shown = msgspec.structs.replace(data.TUNED, companions=[one])
+    assert tuning.projectors(shown)[0] == ("", "The one beside it, p.gguf")
+    assert tuning.projectors(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
+    assert tuning.engines(data.TUNED)[0] == ("", "The best, llama.cpp")
+    assert tuning.engines(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
+    silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
+    assert tuning.recommendation(silent).startswith("The model recommends nothing.")
