@@ -274,7 +274,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="network.offline",
         title="Stay offline",
-        help="Fetch nothing from other computers: no models or their descriptions, no engines. What is here works on.",
+        help="Call no other computer: fetch nothing, and ask no endpoint attached elsewhere. What is here works on.",
         kind=Kind.BOOL,
         default=False,
     ),

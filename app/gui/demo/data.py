@@ -22,7 +22,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, engines, hub, machines, requests, tools
+from app.gui.demo import advice, connections, engines, hub, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -360,5 +360,6 @@ def replies(
         "POST /unload": READY,
         "PATCH /settings": lambda _body: settings(),
         **requests.replies(),
+        **connections.replies(),
         **hub.replies(),
     }

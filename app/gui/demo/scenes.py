@@ -12,14 +12,16 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.chats import Chat, ChatSummary
+from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged
-from app.gui.demo import advice, data, engines, hub, machines
+from app.gui.demo import advice, connections, data, engines, hub, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.connect.view import ConnectScreen
+from app.gui.screens.connections.model import OFFLINE
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.learning import Learning
@@ -114,6 +116,7 @@ def scenes() -> Iterator[Scene]:
     yield from connect_scenes()
     yield from machine_scenes(much)
     yield from engine_scenes()
+    yield from connection_scenes()
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
     yield Scene("settings-end", Page.SETTINGS, data.replies(), scroll_down)
@@ -171,6 +174,16 @@ def tune_wrongly(window: Window, api: DemoApi) -> None:
         screen.model.tuning.problem.emit("chat_template", sentence)
     QApplication.processEvents()
     scroll_down(window, api)
+
+
+def connection_scenes() -> Iterator[Scene]:
+    """Yield what the connections page shows beside its usual state."""
+    page, nothing = Page.CONNECTIONS, ConnectionList(offline=False, connections=[])
+    is_on = [data.changed(row, True) if row.name == OFFLINE else row for row in data.settings()]  # noqa: FBT003 -- a setting's value
+    kept_back = [one for one in connections.CONNECTIONS if one.refused]
+    refused = ConnectionList(offline=True, connections=kept_back)
+    yield Scene("connections-empty", page, {**data.replies(), "GET /connections": nothing})
+    yield Scene("connections-kept-back", page, {**data.replies(), "GET /settings": is_on, "GET /connections": refused})
 
 
 def engine_scenes() -> Iterator[Scene]:

@@ -49,6 +49,11 @@ def builders(
 
         return SettingsScreen(theme, api, shell, restart=restart)
 
+    def connections() -> QWidget:
+        from app.gui.screens.connections.view import ConnectionsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ConnectionsScreen(theme, api, shell)
+
     return {
         Page.CHAT: chat,
         Page.MODELS: models,
@@ -57,4 +62,5 @@ def builders(
         Page.MACHINE: machine,
         Page.ENGINES: engines,
         Page.SETTINGS: settings,
+        Page.CONNECTIONS: connections,
     }

@@ -10,7 +10,7 @@ from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Library, Preferences, Running
 from app.gui.net.pause import Paused
-from app.gui.shell.contract import Command, Page, Shell, Task
+from app.gui.shell.contract import RAIL, Command, Page, Shell, Task
 from app.gui.shell.looks import Looks
 from app.gui.shell.rail import TITLES
 
@@ -61,7 +61,7 @@ class Commands:
         shell, looks = self._shell, self._looks
         pages = [
             Deed("Go", TITLES[page][0], partial(shell.show_page, page), TITLES[page][1], f"Ctrl+{number}")
-            for number, page in enumerate(Page, 1)
+            for number, page in enumerate(RAIL, 1)
         ]
         return [
             Deed("File", "New chat", shell.new_chat, "plus", "Ctrl+N"),
@@ -82,6 +82,7 @@ class Commands:
             Deed("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
             Deed("Server", "Pause: give all memory back", self._paused.pause, "pause"),
             Deed("Server", "Resume after a pause", self._paused.resume, "play"),
+            Deed("Server", "Connections to other computers", partial(shell.show_page, Page.CONNECTIONS), "globe"),
             Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
             Deed("Server", "Stop the service", self._stop_service, "square"),
             *self._of_machine(),

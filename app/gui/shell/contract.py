@@ -10,7 +10,7 @@ from app.core.events import Event
 
 
 class Page(StrEnum):
-    """The screens there are, in the order of the rail; Ctrl 1 to 7."""
+    """The screens there are."""
 
     CHAT = "chat"
     MODELS = "models"
@@ -19,6 +19,11 @@ class Page(StrEnum):
     MACHINE = "machine"
     ENGINES = "engines"
     SETTINGS = "settings"
+    CONNECTIONS = "connections"
+
+
+RAIL = tuple(page for page in Page if page is not Page.CONNECTIONS)
+"""Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""
 
 
 @dataclass(frozen=True, slots=True)

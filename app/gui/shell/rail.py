@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
 from app.gui.net.mirror import BUSY_STATES
-from app.gui.shell.contract import Page
+from app.gui.shell.contract import RAIL, Page
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import RAIL_WIDTH
 from app.gui.widgets.layout import Column, hairline
@@ -21,6 +21,7 @@ TITLES = {
     Page.ENGINES: ("Engines", "train-front"),
     Page.SETTINGS: ("Settings", "settings"),
 }
+_REACHED_FROM = {Page.CONNECTIONS: Page.SETTINGS}
 _BUTTON = 40
 _PILL = 10
 _DOT = 8
@@ -93,7 +94,7 @@ class Rail(QWidget):
         box = Column(theme, self, margins=(8, 12, 8, 12), gap=4)
         self._group = QButtonGroup(self)
         self.buttons: dict[Page, RailButton] = {}
-        for number, page in enumerate(Page, 1):
+        for number, page in enumerate(RAIL, 1):
             if page is Page.SETTINGS:
                 box.addStretch(1)
             button = RailButton(theme, page, f"Ctrl+{number}")
@@ -105,8 +106,8 @@ class Rail(QWidget):
         self._restyle()
 
     def show_page(self, page: Page) -> None:
-        """Mark a page as the one that is shown."""
-        self.buttons[page].setChecked(True)
+        """Mark a page as the one that is shown, or the one it is reached from."""
+        self.buttons[_REACHED_FROM.get(page, page)].setChecked(True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Move the focus with the arrows."""

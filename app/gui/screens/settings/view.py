@@ -1,6 +1,7 @@
 """The settings page: the table, section by section. A change counts at once; what needs a restart says so."""
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
@@ -11,15 +12,17 @@ from app.gui.screens.settings.controls import SettingRow
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.screens.settings.places import Places
 from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
+from app.gui.shell.contract import Page as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Line, Surface
 from app.gui.widgets.panels import ErrorPanel, Page, Section
-from app.gui.widgets.press import Button
+from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Picture, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
+_NETWORK = "Network"
 _LAYOUT_ROUNDS = 2
 """One places the sections, the next the rows whose words wrap at the width they got."""
 
@@ -29,7 +32,7 @@ class SettingsScreen(Page):
 
     def __init__(self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]) -> None:
         super().__init__(theme, "Settings")
-        self.model = SettingsModel(api, shell)
+        self._shell, self.model = shell, SettingsModel(api, shell)
         self._error = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 8, is_card=True)
         self._restart = self._restart_hint(restart)
@@ -97,10 +100,17 @@ class SettingsScreen(Page):
         if self._wanted:
             self._go_to(self._wanted)
 
+    def _way_to_connections(self) -> QWidget:
+        show = partial(self._shell.show_page, Pages.CONNECTIONS)
+        name = "Show the connections to other computers"
+        return Button(self.theme, "Show connections", look=Look.QUIET, icon="globe", name=name, action=show)
+
     def _section(self, title: str) -> RowList:
         if title not in self._lists:
             section = Section(self.theme, title)
             self._lists[title] = RowList(self.theme, title)
+            if title == _NETWORK:
+                section.head.addWidget(self._way_to_connections())
             section.body.addWidget(self._lists[title])
             self.body.insertWidget(self._end, section)
             self._end += 1

@@ -1,0 +1,163 @@
+"""The connections page: the offline switch with what it means, and below it who was called, day by day, live."""
+
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core.connections import Connection
+from app.gui.net.api import GatewayApi
+from app.gui.screens.connections import model as state_of
+from app.gui.screens.connections.model import ConnectionsModel
+from app.gui.shell.contract import Page as Pages
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.flow import Beside
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.panels import Empty, ErrorPanel, Page, Section
+from app.gui.widgets.press import Button, Look, Toggle
+from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.status import Dot, Skeleton
+from app.gui.widgets.text import Label, Paragraph
+
+_WHEN_WIDTH = 96
+"""Room for "14:02 to 14:10"."""
+_TO_THE_LINES_END = 4
+_NOTHING = "No other computer was called"
+_ABOUT_NOTHING = (
+    "Whoever Roundhouse calls from now on is listed here, with the reason. Only hosts are kept, for 30 days."
+)
+
+
+class ConnectionsScreen(Page):
+    """Shows a `ConnectionsModel`."""
+
+    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(theme, "Connections")
+        self.model = ConnectionsModel(api, shell)
+        back = partial(shell.show_page, Pages.SETTINGS)
+        self.head.addWidget(Button(theme, "Settings", look=Look.QUIET, icon="chevron-left", action=back))
+        name = "Forget the connections listed"
+        self.clear = Button(theme, "Clear", look=Look.QUIET, name=name, action=self.model.forget)
+        self.head.addWidget(self.clear)
+        self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 6, is_card=True)
+        self._nothing = Empty(theme, "globe", _NOTHING, _ABOUT_NOTHING)
+        self._sum, self._rest = (Paragraph(theme, role="meta", color="ink-2") for _ in range(2))
+        self._days: dict[str, tuple[Section, RowList]] = {}
+        self._list = Column(theme, gap=16)
+        for widget in (self._switch_card(), self.error, self._skeleton, self._nothing, self._sum):
+            self.body.addWidget(widget)
+        self.body.addLayout(self._list)
+        self.body.addWidget(self._rest)
+        self.body.addStretch(1)
+        self.model.changed.connect(self._show)
+        self._show()
+
+    def _switch_card(self) -> QWidget:
+        theme = self.theme
+        card = Surface(theme)
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        pair = Beside(theme, gap=24)
+        Column(theme, card, margins=(16, 12, 16, 12)).addLayout(pair)
+        words = Column(theme, gap=2)
+        words.addWidget(Label(theme, "Stay offline", weight=500))
+        self._consequence = Paragraph(theme, role="meta", color="ink-2")
+        self._why_fixed = Paragraph(theme, role="meta", color="warn")
+        words.addWidget(self._consequence)
+        words.addWidget(self._why_fixed)
+        pair.addLayout(words)
+        tools = Line(theme, gap=8)
+        self.switch = Toggle(theme, "Stay offline")
+        self.switch.clicked.connect(lambda: self.model.stay_offline(self.switch.isChecked()))
+        tools.addWidget(self.switch)
+        pair.addLayout(tools)
+        return card
+
+    def _show(self) -> None:
+        model = self.model
+        is_waiting = not model.is_known and model.error is None
+        self._skeleton.setVisible(is_waiting)
+        self._show_error()
+        self._nothing.setVisible(model.is_known and not model.items and model.error is None)
+        self.clear.setVisible(bool(model.items))
+        self._sum.setText(model.sum)
+        self._sum.setVisible(bool(model.sum))
+        self._rest.setText(model.rest)
+        self._rest.setVisible(bool(model.rest))
+        self._show_switch()
+        self._show_days(model.days())
+
+    def _show_error(self) -> None:
+        model = self.model
+        if model.error is not None:
+            self.error.say(model.error, "Try again", model.read)
+        elif model.refusal is not None:
+            self.error.say(model.refusal, "Dismiss", model.dismiss)
+        else:
+            self.error.hide()
+
+    def _show_switch(self) -> None:
+        model = self.model
+        self.switch.setChecked(model.is_offline)
+        self.switch.setEnabled(model.preferences.is_known and not model.why_fixed)
+        self.switch.setAccessibleDescription(model.why_fixed or model.consequence)
+        self._consequence.setText(model.consequence)
+        self._why_fixed.setText(model.why_fixed)
+        self._why_fixed.setVisible(bool(model.why_fixed))
+
+    def _show_days(self, days: dict[str, list[Connection]]) -> None:
+        if list(days) != list(self._days):
+            self._arrange(list(days))
+        for title, connections in days.items():
+            self._days[title][1].sync({one.id: one for one in connections}, self._row, ConnectionRow.show_connection)
+
+    def _arrange(self, titles: list[str]) -> None:
+        """Have a section for each day; one that stays keeps its rows."""
+        while self._list.takeAt(0) is not None:
+            pass
+        for title in [title for title in self._days if title not in titles]:
+            section, _ = self._days.pop(title)
+            section.hide()
+            section.deleteLater()
+        self._days = {title: self._days.get(title) or self._made_day(title) for title in titles}
+        for section, _ in self._days.values():
+            self._list.addWidget(section)
+
+    def _made_day(self, title: str) -> tuple[Section, RowList]:
+        section, rows = Section(self.theme, title), RowList(self.theme, f"Connections, {title}")
+        section.body.addWidget(rows)
+        return section, rows
+
+    def _row(self, _one: Connection) -> "ConnectionRow":
+        return ConnectionRow(self.theme)
+
+
+class ConnectionRow(Row):
+    """One host and reason: how it went, how often, when."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme)
+        self._dot = Dot(theme)
+        self.lead.addWidget(self._dot)
+        self._often, self._when = (Label(theme, role="meta", color="ink-2") for _ in range(2))
+        is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        end = Qt.AlignmentFlag.AlignLeft if is_mirrored else Qt.AlignmentFlag.AlignRight
+        self._when.setAlignment(end | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter)
+        self.tail.addWidget(self._often)
+        self.tail.addWidget(self._when)
+        self.tail.addSpacing(theme.px(_TO_THE_LINES_END))
+        theme.changed.connect(self._widen)
+        self._widen()
+
+    def show_connection(self, one: Connection) -> None:
+        """Show what is so now."""
+        color, said = state_of.sign(one)
+        self._dot.say(color, said)
+        self.say(state_of.host(one), state_of.reason(one))
+        self._often.setText(state_of.often(one))
+        self._often.set_color("warn" if one.refused else "ink-2")
+        self._when.setText(state_of.when(one))
+        self.setAccessibleDescription(". ".join((state_of.reason(one), said, state_of.often(one), state_of.when(one))))
+
+    def _widen(self) -> None:
+        self._when.setMinimumWidth(self.theme.px(_WHEN_WIDTH))
