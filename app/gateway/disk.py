@@ -1,6 +1,8 @@
 """What models take of the disks: the folders that are looked through, and who lies in them."""
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from app.core.disk import DiskUse, FolderKind
 from app.gateway.launch import model_folders
@@ -21,7 +23,15 @@ def _looked(services: Services) -> Iterator[Looked]:
         paths.models: (FolderKind.OWN, "Roundhouse's folder"),
         paths.hub_cache: (FolderKind.HUB, "Hugging Face cache"),
     }
-    for folder in dict.fromkeys(model_folders(paths, services.settings)):
-        yield Looked(folder, *known.get(folder, (FolderKind.NAMED, folder.name or str(folder))))
+    folders = list(dict.fromkeys(model_folders(paths, services.settings)))
+    names = Counter(folder.name for folder in folders)
+    for folder in folders:
+        yield Looked(folder, *known.get(folder, (FolderKind.NAMED, _title(folder, is_only=names[folder.name] == 1))))
     if services.settings.flag("models.other_programs"):
         yield from (Looked(store.folder, FolderKind.OTHER, store.title) for store in stores(services.home))
+
+
+def _title(folder: Path, *, is_only: bool) -> str:
+    """Return what a folder is called: half of all model folders are called "models"."""
+    parts = folder.parts[-1:] if is_only else folder.parts[-2:]
+    return str(Path(*parts))

@@ -22,7 +22,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, connections, engines, hub, machines, requests, tools
+from app.gui.demo import advice, connections, disk, engines, hub, machines, requests, tools
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -362,4 +362,5 @@ def replies(
         **requests.replies(),
         **connections.replies(),
         **hub.replies(),
+        **disk.replies(),
     }

@@ -15,8 +15,9 @@ from app.core.chats import Chat, ChatSummary
 from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
-from app.core.events import CalibrationChanged, EngineJobChanged
-from app.gui.demo import advice, connections, data, engines, hub, machines
+from app.core.events import CalibrationChanged, EngineJobChanged, LibraryJobChanged
+from app.core.library import LibraryJob
+from app.gui.demo import advice, connections, data, disk, engines, hub, machines
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
@@ -30,11 +31,13 @@ from app.gui.screens.machine.truths import Truths
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.machine.wishes import Wishes
 from app.gui.screens.models.card import CardView
+from app.gui.screens.models.duplicates_view import DuplicatesView
+from app.gui.screens.models.folders_view import FoldersView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
-from app.gui.shell.contract import Page
+from app.gui.shell.contract import Page, Task
 from app.gui.shell.departure import Departure, DepartureKnown
 from app.gui.shell.leaving import Service
 from app.gui.shell.window import Window
@@ -113,6 +116,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("server-no-keys", Page.SERVER, {**data.replies(), "GET /keys": []}, show_keys)
     yield Scene("server-open", Page.SERVER, data.opened(), show_keys)
     yield from discover_scenes()
+    yield from disk_scenes()
     yield from connect_scenes()
     yield from machine_scenes(much)
     yield from engine_scenes()
@@ -240,6 +244,46 @@ def discover(text: str = "", *, is_open: bool = False) -> Act:
             screen.findChildren(CardView)[0].button.click()
 
     return act
+
+
+def disk_scenes() -> Iterator[Scene]:
+    """Yield what the models page shows of the disks, of equal files and of checks."""
+    usual, page = data.replies(), Page.MODELS
+    empty, wrong = {**usual, "GET /library/disk": disk.NOTHING}, {**usual, "GET /library/disk": data.NO_SUCH_MODEL}
+    yield Scene("disk", page, usual, on_disk(), looks=(*USUAL_LOOKS, Look(is_mirrored=True)))
+    yield Scene("disk-found", page, usual, on_disk(disk.FOUND, DuplicatesView), looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("disk-searching", page, usual, on_disk(disk.SEARCHING, DuplicatesView), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("disk-folders", page, usual, on_disk(None, FoldersView), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("disk-empty", page, empty, on_disk())
+    yield Scene("disk-wrong", page, wrong, on_disk())
+    yield Scene("models-checking", page, usual, lambda window, _api: tell_job(window, disk.CHECKING))
+    yield Scene("models-newer", page, usual, look_for_newer, looks=(*BOTH, *EVERY_LOOK[:3]))
+
+
+def on_disk(job: LibraryJob | None = None, shown: type[QWidget] | None = None) -> Act:
+    """Return what turns to the disks, has the gateway tell of a job, and scrolls to a part."""
+
+    def act(window: Window, api: DemoApi) -> None:
+        window.shell.task_asked.emit(Task.DISK)
+        api.flush()
+        if job is not None:
+            tell_job(window, job)
+        if shown is not None:
+            QApplication.processEvents()
+            scroll_to(shown)(window, api)
+
+    return act
+
+
+def tell_job(window: Window, job: LibraryJob) -> None:
+    """Have the gateway tell of a job with files."""
+    window.shell.receive(LibraryJobChanged(job=job))
+
+
+def look_for_newer(window: Window, api: DemoApi) -> None:
+    """Ask the hub for newer files."""
+    window.shell.task_asked.emit(Task.UPDATES)
+    api.flush()
 
 
 def connect_scenes() -> Iterator[Scene]:

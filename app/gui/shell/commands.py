@@ -68,6 +68,8 @@ class Commands:
             Deed("File", "Add a model file", partial(shell.ask, Page.MODELS, Task.ADD_FILE), "file-plus", "Ctrl+O"),
             Deed("File", "Add a folder of models", partial(shell.ask, Page.MODELS, Task.ADD_FOLDER), "folder-plus"),
             Deed("File", "Discover models", partial(shell.ask, Page.MODELS, Task.DISCOVER), "search", "Ctrl+D"),
+            Deed("File", "What models take of the disks", partial(shell.ask, Page.MODELS, Task.DISK), "gauge"),
+            Deed("File", "Look for newer models", partial(shell.ask, Page.MODELS, Task.UPDATES), "refresh-cw"),
             Deed("File", "Settings", partial(shell.show_page, Page.SETTINGS), "settings", "Ctrl+,"),
             Deed("File", "Quit Roundhouse", own.quit, "power", "Ctrl+Q"),
             Deed("Edit", "Undo", own.undo, "undo-2", "Ctrl+Z"),

@@ -42,6 +42,8 @@ class Task(StrEnum):
     ADD_FILE = "add_file"
     ADD_FOLDER = "add_folder"
     DISCOVER = "discover"
+    DISK = "disk"
+    UPDATES = "updates"
     LOOK_AGAIN = "look_again"
     CALIBRATE = "calibrate"
     REPORT = "report"

@@ -40,8 +40,8 @@ class Fetching(QObject):
         """Models whose download is asked for and has not begun."""
         self.mirror.changed.connect(self.changed)
 
-    def pull(self, model: str) -> None:
-        """Ask for a model; how it goes shows in its row."""
+    def pull(self, model: str, quantization: str = "") -> None:
+        """Ask for a model, in a quantisation if it says which; how it goes shows in its row."""
         if model in self.asked:
             return
         self.asked.add(model)
@@ -57,7 +57,9 @@ class Fetching(QObject):
             self.changed.emit()
             self.failed.emit(error)
 
-        self._api.post("/downloads", Pull(model=model), kind=Download, then=begun, failed=refused)
+        self._api.post(
+            "/downloads", Pull(model=model, quantization=quantization), kind=Download, then=begun, failed=refused
+        )
 
     def pause(self, download: Download) -> None:
         """Stop one and keep what came."""

@@ -1,6 +1,7 @@
 """State of the models page: the library joined with what runs, and the ways to add to it."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -11,25 +12,38 @@ from app.core import words
 from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
+from app.core.library import ModelUpdate
 from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.screens.models.disk import Disk
 from app.gui.screens.models.files import ModelFiles
 from app.gui.screens.models.sharing import Sharing
 from app.gui.screens.models.tuning import Tuning
+from app.gui.screens.models.updates import Updates
+from app.gui.screens.models.work import LibraryWork
 from app.gui.shell.contract import Shell
 
 _FEW = 8
 """From this many models on, a search field is worth its place."""
 
 
+class Side(StrEnum):
+    """What of the page is shown: the models here, what they take of the disks, or what the hub has."""
+
+    HERE = "here"
+    DISK = "disk"
+    HUB = "hub"
+
+
 class ModelRow(msgspec.Struct, frozen=True):
-    """One model and the engine that runs it, if one does."""
+    """One model and the engine that runs it, if one does; `newer` is what the hub has newer of it."""
 
     model: ModelInfo
     status: EngineStatus | None
     is_pinned: bool = False
+    newer: ModelUpdate | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -69,12 +83,19 @@ class ModelsModel(QObject):
         self.sharing = Sharing(api, shell)
         self.files = ModelFiles(api, shell)
         self.tuning = Tuning(api, shell, self.preferences, self.running)
+        self.work = LibraryWork(api, shell)
+        self.disk = Disk(api, shell)
+        self.updates = Updates(api, shell)
         self.search = ""
         self.is_attaching = False
         self.files.changed.connect(self.library.read)
-        self.files.said.connect(self.said)
-        self.files.failed.connect(self.failed)
+        self.files.changed.connect(self.disk.refresh)
+        self.work.ended.connect(self.disk.refresh)
+        for part in (self.files, self.work, self.updates):
+            part.said.connect(self.said)
+            part.failed.connect(self.failed)
         self.tuning.said.connect(self.said)
+        self.updates.changed.connect(self.changed)
         self.library.changed.connect(self.changed)
         self.sharing.changed.connect(self.changed)
         self.running.changed.connect(self.changed)
@@ -102,7 +123,12 @@ class ModelsModel(QObject):
         """Return the models that fit the search: usable ones first, then by title."""
         wanted = self.search.casefold().split()
         found = [
-            ModelRow(model, self.running.of(model.runs_as), self.sharing.is_pinned(model.runs_as))
+            ModelRow(
+                model,
+                self.running.of(model.runs_as),
+                self.sharing.is_pinned(model.runs_as),
+                self.updates.newer(model.name),
+            )
             for model in self.library.items
             if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
         ]
@@ -188,14 +214,27 @@ class ModelsModel(QObject):
 
     def add_folder(self, folder: Path) -> None:
         """Look through one more folder for models from now on."""
-        before = self.preferences.value("models.folders", [])
-        folders = [item for item in before if item != str(folder)] if isinstance(before, list) else []
+        folders = self._folders_without(folder)
         self._set_folders([*folders, str(folder)])
         self.said.emit(f"{folder.name} is looked through for models.", lambda: self._set_folders(folders))
+
+    def remove_folder(self, folder: Path) -> None:
+        """Look through a folder no longer; what is in it stays where it is. Undo takes it in again."""
+        before = self.preferences.value("models.folders", [])
+        self._set_folders(self._folders_without(folder))
+        again = before if isinstance(before, list) else []
+        said = f"{folder.name} is no longer looked through. Its files stay where they are."
+        self.said.emit(said, lambda: self._set_folders(again))
+
+    def _folders_without(self, folder: Path) -> list[str]:
+        """Return the folders that are set, but this one, however it is written there."""
+        before = self.preferences.value("models.folders", [])
+        return [item for item in before if Path(item).expanduser() != folder] if isinstance(before, list) else []
 
     def _set_folders(self, folders: list[str]) -> None:
         self.preferences.change("models.folders", folders, self.failed.emit)
         self.library.read()
+        self.disk.refresh()
 
     def _forget_all(self, models: list[ModelInfo]) -> None:
         for model in models:
@@ -212,10 +251,11 @@ def what_is_wrong(row: ModelRow) -> str:
 
 
 def buttons_of(row: ModelRow) -> tuple[str, ...]:
-    """Return what can be done with a model now: some of "chat", "load", "unload", "again"."""
+    """Return what can be done with a model now: some of "update", "chat", "load", "unload", "again"."""
     if row.model.problem:
         return ()
     if row.has_failed:
         return ("again",)
     chat = ("chat",) if row.model.chats else ()
-    return (*chat, "unload" if row.is_loaded or row.is_busy else "load")
+    update = ("update",) if row.newer is not None else ()
+    return (*update, *chat, "unload" if row.is_loaded or row.is_busy else "load")

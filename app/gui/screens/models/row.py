@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.core import words
 from app.gui import phrases
+from app.gui.screens.models import updates
 from app.gui.screens.models.files import can_remove, can_verify
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of, what_is_wrong
 from app.gui.shell.contract import Shell
@@ -35,7 +36,9 @@ class ModelRowView(Row):
         if row.model.is_builtin:
             self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
         self._pinned = Tag(theme, "Pinned", color="accent-ink", fill="accent-soft")
-        self.add_tag(self._pinned)
+        self._newer = Tag(theme, "Newer on the hub", color="ok", fill="ok-soft")
+        for tag in (self._pinned, self._newer):
+            self.add_tag(tag)
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self.words.insertWidget(self.words.count() - 1, self._wrong)
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
@@ -43,6 +46,7 @@ class ModelRowView(Row):
         self._progress = Progress(theme, f"Loading {title}")
         self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
         self._buttons = {
+            "update": Button(theme, "Update", name=f"Update {title}", action=self._update),
             "chat": Button(theme, "Chat", name=f"Chat with {title}", action=partial(shell.new_chat, name)),
             "load": Button(
                 theme, "Load", look=Look.QUIET, widest="Unload", name=f"Load {title}", action=partial(model.load, name)
@@ -56,6 +60,7 @@ class ModelRowView(Row):
             self.tail.addWidget(widget)
         self._more = IconButton(theme, "ellipsis", f"More about {title}", action=self._open_menu)
         self.tail.addWidget(self._more)
+        self.setFocusProxy(self._more)
 
     def take_focus(self) -> None:
         """Have the keyboard on the row's menu."""
@@ -71,6 +76,13 @@ class ModelRowView(Row):
         if wrong:
             self.setAccessibleDescription(wrong)
         self._pinned.setVisible(row.is_pinned)
+        self._newer.setVisible(row.newer is not None)
+        if row.newer is not None:
+            button, size = self._buttons["update"], words.size(row.newer.download_bytes)
+            button.set_text(f"Update, {size}")
+            button.setAccessibleName(f"Update {phrases.title(row.model)}, {size}")
+            for widget in (button, self._newer):
+                widget.setToolTip(updates.offer(row.newer))
         self._show_status(row)
         offered = buttons_of(row)
         for key, button in self._buttons.items():
@@ -89,6 +101,10 @@ class ModelRowView(Row):
         self._dot.say(color, said)
         self._state.setText(said)
         self._progress.set_fraction(row.status.progress)
+
+    def _update(self) -> None:
+        if self._row.newer is not None:
+            self._model.updates.update(self._row.newer)
 
     def _open_menu(self) -> None:
         row, menu = self._row, Menu(self.theme, self, "More")

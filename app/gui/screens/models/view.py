@@ -1,23 +1,26 @@
-"""The models page: rows of what is here, a way to add more, and what to do when there is nothing."""
+"""The models page: what is here, what it takes of the disks, and what the hub has; one side of it is shown."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QDir, Qt
+from PySide6.QtCore import QDir, Qt, QTimer
 from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
 
 from app.core.downloads import Download
 from app.core.errors import ErrorBody
+from app.core.library import JobKind
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
 from app.gui.screens.models.discover import Discover
+from app.gui.screens.models.disk_view import DiskView
 from app.gui.screens.models.downloads_panel import DownloadsPanel
 from app.gui.screens.models.fetching import Fetching, library_name
 from app.gui.screens.models.finding import Finding
+from app.gui.screens.models.job_view import JobView
 from app.gui.screens.models.memory_panel import MemoryPanel
-from app.gui.screens.models.model import ModelsModel
+from app.gui.screens.models.model import ModelsModel, Side
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.tuning_view import TuningView
 from app.gui.shell.contract import Shell, Task
@@ -25,10 +28,12 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.panels import Empty, ErrorPanel, Page
-from app.gui.widgets.press import Button, Chip, Look
+from app.gui.widgets.press import Button, Chip, IconButton, Look, Pressable
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label
+
+_SIDES = {Side.HERE: "On this computer", Side.DISK: "Disk", Side.HUB: "Discover"}
 
 
 class ModelsScreen(Page):
@@ -56,22 +61,28 @@ class ModelsScreen(Page):
         )
         self._empty.add_action(Button(theme, "Discover models", look=Look.PRIMARY, action=self.show_discover))
         self._library, self._places = self._laid_out(), _Places(theme, self._turn)
+        self.disk = DiskView(theme, self.model, self._ask_folder)
         self.discover = Discover(theme, self.finding, self.fetching, shell)
         self._downloads = DownloadsPanel(theme, self.fetching, shell)
         self._downloads.chat_asked.connect(self._chat)
-        for part in (self._places, self._trouble, self._downloads, self.discover, self._library, self.tuning):
+        sides = (self.discover, self.disk, self._library, self.tuning)
+        for part in (self._places, self._trouble, self._downloads, *sides):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self._listen()
-        self._turn(is_discovering=False)
+        self._turn(Side.HERE)
 
-    def _tools(self) -> tuple[Button, ...]:
+    def _tools(self) -> tuple[Pressable, ...]:
         """Put into the head what adds to the library."""
         theme = self.theme
         self._search.setMaximumWidth(theme.px(240))
         self._search.textChanged.connect(self.model.look_for)
         self.head.addWidget(self._search)
+        self._refresh = IconButton(
+            theme, "refresh-cw", "Look for newer files on the hub", action=self.model.updates.check
+        )
         tools = (
+            self._refresh,
             Button(theme, "Add a file", icon="file-plus", action=self._ask_file),
             Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder),
             Button(theme, "Attach", name="Attach an endpoint", icon="plug", action=self.attach_card.open),
@@ -86,6 +97,7 @@ class ModelsScreen(Page):
         box = Column(self.theme, library, gap=16)
         for widget in (
             self.attach_card,
+            JobView(self.theme, self.model.work, {JobKind.VERIFY}),
             self._error,
             self._skeleton,
             self._memory,
@@ -108,6 +120,9 @@ class ModelsScreen(Page):
             told.connect(shell.toast)
         for failed in (self.fetching.failed, self.model.failed):
             failed.connect(self._say)
+        self.model.updates.wanted.connect(self.fetching.pull)
+        self.fetching.failed.connect(self.model.updates.refused)
+        self.disk.model_asked.connect(self._show_model)
         self.fetching.begun.connect(self._trouble.hide)
         self.fetching.changed.connect(self._show_coming)
         shell.files_dropped.connect(self._add_dropped)
@@ -116,30 +131,36 @@ class ModelsScreen(Page):
 
     def show_discover(self) -> None:
         """Turn to what the hub has, with the field to look for it."""
-        self._turn(is_discovering=True)
+        self._turn(Side.HUB)
         self.discover.field.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _open_attach(self, url: str, name: str) -> None:
-        self._turn(is_discovering=False)
+        self._turn(Side.HERE)
         self.attach_card.open(url, name)
 
-    def _turn(self, *, is_discovering: bool) -> None:
-        self._is_discovering = is_discovering
-        self._places.mark(is_discovering=is_discovering)
+    def _turn(self, side: Side) -> None:
+        self._side = side
+        self._places.mark(side)
         self.model.tuning.close()
         self._show_sides()
         self._show_coming()
-        if is_discovering:
+        if side is Side.HUB:
             self.finding.open()
+        if side is Side.DISK:
+            self.model.disk.open()
+        else:
+            self.model.disk.close()
         self._show()
 
     def _show_sides(self) -> None:
-        """Show the list, what the hub has, or one model's settings."""
+        """Show the side that is chosen, or one model's settings."""
         is_tuning = self.model.tuning.model is not None
-        lists = not self._is_discovering and not is_tuning
+        shown = None if is_tuning else self._side
+        lists = shown is Side.HERE
         self._places.setVisible(not is_tuning)
         self._library.setVisible(lists)
-        self.discover.setVisible(self._is_discovering and not is_tuning)
+        self.disk.setVisible(shown is Side.DISK)
+        self.discover.setVisible(shown is Side.HUB)
         self.tuning.setVisible(is_tuning)
         self._downloads.allow(is_allowed=lists)
         self._search.setVisible(self.model.wants_search and lists)
@@ -149,9 +170,19 @@ class ModelsScreen(Page):
     def _leave_tuning(self) -> None:
         left = self.tuning.shown
         self._show_sides()
-        row = self._list.rows.get(left)
+        self._point_out(left)
+
+    def _show_model(self, name: str) -> None:
+        """Turn to the list, to one model's row."""
+        self._turn(Side.HERE)
+        self._search.clear()
+        self._point_out(name)
+
+    def _point_out(self, name: str) -> None:
+        row = self._list.rows.get(name)
         if isinstance(row, ModelRowView):
             row.take_focus()
+            QTimer.singleShot(0, row, partial(self.scroller.ensureWidgetVisible, row))
 
     def _show(self) -> None:
         model = self.model
@@ -163,6 +194,7 @@ class ModelsScreen(Page):
             lambda row: ModelRowView(self.theme, model, self._shell, row),
             ModelRowView.show_row,
         )
+        self._refresh.setEnabled(not model.updates.is_asking)
         self._memory.show_state(model.sharing.memory)
         self.about.setText(model.summary)
         self._search.setVisible(model.wants_search and self._library.isVisibleTo(self))
@@ -176,7 +208,7 @@ class ModelsScreen(Page):
             self._error.hide()
 
     def _show_coming(self) -> None:
-        self._places.tell(phrases.coming(self.fetching.mirror.items) if self._is_discovering else "")
+        self._places.tell(phrases.coming(self.fetching.mirror.items) if self._side is not Side.HERE else "")
 
     def _chat(self, download: Download) -> None:
         self._shell.new_chat(library_name(self.model.library.items, download))
@@ -185,7 +217,7 @@ class ModelsScreen(Page):
         self._trouble.say(error, "Dismiss", self._trouble.hide)
 
     def _add_dropped(self, files: list[Path]) -> None:
-        self._turn(is_discovering=False)
+        self._turn(Side.HERE)
         for file in files:
             self.model.register(file)
 
@@ -200,6 +232,10 @@ class ModelsScreen(Page):
             self._ask_folder()
         elif task == Task.DISCOVER:
             self.show_discover()
+        elif task == Task.DISK:
+            self._turn(Side.DISK)
+        elif task == Task.UPDATES:
+            self.model.updates.check()
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Add a model file", QDir.homePath(), "Models (*.gguf)")
@@ -213,19 +249,19 @@ class ModelsScreen(Page):
 
 
 class _Places(QWidget):
-    """The two sides of the page: what is on this computer, and what the hub has."""
+    """The sides of the page: what is on this computer, what that takes, and what the hub has."""
 
-    def __init__(self, theme: Theme, turn: Callable[..., object]) -> None:
+    def __init__(self, theme: Theme, turn: Callable[[Side], object]) -> None:
         super().__init__()
         self.setAccessibleName("Sides of the page")
         line, group = Line(theme, self, gap=8), QButtonGroup(self)
-        self._here, self._hub = Chip(theme, "On this computer"), Chip(theme, "Discover")
-        for chip, is_discovering in ((self._here, False), (self._hub, True)):
+        self._chips = {side: Chip(theme, words) for side, words in _SIDES.items()}
+        for side, chip in self._chips.items():
             group.addButton(chip)
-            chip.act(partial(turn, is_discovering=is_discovering))
+            chip.act(partial(turn, side))
             line.addWidget(chip)
         line.addStretch(1)
-        self.coming = Button(theme, "", look=Look.BARE, name="Downloads", action=partial(turn, is_discovering=False))
+        self.coming = Button(theme, "", look=Look.BARE, name="Downloads", action=partial(turn, Side.HERE))
         line.addWidget(self.coming)
 
     def tell(self, coming: str) -> None:
@@ -235,6 +271,6 @@ class _Places(QWidget):
         self.coming.updateGeometry()
         self.coming.setVisible(bool(coming))
 
-    def mark(self, *, is_discovering: bool) -> None:
+    def mark(self, side: Side) -> None:
         """Mark the side that is shown."""
-        (self._hub if is_discovering else self._here).setChecked(True)
+        self._chips[side].setChecked(True)

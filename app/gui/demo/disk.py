@@ -1,0 +1,148 @@
+"""What the demo gateway's models take of its disks, what is there twice, and what the hub has newer."""
+
+from collections.abc import Mapping
+
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.library import Duplicate, Freshness, JobKind, LibraryJob, ModelUpdate
+from app.gui.demo.machines import GIB
+
+_HOME, _USB = "/", "/media/ada/Archive"
+_HUB, _OWN, _LM = "Hugging Face cache", "ada/models", "LM Studio"
+
+
+def _gib(count: float) -> int:
+    return int(count * GIB)
+
+
+def _held(model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0) -> Holding:  # noqa: PLR0913 -- a line of a table
+    return Holding(model=model, title=title, place=place, drive=drive, size_bytes=_gib(gib), shared_bytes=_gib(shared))
+
+
+_HOLDINGS = [
+    _held("llama-3.3-70b-instruct-q4_k_m", "Llama 3.3 70B Instruct", "Archive", 39.6, drive=_USB),
+    _held("qwen3-30b-a3b-q4_k_m", "Qwen3 30B A3B", _HUB, 17.3),
+    _held("gpt-oss-20b-mxfp4", "gpt-oss 20B", _OWN, 11.3),
+    _held("qwen3-8b-awq", "Qwen3 8B AWQ", _HUB, 5.7),
+    _held("gemma-3-12b-it-q4_0", "Gemma 3 12B Instruct", _OWN, 7.5),
+    _held("gemma-3-12b-it-q4_k_m", "Gemma 3 12B Instruct", _LM, 6.8),
+    _held("qwen3-8b-q4_k_m", "Qwen3 8B", _OWN, 4.7, shared=4.7),
+    _held("qwen3-8b-q4_k_m@lmstudio", "Qwen3 8B", _LM, 4.7, shared=4.7),
+    _held("mistral-7b-q4_0", "mistral:7b", "Ollama", 3.8),
+    _held("llama3.2:3b", "llama3.2:3b", "Ollama", 1.9),
+    _held("nomic-embed-text", "nomic-embed-text", "Ollama", 0.26),
+    _held("bge-m3", "bge-m3", _HUB, 1.1),
+    _held("smollm2-360m", "SmolLM2 360M", _HUB, 0.36),
+    _held("whisper-tiny", "Whisper tiny", _HUB, 0.07),
+]
+USE = DiskUse(
+    drives=[
+        Drive(
+            path=_HOME,
+            total_bytes=_gib(476),
+            free_bytes=_gib(61.4),
+            models_bytes=_gib(60.8),
+            trash_bytes=_gib(14.2),
+        ),
+        Drive(path=_USB, total_bytes=_gib(931), free_bytes=_gib(702), models_bytes=_gib(39.6), trash_bytes=0),
+    ],
+    folders=[
+        Folder(
+            path="/home/ada/.local/share/roundhouse/models",
+            kind=FolderKind.OWN,
+            title="Roundhouse's folder",
+        ),
+        Folder(
+            path="/home/ada/.cache/huggingface/hub",
+            kind=FolderKind.HUB,
+            title=_HUB,
+            models=5,
+            size_bytes=_gib(24.5),
+        ),
+        Folder(path="/home/ada/models", kind=FolderKind.NAMED, title=_OWN, models=3, size_bytes=_gib(23.5)),
+        Folder(path=_USB, kind=FolderKind.NAMED, title="Archive", models=1, size_bytes=_gib(39.6)),
+        Folder(
+            path="/media/ada/Backup/models",
+            kind=FolderKind.NAMED,
+            title="Backup/models",
+            problem="It is not there now: its drive is not connected, or it was moved. "
+            "Its models are listed again once it is back.",
+        ),
+        Folder(
+            path="/srv/models",
+            kind=FolderKind.NAMED,
+            title="srv/models",
+            problem="It may not be looked into: this account has no right to read it.",
+        ),
+        Folder(path="/home/ada/.lmstudio/models", kind=FolderKind.OTHER, title=_LM, models=2, size_bytes=_gib(11.5)),
+        Folder(path="/home/ada/.ollama/models", kind=FolderKind.OTHER, title="Ollama", models=3, size_bytes=_gib(6)),
+    ],
+    holdings=_HOLDINGS,
+    saved_bytes=_gib(4.7),
+)
+NOTHING = DiskUse(drives=[], folders=USE.folders[:1], holdings=[])
+FOUND = LibraryJob(
+    id="found",
+    kind=JobKind.DUPLICATES,
+    done_bytes=_gib(21),
+    total_bytes=_gib(21),
+    is_done=True,
+    duplicates=[
+        Duplicate(
+            sha256="a" * 64,
+            size_bytes=8_064_372_736,
+            paths=[
+                "/home/ada/.lmstudio/models/google/gemma-3-12b-it-GGUF/gemma-3-12b-it-q4_0.gguf",
+                "/home/ada/models/gemma-3-12b-it-q4_0.gguf",
+                "/media/ada/Archive/gemma-3-12b-it-q4_0.gguf",
+            ],
+            models=["gemma-3-12b-it-q4_0", "gemma-3-12b-it-q4_0@Archive"],
+            reclaimable=["/home/ada/models/gemma-3-12b-it-q4_0.gguf"],
+            notes=["/media/ada/Archive/gemma-3-12b-it-q4_0.gguf: it is on another disk."],
+        ),
+        Duplicate(
+            sha256="b" * 64,
+            size_bytes=1_157_627_904,
+            paths=["/home/ada/.cache/huggingface/hub/models--BAAI--bge-m3/bge-m3.gguf", "/home/ada/models/bge-m3.gguf"],
+            models=["bge-m3"],
+            reclaimable=["/home/ada/models/bge-m3.gguf"],
+        ),
+    ],
+)
+SEARCHING = LibraryJob(
+    id="looking",
+    kind=JobKind.DUPLICATES,
+    file="/home/ada/.lmstudio/models/google/gemma-3-12b-it-GGUF/gemma-3-12b-it-q4_0.gguf",
+    done_bytes=_gib(7.9),
+    total_bytes=_gib(21),
+)
+CHECKING = LibraryJob(
+    id="checking",
+    kind=JobKind.VERIFY,
+    model="gpt-oss-20b-mxfp4",
+    file="/home/ada/models/gpt-oss-20b-mxfp4.gguf",
+    done_bytes=_gib(4.3),
+    total_bytes=_gib(11.3),
+)
+UPDATES = [
+    ModelUpdate(
+        model="gemma-3-12b-it-q4_0",
+        repository="google/gemma-3-12b-it-qat-q4_0-gguf",
+        revision="main",
+        state=Freshness.NEWER,
+        files=["gemma-3-12b-it-q4_0.gguf"],
+        download_bytes=8_064_372_736,
+        modified="2026-05-01T00:00:00Z",
+    ),
+    ModelUpdate(model="gpt-oss-20b-mxfp4", repository="ggml-org/gpt-oss-20b", revision="main", state=Freshness.CURRENT),
+]
+
+
+def replies() -> Mapping[str, object]:
+    """Return the answers about disks and files."""
+    return {
+        "GET /library/disk": USE,
+        "GET /library/job": None,
+        "GET /library/updates": UPDATES,
+        "POST /library/duplicates": SEARCHING,
+        "DELETE /library/job": None,
+    }

@@ -1,0 +1,167 @@
+"""What models take of the disks, as the page shows it: state, and the words and pieces to draw."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core import words
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.errors import ErrorBody
+from app.core.events import Event, ModelsChanged, SettingChanged
+from app.gui.net.api import GatewayApi
+from app.gui.shell.contract import Shell
+from app.gui.theme.tokens import PARTS
+from app.gui.widgets.bars import Part
+from app.gui.widgets.treemap import Cell, Group
+
+_OTHERS, _TRASH = "edge", "ink-2"
+_MOST_CELLS = 60
+"""Beyond that no part could be told from another: the smallest are one."""
+_LEAST_SHARE = 0.004
+
+
+class Disk(QObject):
+    """Read when it is first looked at, and again when models or folders changed while somebody looks."""
+
+    changed = Signal()
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api = api
+        self.use: DiskUse | None = None
+        self.error: ErrorBody | None = None
+        self.is_open = False
+        shell.connected.connect(self.refresh)
+        shell.happened.connect(self.take)
+
+    def open(self) -> None:
+        """Begin to keep it up to date."""
+        self.is_open = True
+        self.read()
+
+    def close(self) -> None:
+        """Stop asking: nobody looks."""
+        self.is_open = False
+
+    def refresh(self) -> None:
+        """Read anew if somebody looks."""
+        if self.is_open:
+            self.read()
+
+    def read(self) -> None:
+        """Read it anew."""
+        self._api.get("/library/disk", DiskUse, self._take, self._failed)
+
+    def take(self, event: Event) -> None:
+        """Act on an event of the gateway."""
+        is_folders = isinstance(event, SettingChanged) and event.name in {"models.folders", "models.other_programs"}
+        if is_folders or isinstance(event, ModelsChanged):
+            self.refresh()
+
+    def _take(self, use: DiskUse) -> None:
+        self.use, self.error = use, None
+        self.changed.emit()
+
+    def _failed(self, error: ErrorBody) -> None:
+        self.error = error
+        self.changed.emit()
+
+
+def colors(use: DiskUse) -> dict[str, str]:
+    """Return a colour for each place, the largest first; from the seventh on they share one."""
+    totals: dict[str, int] = defaultdict(int)
+    for one in use.holdings:
+        totals[one.place] += one.size_bytes
+    ordered = sorted(totals, key=lambda place: (-totals[place], place))
+    return {place: PARTS[min(at, len(PARTS) - 1)] for at, place in enumerate(ordered)}
+
+
+def groups(use: DiskUse) -> list[Group]:
+    """Return the models by place; those too small to be seen are one part of their place."""
+    by_place: dict[str, list[Holding]] = defaultdict(list)
+    for one in use.holdings:
+        if one.size_bytes:
+            by_place[one.place].append(one)
+    least = _least(use.holdings)
+    return [Group(place, color, _cells(by_place[place], least)) for place, color in colors(use).items()]
+
+
+def pieces(drive: Drive, use: DiskUse) -> list[tuple[Part, str]]:
+    """Return what takes a drive, with words: models by place, its trash, and all else."""
+    totals: dict[str, int] = defaultdict(int)
+    for one in use.holdings:
+        totals[one.place] += one.size_bytes if one.drive == drive.path else 0
+    scale = drive.models_bytes / sum(totals.values()) if sum(totals.values()) else 0.0  # what is shared counts once
+    found = [
+        (Part(place, totals[place] * scale, color), f"{place}, {words.size(round(totals[place] * scale))}")
+        for place, color in colors(use).items()
+        if totals[place]
+    ]
+    if drive.trash_bytes:
+        found.append((Part("Trash", drive.trash_bytes, _TRASH), f"Trash, {words.size(drive.trash_bytes)}"))
+    others = _others(drive)
+    return [*found, (Part("Other files", others, _OTHERS), f"Other files, {words.size(others)}")] if others else found
+
+
+def headline(drive: Drive) -> str:
+    """Return how much of a drive is free."""
+    if drive.total_bytes is None:
+        return "size unknown"
+    return f"{words.size(drive.free_bytes)} free of {words.size(drive.total_bytes)}"
+
+
+def drive_name(drive: Drive) -> str:
+    """Return what a drive is called: where it begins."""
+    return "This computer" if drive.path == "/" else drive.path
+
+
+def summary(use: DiskUse) -> list[tuple[str, str]]:
+    """Return the figures that matter, with their names."""
+    models = sum(drive.models_bytes for drive in use.drives)
+    known = [drive.trash_bytes for drive in use.drives if drive.trash_bytes is not None]
+    figures = [(words.size(models), "taken by models")]
+    if use.saved_bytes:
+        figures.append((words.size(use.saved_bytes), "saved by sharing"))
+    figures.append((words.size(sum(known)) if known else "unknown", "in the trash"))
+    return figures
+
+
+def folder_facts(folder: Folder) -> str:
+    """Return the quiet line of a folder."""
+    count = "no models" if not folder.models else "1 model" if folder.models == 1 else f"{folder.models} models"
+    return f"{count}, {words.size(folder.size_bytes)} · {folder.path}" if folder.models else f"{count} · {folder.path}"
+
+
+def can_remove(folder: Folder) -> bool:
+    """Whether a person named it, and so can take it out again."""
+    return folder.kind is FolderKind.NAMED
+
+
+def _least(holdings: Sequence[Holding]) -> float:
+    """Return the size below which models are too small to be drawn."""
+    sizes = sorted((one.size_bytes for one in holdings), reverse=True)
+    shown = sizes[_MOST_CELLS] if len(sizes) > _MOST_CELLS else 0
+    return max(shown, sum(sizes) * _LEAST_SHARE)
+
+
+def _cells(holdings: Sequence[Holding], least: float) -> list[Cell]:
+    large = [one for one in holdings if one.size_bytes >= least]
+    small = [one for one in holdings if one.size_bytes < least]
+    cells = [Cell(one.model, one.title, one.size_bytes, _said(one)) for one in large]
+    if small:
+        total = sum(one.size_bytes for one in small)
+        cells.append(Cell("", f"{len(small)} smaller", total, words.size(total)))
+    return sorted(cells, key=lambda cell: -cell.amount)
+
+
+def _said(one: Holding) -> str:
+    size = words.size(one.size_bytes)
+    return f"{size}, shared" if one.shared_bytes else size
+
+
+def _others(drive: Drive) -> int:
+    """Return what neither models nor the trash take of a drive."""
+    if drive.total_bytes is None or drive.free_bytes is None:
+        return 0
+    return max(0, drive.total_bytes - drive.free_bytes - drive.models_bytes - (drive.trash_bytes or 0))

@@ -1,0 +1,254 @@
+"""The disk side of the models page: figures, drives, folders that cannot be read, and what is done from there."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtCore import QPointF
+from PySide6.QtWidgets import QMenu
+from pytestqt.qtbot import QtBot
+
+from app.core.disk import DiskUse, Drive, Holding
+from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
+from app.core.library import JobKind, LibraryJob
+from app.core.models import ModelInfo
+from app.gui.demo import data
+from app.gui.demo import disk as demo
+from app.gui.demo.api import DemoApi
+from app.gui.screens.models import disk
+from app.gui.screens.models.folders_view import FolderRow
+from app.gui.screens.models.model import ModelsModel
+from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import Task
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import PARTS
+from tests.gui.conftest import QuietShell
+
+
+def held(name: str, size: int, place: str = "here", **more: object) -> Holding:
+    return Holding(model=name, title=name.upper(), place=place, drive="/", size_bytes=size, **more)  # type: ignore[arg-type]  # by name
+
+
+def use(*holdings: Holding, **drive: int) -> DiskUse:
+    return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))
+
+
+@pytest.fixture
+def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell) -> ModelsScreen:
+    screen = ModelsScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    api.flush()
+    return screen
+
+
+@pytest.fixture
+def on_disk(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> ModelsScreen:
+    shell.task_asked.emit(Task.DISK)
+    api.flush()
+    return screen
+
+
+def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
+    told = use(
+        held("a", 300, "one"),
+        held("b", 100, "two", shared_bytes=100),
+        total_bytes=1000,
+        free_bytes=400,
+        models_bytes=400,
+        trash_bytes=50,
+    )
+    pieces = disk.pieces(told.drives[0], told)
+    assert [(part.name, part.amount) for part, _ in pieces] == [
+        ("one", 300),
+        ("two", 100),
+        ("Trash", 50),
+        ("Other files", 150),
+    ]
+    assert disk.headline(told.drives[0]) == "400 B free of 1000 B"
+
+
+def test_what_is_shared_counts_once_in_a_drive() -> None:
+    told = use(held("a", 300, "one"), held("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300)
+    assert sum(part.amount for part, _ in disk.pieces(told.drives[0], told)) == pytest.approx(300)
+
+
+def test_a_drive_of_unknown_size_says_so() -> None:
+    told = use(held("a", 300), models_bytes=300)
+    assert disk.headline(told.drives[0]) == "size unknown"
+    assert [part.name for part, _ in disk.pieces(told.drives[0], told)] == ["here"]
+    assert disk.summary(told)[-1] == ("unknown", "in the trash")
+
+
+def test_small_models_are_one_part_of_their_place() -> None:
+    told = use(held("large", 10**9), *(held(f"small{number}", 1000) for number in range(200)), models_bytes=1)
+    (group,) = disk.groups(told)
+    assert [(cell.key, cell.name) for cell in group.cells] == [("large", "LARGE"), ("", "200 smaller")]
+    many = use(*(held(f"m{number}", 1000 + number) for number in range(200)), models_bytes=1)
+    assert len(disk.groups(many)[0].cells) <= 62
+
+
+def test_places_have_colours_of_their_own_the_largest_first() -> None:
+    told = use(*(held(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
+    found = disk.colors(told)
+    assert [found[f"place{number}"] for number in range(8)] == [*PARTS, PARTS[-1], PARTS[-1]]
+
+
+def test_nothing_is_asked_until_somebody_looks(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    shell.receive(ModelsChanged())
+    api.flush()
+    assert api.asked("GET", "/library/disk") == []
+    shell.task_asked.emit(Task.DISK)
+    assert len(api.asked("GET", "/library/disk")) == 1
+    for event in (
+        ModelsChanged(),
+        SettingChanged(name="models.folders"),
+        LibraryJobChanged(job=LibraryJob(id="1", kind=JobKind.RECLAIM, is_done=True)),
+    ):
+        api.flush()
+        before = len(api.asked("GET", "/library/disk"))
+        shell.receive(event)
+        assert len(api.asked("GET", "/library/disk")) == before + 1
+    screen.show_discover()
+    api.flush()
+    before = len(api.asked("GET", "/library/disk"))
+    shell.receive(ModelsChanged())
+    assert len(api.asked("GET", "/library/disk")) == before
+
+
+def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsScreen) -> None:
+    assert on_disk.disk.isVisible()
+    rows = on_disk.disk.findChildren(FolderRow)
+    assert [row.accessibleName() for row in rows] == [folder.title for folder in demo.USE.folders]
+    assert "not there now" in rows[4].accessibleDescription()
+    assert "may not be looked into" in rows[5].accessibleDescription()
+    assert [row.remove_button.isVisible() for row in rows] == [False, False, True, True, True, True, False, False]
+    names = [cell.name for cell in on_disk.disk.treemap.cells]
+    assert names[0] == "Llama 3.3 70B Instruct"
+
+
+def test_a_failure_is_said_with_a_way_to_try_again(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
+    shell.task_asked.emit(Task.DISK)
+    api.flush()
+    assert not screen.disk.treemap.isVisible()
+    assert screen.disk._error.isVisible()
+    api.replies["GET /library/disk"] = demo.USE
+    screen.disk._error._button.click()
+    api.flush()
+    assert screen.disk.treemap.isVisible()
+    assert not screen.disk._error.isVisible()
+
+
+def test_a_disk_without_models_has_no_map(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    api.replies["GET /library/disk"] = demo.NOTHING
+    shell.task_asked.emit(Task.DISK)
+    api.flush()
+    assert not screen.disk.treemap.isVisible()
+    assert screen.disk.folders.isVisible()
+
+
+def with_folders(folders: list[str]) -> list[object]:
+    return [data.changed(row, folders) if row.name == "models.folders" else row for row in data.settings()]
+
+
+def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
+) -> None:
+    before = ["/home/ada/models", "/media/ada/Archive"]
+    api.replies["GET /settings"] = with_folders(before)
+    on_disk.model.preferences.read()
+    api.flush()
+    row = on_disk.disk.findChildren(FolderRow)[2]
+    row.remove_button.click()
+    assert api.asked("PATCH", "/settings")[-1] == {"models.folders": ["/media/ada/Archive"]}
+    assert "stay where they are" in shell.said[-1]
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    assert api.asked("PATCH", "/settings")[-1] == {"models.folders": before}
+
+
+def test_a_folder_written_with_a_tilde_is_found(
+    api: DemoApi, shell: QuietShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    api.replies["GET /settings"] = with_folders(["~/models"])
+    model = ModelsModel(api, shell)
+    api.flush()
+    model.remove_folder(tmp_path / "models")
+    assert api.asked("PATCH", "/settings") == [{"models.folders": []}]
+
+
+def the_menu(screen: ModelsScreen, name: str) -> dict[str, Callable[[], object]]:
+    screen.disk.treemap.chosen.emit(name, QPointF(5, 5))
+    menus = screen.disk.findChildren(QMenu)
+    return {action.text(): action.trigger for action in menus[-1].actions()} if menus else {}
+
+
+def test_a_model_is_checked_removed_and_found_from_the_map(
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
+) -> None:
+    menu = the_menu(on_disk, "gpt-oss-20b-mxfp4")
+    assert list(menu) == ["Show in the list", "Check the files", "", "Move to the trash, 11.3 GiB"]
+    menu["Check the files"]()
+    assert [body.model for body in api.asked("POST", "/library/verify")] == ["gpt-oss-20b-mxfp4"]  # type: ignore[attr-defined]  # a VerifyModel
+    menu["Show in the list"]()
+    assert not on_disk.disk.isVisible()
+    assert on_disk.focusWidget() is on_disk._list.rows["gpt-oss-20b-mxfp4"].focusProxy()
+
+
+def test_a_model_that_is_gone_by_now_has_no_menu(on_disk: ModelsScreen) -> None:
+    assert the_menu(on_disk, "llama-3.3-70b-instruct-q4_k_m") == {}
+
+
+def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    shell.task_asked.emit(Task.UPDATES)
+    assert screen.model.updates.is_asking
+    assert not screen._refresh.isEnabled()
+    screen.model.updates.check()
+    api.flush()
+    assert len(api.asked("GET", "/library/updates")) == 1
+    assert shell.said[-1] == "1 model has newer files on the hub."
+    row = screen._list.rows["gemma-3-12b-it-q4_0"]
+    assert isinstance(row, ModelRowView)
+    button = row._buttons["update"]
+    assert (button.isVisible(), button.text()) == (True, "Update, 7.5 GiB")
+    assert row._newer.isVisible()
+    assert "What is here stays" in button.toolTip()
+    button.click()
+    assert [body.model for body in api.asked("POST", "/downloads")] == ["google/gemma-3-12b-it-qat-q4_0-gguf"]  # type: ignore[attr-defined]  # a Pull
+    assert not button.isVisible()
+    screen.fetching.failed.emit(data.NO_SUCH_MODEL)
+    assert button.isVisible()
+
+
+def test_a_model_that_came_anew_is_newer_no_more(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    updates = screen.model.updates
+    updates.check()
+    api.flush()
+    newer = updates.newer("gemma-3-12b-it-q4_0")
+    assert newer is not None
+    updates.update(msgspec.structs.replace(newer, revision="dev", quantization="Q4_0"))
+    pulled = api.asked("POST", "/downloads")[-1]
+    assert msgspec.to_builtins(pulled) == {"model": f"{newer.repository}@dev", "quantization": "Q4_0"}
+    shell.receive(ModelsChanged())
+    updates.refused()
+    assert updates.newer("gemma-3-12b-it-q4_0") is None
+
+
+def test_a_hub_that_cannot_be_asked_is_said(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
+    api.replies["GET /library/updates"] = data.NO_SUCH_MODEL
+    screen.model.updates.check()
+    api.flush()
+    assert screen._trouble.isVisible()
+    assert not screen.model.updates.is_asking
+
+
+def test_a_model_of_another_program_is_not_removed_from_the_map(api: DemoApi, on_disk: ModelsScreen) -> None:
+    theirs = ModelInfo(name="theirs", title="Theirs", path="/x", format="gguf", size_bytes=1, store="Ollama")
+    on_disk.model.library.replace([theirs])
+    assert list(the_menu(on_disk, "theirs")) == ["Show in the list", "Check the files"]
