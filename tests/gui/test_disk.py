@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from app.core.disk import DiskUse, Drive, Holding
+from app.core.downloads import Pull
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.library import JobKind, LibraryJob
 from app.core.models import ModelInfo
@@ -233,8 +234,7 @@ def test_a_model_that_came_anew_is_newer_no_more(api: DemoApi, shell: QuietShell
     newer = updates.newer("gemma-3-12b-it-q4_0")
     assert newer is not None
     updates.update(msgspec.structs.replace(newer, revision="dev", quantization="Q4_0"))
-    pulled = api.asked("POST", "/downloads")[-1]
-    assert msgspec.to_builtins(pulled) == {"model": f"{newer.repository}@dev", "quantization": "Q4_0"}
+    assert api.asked("POST", "/downloads") == [Pull(model=f"{newer.repository}@dev", quantization="Q4_0")]
     shell.receive(ModelsChanged())
     updates.refused()
     assert updates.newer("gemma-3-12b-it-q4_0") is None
