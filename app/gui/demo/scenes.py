@@ -47,6 +47,7 @@ from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import Page as PageView
 
 SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
+_LAID_OUT_MS, _ROUNDS = 30, 4
 Replies = Mapping[str, object]
 Act = Callable[[Window, DemoApi], object]
 
@@ -269,7 +270,8 @@ def on_disk(job: LibraryJob | None = None, shown: type[QWidget] | None = None) -
         if job is not None:
             tell_job(window, job)
         if shown is not None:
-            QApplication.processEvents()
+            for _ in range(_ROUNDS):  # a page that was hidden is laid out in several
+                QTest.qWait(_LAID_OUT_MS)
             scroll_to(shown)(window, api)
 
     return act

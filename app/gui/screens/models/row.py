@@ -60,7 +60,6 @@ class ModelRowView(Row):
             self.tail.addWidget(widget)
         self._more = IconButton(theme, "ellipsis", f"More about {title}", action=self._open_menu)
         self.tail.addWidget(self._more)
-        self.setFocusProxy(self._more)
 
     def take_focus(self) -> None:
         """Have the keyboard on the row's menu."""
