@@ -39,7 +39,7 @@ def pull(  # noqa: PLR0913 -- one option each
     begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_TIMEOUT_S)
     talk(f"{begun.title}: {words.size(begun.total_bytes)}. {begun.reason}".rstrip())
     for path in begun.could_have:
-        talk(f"Could go with it: {path}. roundhouse pull {begun.title} --with {path}")
+        talk(f"Could go with it: roundhouse pull {begun.repository}/{path}")
     ended = begun if detach else _followed(client, begun)
     show("download", ended, as_json=as_json, text=_ended)
     if ended.error is not None:
@@ -162,6 +162,9 @@ def _left(seconds: float) -> str:
 
 def _ended(shown: Download) -> Iterator[str]:
     if shown.state is DownloadState.DONE:
+        if shown.is_companion:
+            yield f"{shown.title} is here. `roundhouse tune MODEL` shows what it can go with."
+            return
         yield f"{shown.title} is here. Try it: roundhouse run {shown.title}"
     elif shown.error is None:
         yield f"{shown.title} is {shown.state.value}."

@@ -209,7 +209,7 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
         yield ""
         yield f"With it comes {projector.projector}, {words.size(projector.projector_bytes)}, which lets it see."
     for one in model.companions:
-        here = " (here)" if one.is_here else f": roundhouse pull {model.repository} --with {one.path}"
+        here = " (here)" if one.is_here else f": roundhouse pull {model.repository}/{one.path}"
         yield f"Could go with it: {one.kind.value} {one.path}, {words.size(one.size_bytes)}{here}"
     best = next((one for one in model.variants if one.is_recommended), None)
     if best is not None:

@@ -56,6 +56,11 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     ended_at: float | None = None
 
+    @property
+    def is_companion(self) -> bool:
+        """Whether it is a single file that goes with a model, and nothing to chat with."""
+        return [self.title] == [f"{self.repository}/{file}" for file in self.files]
+
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a model of a hub: a repository, an address, or a name with a tag.

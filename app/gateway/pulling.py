@@ -6,7 +6,7 @@ so. Everything blocking runs in a thread.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
@@ -39,10 +39,14 @@ class Choice(NamedTuple):
     repository: Repository
     variant: Variant
     reason: str = ""
+    file: str = ""
+    """The one file that was asked for, where that goes with a model and is none."""
 
     @property
     def title(self) -> str:
         """What it is called from now on."""
+        if self.file:
+            return f"{self.repository.name}/{self.file}"
         tag = f":{self.variant.quantization}" if self.variant.quantization else ""
         return self.repository.name + tag
 
@@ -68,7 +72,7 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
         title=choice.title,
         quantization=choice.variant.quantization,
         reason=_reason(choice, wanted),
-        could_have=[file.path for _, file in companions_of(choice.repository) if file not in files],
+        could_have=[] if choice.file else _left(choice.repository, files),
     )
 
 
@@ -85,6 +89,10 @@ def _files(choice: Choice, wanted: Pull) -> list[RepoFile]:
             )
     named = dict.fromkeys(wanted.companions)
     return [*(file for file in choice.variant.wanted if file is not left_out), *(offered[path] for path in named)]
+
+
+def _left(repository: Repository, files: Collection[RepoFile]) -> list[str]:
+    return [file.path for _, file in companions_of(repository) if file not in files]
 
 
 def _reason(choice: Choice, wanted: Pull) -> str:
@@ -117,6 +125,10 @@ async def choose(services: Services, typed: str, *, quantization: str = "") -> C
     """Return what a name means for this machine."""
     asked = await _asked(services, typed)
     offer = (await asyncio.to_thread(_read, services, asked)).value
+    beside = next((file for _, file in companions_of(offer.repository) if file.path == asked.file), None)
+    if beside is not None:
+        alone = Variant(format="gguf", quantization="", first=beside.path, files=[beside])
+        return Choice(offer.repository, alone, file=beside.path)
     offered = offer.variants()
     wanted = quantization or asked.file or asked.quantization
     if wanted:

@@ -7,7 +7,7 @@ from app.core import words
 from app.core.api import GUIDE
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
-from app.core.models import ModelInfo
+from app.core.models import ModelChoices, ModelInfo
 
 _S = EngineState
 _STATES = {
@@ -109,3 +109,10 @@ def download_ended(download: Download) -> tuple[str, str]:
     if download.error is not None:
         return f"{download.title} was not downloaded", download.error.text
     return f"{download.title} is here", f"{words.size(download.total_bytes)}, complete and checked."
+
+
+def recommended(choices: ModelChoices | None, name: str) -> str:
+    """Return what an empty field of sampling means: the model's own value, or the engine's."""
+    counts = choices is not None and choices.settings.uses_model_sampling
+    value = getattr(choices.sampling, name) if choices is not None and counts else None
+    return "engine's own" if value is None else f"{value:g} from the model"

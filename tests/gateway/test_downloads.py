@@ -351,6 +351,9 @@ async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway,
     _, begun = await asked(gateway, "POST", "/downloads", wanted)
     assert begun["files"] == ["Seeing-Q4_K_M.gguf", "style-lora-f16.gguf"]
     assert (await over(gateway, begun["id"]))["state"] == "done"
+    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{SEEING}/Seeing-draft-Q8_0.gguf"})
+    assert (begun["title"], begun["files"]) == (f"{SEEING}/Seeing-draft-Q8_0.gguf", ["Seeing-draft-Q8_0.gguf"])
+    await over(gateway, begun["id"])
     refused = {"model": SEEING, "companions": ["nothing.gguf"]}
     status, body = await asked(gateway, "POST", "/downloads", refused)
     assert (status, body["code"]) == (404, "companion_not_found")

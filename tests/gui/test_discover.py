@@ -20,7 +20,7 @@ from app.gui.screens.models import fetching, finding
 from app.gui.screens.models.card import CardView
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
 from app.gui.screens.models.fetching import Fetching
-from app.gui.screens.models.sheet import VariantRow
+from app.gui.screens.models.sheet import CompanionRow, VariantRow
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page, Task
 from app.gui.shell.window import Window
@@ -159,6 +159,29 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     assert screen._places.coming.text() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     screen._shell.receive(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
     assert row.button.text() == "Here"
+
+
+def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen, api: DemoApi) -> None:
+    seeing = [
+        msgspec.structs.replace(one, projector="mmproj-f16.gguf", projector_bytes=1 << 30) for one in hub.MODEL.variants
+    ]
+    api.replies["GET /hub/model"] = msgspec.structs.replace(hub.MODEL, variants=seeing)
+    opened(screen, api)
+    sheet = cards(screen)[0].sheet
+    assert "mmproj-f16.gguf, 1.0 GiB, which lets it see." in sheet._with_it.text()
+    draft, lora = (row for row in sheet.findChildren(CompanionRow))
+    assert not lora.button.isEnabled(), "it is here"
+    draft.button.click()
+    assert draft.button.text() == "Downloading"
+    assert not draft.button.isEnabled()
+    assert api.asked("POST", "/downloads") == [Pull(model=f"{hub.MODEL.repository}/Qwen3-0.6B-draft-Q8_0.gguf")]
+
+
+def test_with_a_file_alone_there_is_no_chat() -> None:
+    done = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)
+    assert fetching.buttons_of(done) == ("chat",)
+    alone = msgspec.structs.replace(done, files=["a.gguf"], title=f"{done.repository}/a.gguf")
+    assert fetching.buttons_of(alone) == ()
 
 
 def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsScreen, api: DemoApi) -> None:

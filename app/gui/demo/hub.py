@@ -7,6 +7,7 @@ from app.core.downloads import Download, DownloadState
 from app.core.errors import ErrorBody
 from app.core.hub import (
     HubCard,
+    HubCompanion,
     HubFound,
     HubModel,
     HubPick,
@@ -16,6 +17,7 @@ from app.core.hub import (
     HubVariant,
     TokenPlace,
 )
+from app.core.models import CompanionKind
 from app.gui.demo.machines import GIB, NOON
 
 _COMMIT = "7c41481f57cb95916b40956ab2f0b139b296d974"
@@ -93,6 +95,10 @@ MODEL = HubModel(
     repository="unsloth/Qwen3-8B-GGUF",
     revision="main",
     commit=_COMMIT,
+    companions=[
+        HubCompanion(kind=CompanionKind.DRAFT, path="Qwen3-0.6B-draft-Q8_0.gguf", size_bytes=640 << 20),
+        HubCompanion(kind=CompanionKind.LORA, path="house-style-lora-f16.gguf", size_bytes=42 << 20, is_here=True),
+    ],
     page="https://huggingface.co/unsloth/Qwen3-8B-GGUF",
     variants=[
         HubVariant(

@@ -21,6 +21,7 @@ from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
 from app.gui.screens.chat.conversations import Conversations
 from app.gui.screens.chat.estimate import Estimate
 from app.gui.screens.chat.talk import Talk
+from app.gui.screens.chat.usual import UsualSampling
 from app.gui.screens.chat.words import progress_words
 from app.gui.shell.contract import Shell
 
@@ -60,6 +61,7 @@ class ChatModel(QObject):
         self._preferences = Preferences(api, shell)
         self.conversations = Conversations(api, shell)
         self.talk = Talk(api, self, self.running.of)
+        self.usual = UsualSampling(api, self)
         self._drafts: dict[str, str] = {}
         self._estimate = Estimate()
         self._wanted = ""
@@ -74,6 +76,7 @@ class ChatModel(QObject):
         self.conversations.said.connect(self.said)
         shell.connected.connect(self._connected)
         shell.happened.connect(self._happened)
+        shell.happened.connect(self.usual.take)
 
     @property
     def model(self) -> str:

@@ -1,6 +1,6 @@
 """What is said to the model before the conversation, and how its words are picked. Empty means: the model's own way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
@@ -19,6 +19,7 @@ Number = float | int
 _COLUMNS = 4
 _CELL = 150
 _LEAST = 64
+_UNKNOWN = "model"
 _USUAL = "Empty fields leave the model's own value."
 _SEED_LIMIT = 2**32 - 1
 _TOKENS_LIMIT = 10**6
@@ -138,11 +139,16 @@ class SamplingPanel(OptionsPanel):
                 field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
                 field.set_wrong(False)
 
+    def show_usual(self, words: Mapping[str, str]) -> None:
+        """Say in the empty fields what they mean, by the choice's name."""
+        for choice in CHOICES:
+            self._fields[choice.name].setPlaceholderText(words.get(choice.name, _UNKNOWN))
+
     def _cell(self, choice: Limits) -> QWidget:
         cell = QWidget()
         box = Column(self.theme, cell, gap=4)
         box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
-        field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder="model")
+        field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder=_UNKNOWN)
         field.setToolTip(choice.tip)
         field.editingFinished.connect(self._read)
         self._fields[choice.name] = field

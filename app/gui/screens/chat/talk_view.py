@@ -117,6 +117,7 @@ class TalkView(QWidget):
         self.composer.stopped.connect(talk.stop)
         self.composer.edit_left.connect(self._leave_edit)
         self.composer.typed.connect(self._type)
+        self._model.usual.changed.connect(self._show_usual)
         self.empty.asked.connect(self._ask_guide)
 
     def _take_chat(self) -> None:
@@ -135,6 +136,7 @@ class TalkView(QWidget):
         self.composer.show_state(is_busy=talk.is_busy, is_editing=talk.editing is not None)
         self._system.show_prompt(talk.system_prompt)
         self._sampling.show_sampling(talk.sampling)
+        self._ask_usual()
         self._mark_tools()
         self._show_engine()
         if talk.error is not None:
@@ -169,6 +171,14 @@ class TalkView(QWidget):
         self._system_tool.setChecked(bool(talk.system_prompt) or not self._system.isHidden())
         self._sampling_tool.setChecked(bool(talk.sampling != type(talk.sampling)()) or not self._sampling.isHidden())
 
+    def _ask_usual(self) -> None:
+        """Have it told what empty fields mean for this model, once somebody looks at them."""
+        if not self._sampling.isHidden():
+            self._model.usual.ask(self._model.model)
+
+    def _show_usual(self) -> None:
+        self._sampling.show_usual(self._model.usual.words())
+
     def _toggle_panel(self, panel: SystemPanel | SamplingPanel) -> None:
         self._show_panel(panel, is_open=panel.isHidden())
 
@@ -176,6 +186,7 @@ class TalkView(QWidget):
         for one in (self._system, self._sampling):
             one.setVisible(is_open and one is panel)
         self._mark_tools()
+        self._ask_usual()
         field = self.composer.field if not is_open else panel.field
         field.setFocus()
 

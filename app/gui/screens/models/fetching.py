@@ -41,7 +41,7 @@ class Fetching(QObject):
         self.mirror.changed.connect(self.changed)
 
     def pull(self, model: str, quantization: str = "") -> None:
-        """Ask for a model, in a quantisation if it says which; how it goes shows in its row."""
+        """Ask for a model, in a quantisation if it says which, or for a single file; how it goes shows in its row."""
         if model in self.asked:
             return
         self.asked.add(model)
@@ -95,6 +95,11 @@ class Fetching(QObject):
         )
         return next(found, None)
 
+    def of_file(self, repository: str, path: str) -> Download | None:
+        """Return the download that brings a file along; None if there is none."""
+        found = (item for item in self.mirror.items if item.repository == repository and path in item.files)
+        return next(found, None)
+
     def clear(self) -> None:
         """Take all that are done off the list; the models stay."""
         for download in [item for item in self.mirror.items if item.state is _S.DONE]:
@@ -113,7 +118,7 @@ class Fetching(QObject):
 
 def buttons_of(download: Download) -> tuple[str, ...]:
     """Return what can be done with a download at once: some of "pause", "resume", "again", "first", "chat"."""
-    return _BUTTONS[download.state]
+    return () if download.is_companion and download.state is _S.DONE else _BUTTONS[download.state]
 
 
 def fraction(download: Download) -> float | None:

@@ -8,10 +8,26 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.core import words
 from app.core.advice import Rate
 from app.core.errors import ErrorBody
-from app.core.hub import HubCard, HubModel, HubPick, HubQuery, HubResults, HubSort, HubTask, HubUse, HubVariant
+from app.core.hub import (
+    HubCard,
+    HubCompanion,
+    HubModel,
+    HubPick,
+    HubQuery,
+    HubResults,
+    HubSort,
+    HubTask,
+    HubUse,
+    HubVariant,
+)
+from app.core.models import CompanionKind
 from app.gui.net.api import Call, GatewayApi
 from app.gui.shell.contract import Shell
 
+_PURPOSES = {
+    CompanionKind.DRAFT: "Draft model, writes ahead for it",
+    CompanionKind.LORA: "LoRA adapter, changes how it writes",
+}
 _PAUSE_MS = 350
 """After the last key before the hub is asked."""
 _FEW_THOUSANDS, _MILLION = 1e3, 1e6
@@ -227,6 +243,20 @@ def variant_facts(one: HubVariant) -> str:
     if one.quality:
         said.append(one.quality.rstrip("."))
     return " · ".join(said)
+
+
+def with_it(model: HubModel) -> str:
+    """Return what comes along unasked, and that there is more; empty for nothing."""
+    one = next((one for one in model.variants if one.projector), None)
+    said = [f"With it comes {one.projector}, {words.size(one.projector_bytes)}, which lets it see."] if one else []
+    if model.companions:
+        said.append("These go with it, and come where you ask for them:")
+    return " ".join(said)
+
+
+def companion_facts(one: HubCompanion) -> str:
+    """Return the quiet line of a file that goes with a model: what it is for."""
+    return f"{words.size(one.size_bytes)} · {_PURPOSES.get(one.kind, one.kind.value)}"
 
 
 def speed(rate: Rate) -> str:

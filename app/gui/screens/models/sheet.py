@@ -1,13 +1,14 @@
 """A repository looked at: every variant as a rung from large to small, the recommended one filled and why."""
 
 from functools import partial
+from pathlib import PurePosixPath
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.downloads import DownloadState
-from app.core.hub import HubModel, HubVariant
+from app.core.hub import HubCompanion, HubModel, HubVariant
 from app.gui.net.mirror import COMING_STATES
 from app.gui.screens.models import finding
 from app.gui.screens.models.fetching import Fetching, fraction
@@ -44,6 +45,9 @@ class SheetView(QWidget):
         self._skeleton, self._error = Skeleton(theme, is_card=False), ErrorPanel(theme)
         self._list = RowList(theme, "Variants")
         self._list.fill = "sunken"
+        self._with_it = Paragraph(theme, role="meta", color="ink-2")
+        self._companions = RowList(theme, "Goes with it")
+        self._companions.fill = "sunken"
         buttons = Flow(theme, gap=8)
         self._page = Button(theme, "Open its page", look=Look.QUIET, icon="external-link", action=self._open_page)
         self._token = Button(
@@ -52,6 +56,8 @@ class SheetView(QWidget):
         buttons.addWidget(self._page)
         buttons.addWidget(self._token)
         for widget in (self._facts, self._gate, self._note, self._error, self._skeleton, self._why, self._list):
+            box.addWidget(widget)
+        for widget in (self._with_it, self._companions):
             box.addWidget(widget)
         box.addLayout(buttons)
 
@@ -77,6 +83,16 @@ class SheetView(QWidget):
                 {f"{one.format} {one.quantization} {one.revision} {at}": one for at, one in enumerate(model.variants)},
                 lambda one: VariantRow(self._theme, self._fetching, model, one),
                 VariantRow.show_variant,
+            )
+        self._show_companions(model)
+
+    def _show_companions(self, model: HubModel | None) -> None:
+        found = {one.path: one for one in model.companions} if model is not None else {}
+        _say(self._with_it, finding.with_it(model) if model is not None else "")
+        self._companions.setVisible(bool(found))
+        if model is not None:
+            self._companions.sync(
+                found, lambda one: CompanionRow(self._theme, self._fetching, model, one), CompanionRow.show_companion
             )
 
     def _ask_token(self) -> None:
@@ -129,6 +145,32 @@ class VariantRow(Row):
         if state in COMING_STATES or self._name in self._fetching.asked:
             return "Downloading"
         return "Download"
+
+
+class CompanionRow(Row):
+    """A draft or a LoRA adapter, which comes only where it is asked for."""
+
+    def __init__(self, theme: Theme, fetching: Fetching, model: HubModel, one: HubCompanion) -> None:
+        super().__init__(theme)
+        self._fetching, self._repository = fetching, model.repository
+        self._name = f"{model.repository}/{one.path}"
+        pull = partial(fetching.pull, self._name)
+        self.button = Button(theme, "Download", widest="Downloading", name=f"Download {one.path}", action=pull)
+        self.tail.addWidget(self.button)
+
+    def show_companion(self, one: HubCompanion) -> None:
+        """Show what is so now."""
+        self.say(PurePosixPath(one.path).name, finding.companion_facts(one))
+        words = self._words(one)
+        self.button.setText(words)
+        self.button.setEnabled(words == "Download")
+
+    def _words(self, one: HubCompanion) -> str:
+        download = self._fetching.of_file(self._repository, one.path)
+        if one.is_here or (download is not None and download.state is DownloadState.DONE):
+            return "Here"
+        is_coming = download is not None and download.state in COMING_STATES
+        return "Downloading" if is_coming or self._name in self._fetching.asked else "Download"
 
 
 def _say(label: Label, text: str) -> None:

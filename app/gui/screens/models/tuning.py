@@ -176,12 +176,6 @@ def recommendation(choices: ModelChoices) -> str:
     return f"From the model ({choices.sampling_source}): {said}. What a request says itself always goes first."
 
 
-def placeholder(choices: ModelChoices | None, name: str) -> str:
-    """Return what an empty field of sampling means: the model's own value, or the engine's."""
-    value = getattr(choices.sampling, name) if choices is not None and choices.settings.uses_model_sampling else None
-    return "engine's own" if value is None else f"{value:g} from the model"
-
-
 def engines(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the engines to choose from, the choice of ours first."""
     ours = next((one.name for one in choices.engines if one.id == choices.engine), "")

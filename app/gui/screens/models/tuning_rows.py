@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.core.models import Companion
+from app.gui import phrases
 from app.gui.screens.chat.options import Limits, PromptField
 from app.gui.screens.models import tuning
 from app.gui.screens.models.tuning import Tuning
@@ -110,7 +111,7 @@ class SamplingRow(TuneRow):
     def show_value(self) -> None:
         """Show what is set, and what counts where nothing is."""
         for name, field in self.fields.items():
-            field.setPlaceholderText(tuning.placeholder(self.model.choices, name))
+            field.setPlaceholderText(phrases.recommended(self.model.choices, name))
             _show_number(field, getattr(self.model.settings.sampling, name))
 
     def _cell(self, choice: Limits) -> QWidget:

@@ -1,0 +1,83 @@
+"""What is set for a model, from the command to the real engine's answer and back."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.client.http import Client
+from app.config.paths import Paths
+from app.core.engines import EngineStatus
+from app.core.models import LoadModel, ModelChoices, ModelInfo, UnloadModel
+from tests.end_to_end.conftest import Roundhouse
+from tests.gguf_files import TinyLlama, lora_for
+
+HELLO = [{"role": "user", "content": "hello"}]
+TOLD = {"general.sampling.temp": 0.0}
+
+
+@pytest.fixture(scope="module")
+def models(home: Paths) -> Path:
+    home.models.mkdir(parents=True, exist_ok=True)
+    TinyLlama(values=TOLD).write(home.models / "told.gguf")
+    TinyLlama(width=32, layers=1, name="Small").write(home.models / "small.gguf")
+    lora_for(TinyLlama(), home.models / "style-lora.gguf")
+    return home.models
+
+
+@pytest.fixture(scope="module")
+def gateway(models: Path, client: Client) -> Client:
+    assert {"told", "small"} <= {model.name for model in client.get("/models", list[ModelInfo])}
+    return client
+
+
+def answer(gateway: Client, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
+    body = {"model": "told", "messages": HELLO, "max_tokens": 24, "ignore_eos": True, **wishes}
+    url = gateway.get("/status", dict[str, Any])["url"] + "/v1/chat/completions"
+    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 -- loopback
+    with urllib.request.urlopen(asked, timeout=60) as reply:  # noqa: S310 -- as above
+        return json.load(reply)
+
+
+def text(gateway: Client, **wishes: object) -> str:
+    said: str = answer(gateway, **wishes)["choices"][0]["message"]["content"]
+    return said
+
+
+def reload(gateway: Client) -> None:
+    gateway.post("/unload", UnloadModel(model="told"), EngineStatus)
+    gateway.post("/load", LoadModel(model="told"), EngineStatus)
+
+
+def test_what_is_set_reaches_the_engine_with_the_next_load(
+    gateway: Client, roundhouse: Roundhouse, models: Path
+) -> None:
+    assert "temperature 0 (from the model: told.gguf)" in roundhouse("show", "told").stdout
+    plain = text(gateway)
+    assert text(gateway) == plain, "the model's own temperature of 0 counts"
+    assert text(gateway, temperature=2.0) != plain, "a request's own goes first"
+
+    done = roundhouse("tune", "told", "--draft", "small", "--lora", str(models / "style-lora.gguf"))
+    assert done.returncode == 0, done.stderr
+    assert "until it is loaded again" in done.stderr
+    assert gateway.get("/model-settings/told", ModelChoices).needs_reload
+    assert text(gateway) == plain
+
+    reload(gateway)
+    assert not gateway.get("/model-settings/told", ModelChoices).needs_reload
+    styled = answer(gateway)
+    assert styled["choices"][0]["message"]["content"] != plain
+    assert styled["timings"]["draft_n"] > 0
+
+    roundhouse("tune", "told", "--reset")
+    reload(gateway)
+    assert text(gateway) == plain
+
+
+def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Client, roundhouse: Roundhouse) -> None:
+    done = roundhouse("tune", "told", "--draft", "guide")
+    assert done.returncode == 2
+    assert "cannot draft" in done.stderr
+    assert gateway.get("/model-settings/told", ModelChoices).settings.draft is None

@@ -1,0 +1,79 @@
+"""What an empty field of the chat's sampling means."""
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.core.events import SettingChanged
+from app.core.models import ModelChoices, ModelSampling, ModelSettings
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.screens.chat import sample
+from app.gui.screens.chat.usual import UsualSampling
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.theme.theme import Theme
+from tests.gui.conftest import QuietShell
+
+SHOWN = ModelChoices(
+    model="m",
+    settings=ModelSettings(sampling=ModelSampling(temperature=0.7)),
+    sampling=ModelSampling(temperature=0.6, top_k=20),
+)
+
+
+@pytest.fixture
+def usual(api: DemoApi, shell: QuietShell) -> UsualSampling:
+    api.replies["GET /model-settings/team%2Fm"] = SHOWN
+    return UsualSampling(api, shell)
+
+
+def asked(api: DemoApi) -> int:
+    return len(api.asked("GET", "/model-settings/team%2Fm"))
+
+
+def test_it_says_what_is_set_what_the_model_recommends_and_what_nobody_says(usual: UsualSampling, api: DemoApi) -> None:
+    assert usual.words() == {}
+    usual.ask("team/m")
+    api.flush()
+    words = usual.words()
+    assert words["temperature"] == "0.7 as set"
+    assert words["top_k"] == "20 from the model"
+    assert words["min_p"] == "engine's own"
+
+
+def test_it_is_asked_once_and_anew_when_something_was_set(usual: UsualSampling, api: DemoApi) -> None:
+    usual.ask("team/m")
+    usual.ask("team/m")
+    usual.ask("")
+    assert asked(api) == 1
+    usual.take(SettingChanged(name="gateway.port"))
+    usual.ask("team/m")
+    assert asked(api) == 1
+    usual.take(SettingChanged(name="model.team/m"))
+    usual.ask("team/m")
+    assert asked(api) == 2
+
+
+def test_what_cannot_be_told_is_asked_again_later(usual: UsualSampling, api: DemoApi) -> None:
+    api.replies["GET /model-settings/team%2Fm"] = ErrorBody(code="gone", sentence="It is gone.")
+    usual.ask("team/m")
+    api.flush()
+    assert usual.words() == {}
+    usual.ask("team/m")
+    assert asked(api) == 2
+
+
+def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
+    api.replies |= {**sample.replies(), f"GET /model-settings/{data.READY.model}": data.TUNED}
+    screen = ChatScreen(theme, api, shell)
+    qtbot.addWidget(screen)
+    screen.show()
+    api.flush()
+    screen.model.open("c1")
+    api.flush()
+    api.replies[f"GET /model-settings/{screen.model.model}"] = data.TUNED
+    fields = screen.talk._sampling._fields
+    assert fields["top_k"].placeholderText() == "model"
+    screen.talk.toggle_sampling()
+    api.flush()
+    assert (fields["top_k"].placeholderText(), fields["seed"].placeholderText()) == ("20 from the model", "model")
