@@ -116,11 +116,14 @@ class Door:
 
     def holds(self, holder: Cut) -> None:
         """Have something that keeps connections open end them when the door is closed."""
-        self._holders.add(holder)
+        with self._lock:
+            self._holders.add(holder)
 
     def cut(self) -> None:
         """End every connection that is held open. Belongs to the event loop."""
-        for holder in list(self._holders):
+        with self._lock:
+            holders = list(self._holders)
+        for holder in holders:
             holder.cut()
 
     def _add(self, connection: Connection) -> None:

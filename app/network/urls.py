@@ -4,6 +4,8 @@ The door stands at the connection, not at the request: what urllib does on its o
 host that is meant counts, not the proxy.
 """
 
+import contextlib
+import socket
 import urllib.request
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
@@ -68,19 +70,26 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 class _Counted(HTTPResponse):
-    """An answer that counts what comes, its head included."""
+    """An answer that counts what comes, its head included, and breaks off when the door is closed."""
 
-    def __init__(self, call: Call, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
-        super().__init__(*args, **options)
-        self.fp = BufferedReader(_Counting(self.fp.detach(), call))
+    def __init__(self, call: Call, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
+        super().__init__(sock, *args, **options)
+        counting = _Counting(self.fp.detach(), call, sock)
+        door.holds(counting)
+        self.fp = BufferedReader(counting)
 
 
 class _Counting(RawIOBase):
     """What a socket is read through."""
 
-    def __init__(self, raw: RawIOBase, call: Call) -> None:
+    def __init__(self, raw: RawIOBase, call: Call, sock: socket.socket) -> None:
         super().__init__()
-        self._raw, self._call = raw, call
+        self._raw, self._call, self._socket = raw, call, sock
+
+    def cut(self) -> None:
+        """End the connection under whoever reads, in whatever thread."""
+        with contextlib.suppress(OSError):  # it has ended by itself
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # TLS's own would pull it from under the reader
 
     def readable(self) -> bool:
         return True

@@ -97,6 +97,7 @@ def drive(gateway: RealGateway, world: Outside, name: str) -> dict[str, str]:
         "pull": outcome(lambda: pull(client, f"org/{name}-GGUF")),
         "updates": outcome(lambda: client.get("/library/updates", object)),
         "catalogue": outcome(lambda: client.post("/hub/catalogue", None, object)),
+        "update": outcome(lambda: client.post("/update/check", None, object)),
         "archive": outcome(lambda: install(client, "llama.cpp", "server")),
         "newer": outcome(lambda: client.get("/engines/llama.cpp/update?channel=latest", object)),
         "environment": outcome(lambda: install(client, "openvino")),
@@ -112,6 +113,7 @@ def drive(gateway: RealGateway, world: Outside, name: str) -> dict[str, str]:
 ONLINE = {
     **dict.fromkeys(("search", "look", "pull", "updates", "archive", "environment", "attach", "ask", "guide"), "done"),
     "catalogue": "model_not_found",
+    "update": "model_not_found",
     "newer": "install_failed",
     "picture": "remote_media",
 }
@@ -164,6 +166,7 @@ def check_the_list(made: list[Connection], world: Outside) -> None:
         (Why.DOWNLOAD, Program.DOWNLOADER),
         (Why.MODEL_UPDATES, Program.GATEWAY),
         (Why.CATALOGUE, Program.GATEWAY),
+        (Why.APP_UPDATE, Program.GATEWAY),
         (Why.ENGINE, Program.GATEWAY),
         (Why.ENGINE, Program.INSTALLER),
         (Why.ATTACHED, Program.GATEWAY),

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WATCH = ROOT / "tests" / "watched"
 OUTSIDE = ".outside.test"
 _CALL = re.compile(r'sin6?_port=htons\((\d+)\).*?(?:inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)")')
+_ANY_KEY = "A" * 43 + "="
 _HERE = frozenset({"127.0.0.1", "::1"})
 
 
@@ -146,8 +147,8 @@ def _may_trace(tracer: str) -> bool:
 
 @contextmanager
 def outside(home: Path) -> Iterator[Outside]:
-    """Play the outside: a hub, a release server, a catalogue, a package index, and somebody's endpoint."""
-    certificate = _certificate(home, [name + OUTSIDE for name in ("releases", "catalogue")])
+    """Play the outside: a hub, release servers, a catalogue, a package index, and somebody's endpoint."""
+    certificate = _certificate(home, [name + OUTSIDE for name in ("releases", "catalogue", "updates")])
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
     choice = {"index": 0, "message": {"role": "assistant", "content": "From far."}, "finish_reason": "stop"}
@@ -159,6 +160,7 @@ def outside(home: Path) -> Iterator[Outside]:
         made.ports["index" + OUTSIDE] = open_.enter_context(_answering({}))
         made.ports["releases" + OUTSIDE] = open_.enter_context(_answering({}, tls))
         made.ports["catalogue" + OUTSIDE] = open_.enter_context(_answering({}, tls))
+        made.ports["updates" + OUTSIDE] = open_.enter_context(_answering({}, tls))
         made.hub.url = made.url("hub")
         made.environment = _environment(made, certificate)
         yield made
@@ -171,7 +173,9 @@ def _environment(made: Outside, certificate: Path) -> dict[str, str]:
         "SSL_CERT_FILE": str(certificate),
         "HF_ENDPOINT": made.hub.url,
         "ROUNDHOUSE_CATALOGUE_URL": made.url("catalogue").replace("http:", "https:") + "/list.json",
-        "ROUNDHOUSE_CATALOGUE_KEY": "A" * 43 + "=",
+        "ROUNDHOUSE_CATALOGUE_KEY": _ANY_KEY,
+        "ROUNDHOUSE_UPDATES_KEY": _ANY_KEY,
+        "ROUNDHOUSE_UPDATES_URL": made.url("updates").replace("http:", "https:"),
         "ROUNDHOUSE_ENGINES_RELEASES_URL": made.url("releases").replace("http:", "https:"),
         "UV_DEFAULT_INDEX": made.url("index") + "/simple",
         "UV_CACHE_DIR": str(made.home / "uv-cache"),

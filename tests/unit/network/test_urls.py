@@ -27,6 +27,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
+        if self.path == "/begun":
+            self.wfile.write(b"begun")
+            self.server.may_end.wait(60)  # type: ignore[attr-defined]
+            return
         self.wfile.write(BODY)
 
     def log_message(self, *_args: object) -> None:
@@ -37,6 +41,7 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[ThreadingHTTPServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
         served.asked = []  # type: ignore[attr-defined]
+        served.may_end = threading.Event()  # type: ignore[attr-defined]
         thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield served
@@ -81,6 +86,16 @@ def test_offline_nothing_is_tried(own_door: Door, server: ThreadingHTTPServer, s
         opener(LOOK).open(url(server, "/whole").replace("http", scheme, 1), timeout=30)
     assert server.asked == []  # type: ignore[attr-defined]
     assert own_door.take()[0].refused
+
+
+def test_closing_the_door_breaks_off_what_is_read(own_door: Door, server: ThreadingHTTPServer) -> None:
+    with opener(LOOK).open(url(server, "/begun"), timeout=30) as answer:
+        assert answer.read(5) == b"begun"
+        closer = threading.Timer(0.1, own_door.cut)
+        closer.start()
+        assert answer.read(1) == b"", "which waits, and is not answered any more"
+        closer.join()
+    server.may_end.set()  # type: ignore[attr-defined]
 
 
 def test_behind_a_proxy_the_host_that_is_meant_counts(
