@@ -12,6 +12,8 @@ from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.attaching import attach
+from app.network import connector
+from app.network import door as door_module
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
 from tests.gateway.played import Gateway, until
 
@@ -148,6 +150,34 @@ async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: G
         reply.close()
     await asyncio.wait_for(far.dropped.wait(), 10)
     await until(lambda: not any(status.in_flight for status in near.services.supervisor.statuses()))
+
+
+async def test_going_offline_breaks_off_an_answer_from_another_computer(
+    near: Gateway, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loopback stands for another computer here: nothing else can be reached in a test."""
+
+    async def begin(request: web.Request) -> web.StreamResponse:
+        response = await begun(request)
+        await response.write(chunk("one"))
+        await asyncio.Event().wait()
+        return response
+
+    far.play = begin
+    body = {"model": "distant", "stream": True, "messages": ASKED}
+    with monkeypatch.context() as elsewhere:
+        for module in (door_module, connector):
+            elsewhere.setattr(module, "is_here", lambda _host: False)
+        async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
+            assert await reply.content.readany() == chunk("one")
+            headers = {"Authorization": "Bearer token"}
+            settings = f"{near.url}/roundhouse/v1/settings"
+            async with near.http.patch(settings, json={"network.offline": True}, headers=headers) as changed:
+                assert changed.status == 200
+            assert b"error" in await reply.content.read()
+        status, told = await asked(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
+    assert (status, "offline" in told) == (409, True)
+    assert len(far.posts) == 1
 
 
 async def test_tools_and_thinking_reach_the_endpoint_whatever_is_known_of_it(near: Gateway, far: Far) -> None:

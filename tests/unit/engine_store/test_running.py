@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.running import run
+from app.network.door import door
 
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
 
@@ -49,6 +51,41 @@ async def test_a_program_that_is_called_off_leaves_nothing_either(stage: Path) -
     with pytest.raises(asyncio.CancelledError):
         await job
     assert left_in(stage) == []
+
+
+GOES_OUT = "import os; print(os.environ.get('UV_OFFLINE'), os.environ.get('HTTPS_PROXY', '')[:24], flush=True)"
+
+
+async def test_a_program_comes_out_by_the_door_and_offline_is_told_not_to_try(
+    stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    lines: list[str] = []
+    await run([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
+    with door.kept(is_closed=lambda: True, news=lambda: None):
+        await run([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
+    assert lines[0].startswith("None http://roundhouse:")
+    assert lines[1].split() == ["1"]
+
+
+async def test_what_fails_because_it_went_offline_meanwhile_says_that(stage: Path) -> None:
+    is_closed = False
+
+    def close(_line: str) -> None:
+        nonlocal is_closed
+        is_closed = True
+
+    argv = [sys.executable, "-c", "import sys; print('Downloading', flush=True); sys.exit(2)"]
+    with door.kept(is_closed=lambda: is_closed, news=lambda: None), pytest.raises(Offline):
+        await run(argv, stage=stage, hear=close, env={})
+
+
+async def test_what_fails_offline_from_the_start_says_why_it_did(stage: Path) -> None:
+    argv = [sys.executable, "-c", "import sys; print('No space left on device'); sys.exit(2)"]
+    with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(EnvironmentFault, match="disk is full"):
+        await run(argv, stage=stage, hear=lambda _line: None, env={})
 
 
 async def test_a_checkout_leaves_uv_to_its_owner(stage: Path) -> None:
