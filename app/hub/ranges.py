@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.waits import asked_wait_s
 from app.network.urls import opener
 
 MAX_BYTES = 64 << 20
@@ -41,7 +42,7 @@ class Busy(Unavailable):
     def __init__(self, retry_s: float) -> None:
         self.retry_s = retry_s
         hint = f"Try again in {retry_s:.0f} seconds." if retry_s else "Try again in a few minutes."
-        super().__init__("The server has had enough requests from here for now.", hint=hint)
+        super().__init__("The server has too much to do, or has had enough requests from here for now.", hint=hint)
 
 
 class Budget:
@@ -120,7 +121,7 @@ class Remote:
             answer: HTTPResponse = way.open(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
             error.close()
-            raise _refusal(error.code, url, error.headers.get("Retry-After", "")) from None
+            raise _refusal(error.code, url, asked_wait_s(error.headers)) from None
         except (OSError, HTTPException, ValueError) as error:
             raise _unreachable(url) from error
         return answer
@@ -289,10 +290,13 @@ _SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
 """What a status means for somebody who wants a model, by the file's name and the host."""
 
 
-def _refusal(status: int, url: str, wait: str) -> RoundhouseError:
+_TOO_MANY, _NOT_NOW = 429, 503
+
+
+def _refusal(status: int, url: str, wait_s: float) -> RoundhouseError:
     """Say a status in words."""
-    if status == 429:  # noqa: PLR2004 -- too many requests
-        return Busy(float(wait[:9]) if wait.isdecimal() else 0.0)
+    if status == _TOO_MANY or (status == _NOT_NOW and wait_s):
+        return Busy(wait_s)
     if status in _SAID:
         return _SAID[status](_name(url), urlsplit(url).hostname or "")
     return Unavailable(

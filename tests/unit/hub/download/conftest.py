@@ -60,12 +60,8 @@ class Arena:
         """Fetch the file and return what is in the cache then."""
         file, commit = self.file, read_repository(self.hub.url, NAME).commit
         url = resolve_address(self.hub.url, NAME, commit, FILE)
-        fetch(
-            self.cache,
-            file,
-            Wire(untiring(self.hub.url, Purpose(why=Why.DOWNLOAD)), url, size=file.size),
-            self.means(**more),
-        )
+        remote = untiring(self.hub.url, Purpose(why=Why.DOWNLOAD))
+        fetch(self.cache, file, Wire(remote, url, size=file.size), self.means(**more))
         return self.cache.blob(file).read_bytes()
 
 
