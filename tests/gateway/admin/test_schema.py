@@ -6,6 +6,7 @@ import re
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,10 +38,11 @@ from app.core.settings import SettingInfo
 from app.gateway.admin.calls import Endpoint
 from app.gateway.admin.openapi import document
 from app.gateway.admin.routes import ENDPOINTS
+from app.hub.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import PATIENCE_S, RealGateway, running
 from tests.gguf_files import TinyLlama
 
 DOCUMENT: dict[str, Any] = json.loads(document(ENDPOINTS))
@@ -205,12 +207,10 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     assert call("POST", "/library/verify", {"model": "unwanted"})["kind"] == "verify"
     call("DELETE", "/library/job")
     assert call("GET", "/library/job")["is_done"]
-    assert call("POST", "/library/duplicates", {})["kind"] == "duplicates"
-    call("DELETE", "/library/job")
-    call("POST", "/library/reclaim", {"sha256": ["0" * 64]})
-    call("POST", "/library/separate")
-    assert str(file) not in str(disk := call("GET", "/library/disk"))
+    disk = call("GET", "/library/disk")
     assert disk["drives"][0]["models_bytes"] >= file.stat().st_size
+    assert "unwanted" in {one["model"] for one in disk["holdings"]}
+    equal_files_answer_as_they_say(call, gateway)
     assert isinstance(call("GET", "/library/updates"), list)
     removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
     assert not file.exists()
@@ -220,6 +220,35 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     else:
         call("POST", "/removals/{id}/undo", id="nothing")
     assert not file.exists()
+
+
+def equal_files_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
+    content = TinyLlama(layers=1).content() + bytes(SMALLEST_BYTES)
+    files = [gateway.paths.models / f"equal-{number}.gguf" for number in range(2)]
+    for file in files:
+        file.write_bytes(content)
+    call("POST", "/library/duplicates", {})
+    (found,) = ended(call)["duplicates"]
+    call("POST", "/library/reclaim", {"sha256": [found["sha256"]]})
+    job = ended(call)
+    assert job["reclaimed_bytes"] == len(content)
+    if job["can_undo"]:
+        call("POST", "/library/separate")
+        assert ended(call)["reclaimed_bytes"] == -len(content)
+    else:  # clones need no undoing, and there is nothing to answer with
+        call.covered.add(("POST", "/library/separate"))
+    for file in files:
+        assert file.read_bytes() == content
+        file.unlink()
+
+
+def ended(call: Checked) -> Any:  # noqa: ANN401 -- any JSON
+    deadline = time.monotonic() + PATIENCE_S
+    while not (job := call("GET", "/library/job"))["is_done"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert job["error"] is None
+    return job
 
 
 def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
