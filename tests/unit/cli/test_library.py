@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from app.cli import disk, library, model_updates
 from app.cli.main import roundhouse
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
-from app.core.downloads import Download
+from app.core.downloads import Download, Pull
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
 from app.core.library import Duplicate, FileCheck, Freshness, JobKind, LibraryJob, ModelUpdate, Removal, Verdict
@@ -234,4 +234,4 @@ def test_newer_models_are_shown_and_fetched_only_when_asked(hub: list[tuple[str,
     assert "1 files changed; the hub's is of 2026-05-01." in shown
     assert hub == []
     assert "on its way" in run("update-models").stderr
-    assert hub == [("/downloads", {"model": "o/b@4.0bpw", "quantization": "Q4_0"})]
+    assert hub == [("/downloads", msgspec.to_builtins(Pull(model="o/b@4.0bpw", quantization="Q4_0")))]
