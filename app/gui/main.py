@@ -16,6 +16,7 @@ from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, finder
+from app.gui.reopening import Reopening
 from app.gui.shell.departure import Departure, DepartureKnown
 from app.gui.shell.leaving import Service
 from app.gui.shell.opener import Opener
@@ -39,6 +40,7 @@ class Program:
     window: Window
     link: GatewayLink
     departure: Departure
+    reopening: Reopening
 
     def run(self) -> int:
         """Run until a person leaves. Returns the exit status."""
@@ -72,9 +74,12 @@ def main(argv: list[str] | None = None) -> int:
     if asked:
         QTimer.singleShot(0, lambda: opener.take(asked, folder))
     try:
-        return program.run()
+        code = program.run()
     finally:
         single.close()
+    if program.reopening.is_asked:
+        program.reopening.start()
+    return code
 
 
 def _listen(requests: SystemRequests, opener: Opener, program: Program) -> None:
@@ -97,9 +102,11 @@ def opened(argv: list[str]) -> Program:
     window.restart_asked.connect(link.restart)
     departure = _departure(window, link)
     application.setQuitOnLastWindowClosed(False)  # a hidden window is no end, and `departure` says when there is one
+    reopening = Reopening(departure)
+    window.shell.reopen_asked.connect(reopening.ask)
     window.show()
     QTimer.singleShot(0, link.open)
-    return Program(application=application, api=api, window=window, link=link, departure=departure)
+    return Program(application=application, api=api, window=window, link=link, departure=departure, reopening=reopening)
 
 
 def _departure(window: Window, link: GatewayLink) -> Departure:

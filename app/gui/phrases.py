@@ -25,6 +25,7 @@ _STATES = {
 _GUIDE = "Guide"
 TINY = "tiny help model"
 
+_MINUTE_S, _DAY_S = 60.0, 86_400.0
 ONE_PRESS = 2
 """Buttons that load a model otherwise, beside a failure."""
 
@@ -116,3 +117,11 @@ def recommended(choices: ModelChoices | None, name: str) -> str:
     counts = choices is not None and choices.settings.uses_model_sampling
     value = getattr(choices.sampling, name) if choices is not None and counts else None
     return "engine's own" if value is None else f"{value:g} from the model"
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was."""
+    if seconds < _DAY_S:
+        return f"{words.seconds(seconds)} ago" if seconds >= _MINUTE_S else "just now"
+    days = int(seconds // _DAY_S)
+    return f"{days} days ago" if days > 1 else "yesterday"

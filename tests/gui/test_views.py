@@ -15,6 +15,7 @@ from app.core.events import EngineChanged, LogLine
 from app.core.models import LoadOptions
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
+from app.gui.net.updates import Updates
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
@@ -197,7 +198,7 @@ def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api:
 
 @pytest.fixture
 def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> SettingsScreen:
-    screen = SettingsScreen(theme, api, shell, restart=lambda: shell.toast("restarting"))
+    screen = SettingsScreen(theme, api, shell, restart=lambda: shell.toast("restarting"), updates=Updates(api, shell))
     qtbot.addWidget(screen)
     screen.resize(900, 900)
     screen.show()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from app import __version__
 from app.config.store import Settings
 from app.core.api import Status
 from app.core.engines import AppliedRemedy, EngineInfo, EngineState, EngineStatus, FailureReport, RemedyOffer
@@ -22,7 +23,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import advice, connections, disk, engines, hub, machines, requests, tools
+from app.gui.demo import advice, connections, disk, engines, hub, machines, requests, tools, updates
 from app.gui.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -41,7 +42,7 @@ NO_SUCH_MODEL = ErrorBody(
 )
 
 STATUS = Status(
-    version="0.1.0", api_version=1, pid=1, url="http://127.0.0.1:11434", started_at=NOON, resident_bytes=74 << 20
+    version=__version__, api_version=1, pid=1, url="http://127.0.0.1:11434", started_at=NOON, resident_bytes=74 << 20
 )
 
 MODELS = [
@@ -339,6 +340,7 @@ def replies(
         "POST /model-settings": ModelSettings(pinned=True),
         f"GET /model-settings/{READY.model}": TUNED,
         "GET /settings": settings(),
+        "GET /update": updates.UP_TO_DATE,
         "GET /keys": KEYS,
         "POST /keys": MADE_KEY,
         "DELETE /keys/laptop": None,

@@ -17,7 +17,7 @@ from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged, LibraryJobChanged
 from app.core.library import LibraryJob
-from app.gui.demo import advice, connections, data, disk, engines, hub, machines
+from app.gui.demo import advice, connections, data, disk, engines, hub, machines, updates
 from app.gui.demo.api import DemoApi
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
@@ -122,6 +122,7 @@ def scenes() -> Iterator[Scene]:
     yield from machine_scenes(much)
     yield from engine_scenes()
     yield from connection_scenes()
+    yield from update_scenes()
     yield Scene("settings-wrong", Page.SETTINGS, data.replies(), type_wrong_port)
     yield Scene("settings-restart", Page.SETTINGS, data.replies(), change_port)
     yield Scene("settings-end", Page.SETTINGS, data.replies(), scroll_down)
@@ -197,6 +198,21 @@ def engine_scenes() -> Iterator[Scene]:
     yield Scene("engines-installing", page, usual, on_engines(engines.INSTALLING))
     yield Scene("engines-refused", page, usual, on_engines(engines.REFUSED), looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("engines-versions", page, usual, show_versions, looks=(*BOTH, *EVERY_LOOK[:3]))
+
+
+def update_scenes() -> Iterator[Scene]:
+    """Yield what the settings page shows of newer versions."""
+    for name, state in (
+        ("newer", updates.NEWER),
+        ("command", updates.BY_COMMAND),
+        ("blind", updates.BLIND),
+        ("fetching", updates.FETCHING),
+        ("waiting", updates.WAITING),
+        ("failed", updates.FAILED),
+        ("ahead", updates.AHEAD),
+    ):
+        looks = (*BOTH, *EVERY_LOOK[:3]) if state is updates.NEWER else BOTH
+        yield Scene(f"updates-{name}", Page.SETTINGS, {**data.replies(), "GET /update": state}, looks=looks)
 
 
 def on_engines(job: EngineJob) -> Act:

@@ -5,14 +5,18 @@ from collections.abc import Callable, Mapping
 from PySide6.QtWidgets import QWidget
 
 from app.gui.net.api import GatewayApi
+from app.gui.net.updates import Updates
 from app.gui.shell.contract import Page, Shell
 from app.gui.theme.theme import Theme
 
 
 def builders(
-    theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]
+    theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object], updates: Updates
 ) -> Mapping[Page, Callable[[], QWidget]]:
-    """Return the maker of every page. `restart` starts the service anew, for settings that need it."""
+    """Return the maker of every page.
+
+    `restart` starts the service anew, for settings that need it; `updates` is the window's own.
+    """
 
     def chat() -> QWidget:
         from app.gui.screens.chat.view import ChatScreen  # noqa: PLC0415 -- imported when first shown
@@ -47,7 +51,7 @@ def builders(
     def settings() -> QWidget:
         from app.gui.screens.settings.view import SettingsScreen  # noqa: PLC0415 -- imported when first shown
 
-        return SettingsScreen(theme, api, shell, restart=restart)
+        return SettingsScreen(theme, api, shell, restart=restart, updates=updates)
 
     def connections() -> QWidget:
         from app.gui.screens.connections.view import ConnectionsScreen  # noqa: PLC0415 -- imported when first shown

@@ -47,6 +47,7 @@ class Task(StrEnum):
     LOOK_AGAIN = "look_again"
     CALIBRATE = "calibrate"
     REPORT = "report"
+    UPDATES = "updates"
 
 
 class Shell(QObject):
@@ -66,6 +67,8 @@ class Shell(QObject):
     """Show this repository of the hub, "owner/name", on the models page."""
     task_asked = Signal(str)
     """A `Task`, or the name of a setting to show: for the page that is shown now."""
+    reopen_asked = Signal()
+    """Close the window and open it again, as the version that is in its place now."""
     page_shown = Signal(str)
     """The page that is shown now."""
 

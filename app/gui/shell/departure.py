@@ -59,6 +59,10 @@ class Departure(QObject):
         """End as the settings say: a signal does not wait for an answer."""
         self._leave(ends_service=not self._keeps)
 
+    def leave_service(self) -> None:
+        """End the program and let the service go on, whatever the settings say: somebody follows at once."""
+        self._leave(ends_service=False)
+
     @property
     def _keeps(self) -> bool:
         return self._known.preferences.value(KEEPS, False) is True  # noqa: FBT003 -- the default, whatever its type

@@ -23,6 +23,7 @@ from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Downloads, Library, Preferences, Running
 from app.gui.net.pause import Paused
+from app.gui.net.updates import Updates
 from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
 from app.gui.shell.commands import Commands, Deed, Known, Own
@@ -30,6 +31,7 @@ from app.gui.shell.contract import Command, Page, Shell
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.looks import Looks
 from app.gui.shell.memory import recall, remember
+from app.gui.shell.newer_bar import NewerBar
 from app.gui.shell.notices import Notices
 from app.gui.shell.pages import Pages
 from app.gui.shell.palette import Palette
@@ -101,6 +103,7 @@ class Window(QMainWindow):
         self.tray = Tray(self.shell, TrayKnown(running=self.running, paused=self.paused, preferences=self.preferences))
         show = partial(self._come_forward, Page.MODELS)
         self._notices = Notices(self.downloads, self.shell.toast, self.tray, show)
+        self.updates = Updates(api, self.shell)
         self._told = Told(self.shell)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
@@ -111,7 +114,8 @@ class Window(QMainWindow):
         )
         self.rail = Rail(theme)
         self.rail.chosen.connect(lambda name: self.show_page(Page(name)))
-        self.pages = Pages(theme, builders(theme, api, self.shell, restart=self.restart_asked.emit))
+        made = builders(theme, api, self.shell, restart=self.restart_asked.emit, updates=self.updates)
+        self.pages = Pages(theme, made)
         self._trouble = ErrorPanel(theme)
         self._trouble_place = QWidget()
         middle = self._lay_out()
@@ -124,6 +128,7 @@ class Window(QMainWindow):
         self.running.changed.connect(self._show_engines)
         self.downloads.changed.connect(self._show_downloads)
         self._connect_tray()
+        self.updates.changed.connect(self._show_updates)
         self._restyle()
         self._show_engines()
         self._restore()
@@ -235,6 +240,7 @@ class Window(QMainWindow):
         self._trouble_place.hide()
         column.addWidget(self._trouble_place)
         column.addWidget(PausedBar(self.theme, self.paused, self.running))
+        column.addWidget(NewerBar(self.theme, self.updates, self.shell))
         column.addWidget(self.pages, 1)
         line.addLayout(column, 1)
         self.setCentralWidget(middle)
@@ -315,6 +321,11 @@ class Window(QMainWindow):
         if page is not None:
             self.show_page(page)
         bring_to_front(self)
+
+    def _show_updates(self) -> None:
+        release = self.updates.release
+        said = f"version {release.version} is there" if release is not None else ""
+        self.rail.buttons[Page.SETTINGS].set_dot("accent" if said else "", said)
 
     def _restore(self) -> None:
         if not self._memory.geometry or not self.restoreGeometry(

@@ -10,17 +10,16 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.core import words
 from app.core.advice import Calibration
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
 from app.gui.net.api import GatewayApi
+from app.gui.phrases import ago
 from app.gui.screens.machine.wording import backend_words
 from app.gui.shell.contract import Shell
 
 _MICRO = 1e6
-_DAY = 86400.0
 
 
 class CalibrationRow(msgspec.Struct, frozen=True):
@@ -113,7 +112,7 @@ def _row(item: Calibration, machine: Machine | None, now: float) -> CalibrationR
     engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
     reached = f"{item.efficiency:.0%} of {item.bandwidth_gb_s:,.0f} GB/s".replace("%", " %", 1)
     layer = f"{item.layer_seconds * _MICRO:.0f} µs per layer"
-    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", _age(now - item.measured_at)]
+    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", ago(now - item.measured_at)]
     return CalibrationRow(
         key=f"{item.device} {engine}",
         title=f"{_device(item.device, machine)} with {engine}",
@@ -128,10 +127,3 @@ def _device(device: str, machine: Machine | None) -> str:
     if device == "cpu":
         return machine.cpu.model.value or "Processor"
     return next((gpu.name.value or device for gpu in machine.gpus if gpu.id == device), device)
-
-
-def _age(seconds: float) -> str:
-    if seconds < _DAY:
-        return f"{words.seconds(max(seconds, 60.0))} ago" if seconds >= 60 else "just now"  # noqa: PLR2004 -- a minute
-    days = int(seconds // _DAY)
-    return f"{days} days ago" if days > 1 else "yesterday"

@@ -8,12 +8,14 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.config.paths import default_paths
 from app.gui.net.api import GatewayApi
+from app.gui.net.updates import Updates
 from app.gui.screens.settings.controls import SettingRow
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.screens.settings.places import Places
 from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
+from app.gui.screens.settings.updates import UpdatesCard
 from app.gui.shell.contract import Page as Pages
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import Line, Surface
 from app.gui.widgets.panels import ErrorPanel, Page, Section
@@ -30,7 +32,9 @@ _LAYOUT_ROUNDS = 2
 class SettingsScreen(Page):
     """Shows a `SettingsModel`. `restart` starts the service anew."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]) -> None:
+    def __init__(
+        self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object], updates: Updates
+    ) -> None:
         super().__init__(theme, "Settings")
         self._shell, self.model = shell, SettingsModel(api, shell)
         self._error = ErrorPanel(theme)
@@ -38,7 +42,9 @@ class SettingsScreen(Page):
         self._restart = self._restart_hint(restart)
         self._lists: dict[str, RowList] = {}
         self._wanted = ""
-        for widget in (self._restart, self._error, self._skeleton):
+        self._updates = updates
+        self.updates = UpdatesCard(theme, updates, shell)
+        for widget in (self._restart, self.updates, self._error, self._skeleton):
             self.body.addWidget(widget)
         self._end = self.body.count()
         self._places = Places(theme, default_paths())
@@ -58,6 +64,11 @@ class SettingsScreen(Page):
 
     def _go_to(self, name: str) -> None:
         """Bring a setting into view, with the keyboard on it, as soon as it is there."""
+        if name == Task.UPDATES:
+            self.scroller.ensureWidgetVisible(self.updates)
+            self.updates.present.look.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self._updates.look()
+            return
         if name == HUB_TOKEN:
             self.scroller.ensureWidgetVisible(self.token)
             self.token.field.setFocus(Qt.FocusReason.ShortcutFocusReason)

@@ -1,0 +1,270 @@
+"""The card of this copy: its version, what is newer and what is new in it, how far an installation is, the way back."""
+
+import time
+from datetime import date
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.core import words
+from app.core.updates import InstallationKind, Release, UpdateJob, UpdateState
+from app.gui.markdown.cutter import Cutter
+from app.gui.markdown.inline import rich_of
+from app.gui.markdown.pieces import Kind, Piece
+from app.gui.net.updates import Updates
+from app.gui.phrases import ago
+from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.code import Snippet
+from app.gui.widgets.flow import Beside, Flow
+from app.gui.widgets.layout import Column, Hairline, Line, Surface, clear
+from app.gui.widgets.panels import ErrorPanel, Section
+from app.gui.widgets.press import Button, Look
+from app.gui.widgets.rows import Tag
+from app.gui.widgets.status import Progress
+from app.gui.widgets.text import ElidedLabel, Label, Paragraph
+
+_KINDS = {
+    InstallationKind.DEB: "A package of the system",
+    InstallationKind.ARCHIVE: "A folder of your own",
+    InstallationKind.APPIMAGE: "An AppImage",
+    InstallationKind.EXE: "Installed for you",
+    InstallationKind.DMG: "An application",
+    InstallationKind.WHEEL: "A Python package",
+    InstallationKind.SOURCE: "A checkout",
+}
+_HOW = {
+    InstallationKind.ARCHIVE: "It is checked and tried out first. When no answer is being written, it takes over, "
+    "and this window opens again. The version before is kept.",
+    InstallationKind.DEB: "It is checked first. When no answer is being written, the system asks for the password of "
+    "an administrator and installs it; then this window opens again.",
+    InstallationKind.APPIMAGE: "It is checked first, and used when you open Roundhouse again. The one before is kept.",
+    InstallationKind.EXE: "It is checked first. When no answer is being written, its installer opens.",
+    InstallationKind.DMG: "It is checked first, and shown, for you to drag to Applications.",
+}
+
+
+class UpdatesCard(Section):
+    """Shows an `Updates`."""
+
+    def __init__(self, theme: Theme, model: Updates, shell: Shell) -> None:
+        super().__init__(theme, "This version")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._model = model
+        sheet = Surface(theme)
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, sheet, margins=(16, 12, 16, 12), gap=12)
+        self.present = _Present(theme, model)
+        self.error = ErrorPanel(theme)
+        self.news = _News(theme, model, shell)
+        self.job = _Job(theme, model)
+        self.said = Paragraph(theme, weight=500)
+        for part in (self.present, self.news, self.job, self.said, self.error):
+            box.addWidget(part)
+        self.body.addWidget(sheet)
+        model.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        model, state = self._model, self._model.state
+        self.setVisible(state is not None)
+        if state is None:
+            return
+        job = model.job if model.is_busy else None
+        said = model.job.said if model.job is not None and model.job.is_done else ""
+        self.present.show_state(state, is_busy=job is not None)
+        self.news.show_release(state, model.release if job is None and not said else None)
+        self.job.show_job(job)
+        self.said.setText(said)
+        self.said.setVisible(bool(said))
+        self.error.setVisible(model.error is not None)
+        if model.error is not None:
+            self.error.say(model.error, "Dismiss", model.dismiss)
+
+
+class _Present(QWidget):
+    """What runs now, how it came here, when somebody looked last; the buttons that look and go back."""
+
+    def __init__(self, theme: Theme, model: Updates) -> None:
+        super().__init__()
+        self._model = model
+        pair = Beside(theme, gap=24)
+        Column(theme, self).addLayout(pair)
+        texts = Column(theme, gap=2)
+        self.version = Label(theme, weight=500)
+        self.about = ElidedLabel(theme, role="meta", color="ink-2", mode=Qt.TextElideMode.ElideMiddle)
+        self.looked = Paragraph(theme, role="meta", color="ink-2")
+        for label in (self.version, self.about, self.looked):
+            texts.addWidget(label)
+        pair.addLayout(texts)
+        buttons = Line(theme, gap=8)
+        self.back = Button(theme, "Go back", look=Look.QUIET, action=model.go_back)
+        self.look = Button(theme, "Look for updates", icon="refresh-cw", action=model.look)
+        buttons.addWidget(self.back)
+        buttons.addWidget(self.look)
+        pair.addLayout(buttons)
+
+    def show_state(self, state: UpdateState, *, is_busy: bool) -> None:
+        """Show what is so now."""
+        self.version.setText(f"Roundhouse {state.version}")
+        self.about.setText(f"{_KINDS[state.kind]} · {state.place}")
+        self.looked.setText(looked(self._model, state))
+        self.look.setVisible(not state.unavailable)
+        self.look.setEnabled(not is_busy)
+        self.back.setVisible(bool(state.previous))
+        self.back.setEnabled(not is_busy)
+        named = "the version before" if state.previous == "before" else state.previous
+        self.back.set_text(f"Go back to {named}")
+
+
+class _News(QWidget):
+    """A newer version: its notes, and what can be done about it."""
+
+    def __init__(self, theme: Theme, model: Updates, shell: Shell) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = Column(theme, self, gap=12)
+        box.addWidget(Hairline(theme))
+        head, title = Column(theme, gap=2), Line(theme, gap=8)
+        self.title = Label(theme, role="section")
+        title.addWidget(self.title)
+        title.addWidget(Tag(theme, "New", color="accent-ink", fill="accent-soft"))
+        title.addStretch(1)
+        self.facts = Paragraph(theme, role="meta", color="ink-2")
+        head.addLayout(title)
+        head.addWidget(self.facts)
+        box.addLayout(head)
+        self.notes = Notes(theme)
+        box.addWidget(self.notes)
+        self.problem = Paragraph(theme, color="ink-2")
+        box.addWidget(self.problem)
+        self.command = Snippet(theme, "The command that updates it", partial(shell.copy, said="The command is copied"))
+        box.addWidget(self.command)
+        self.how = Paragraph(theme, role="meta", color="ink-2")
+        box.addWidget(self.how)
+        buttons = Flow(theme, gap=8)
+        self.install = Button(theme, "Install", look=Look.PRIMARY, action=model.install)
+        self.skip = Button(theme, "Skip this version", look=Look.QUIET, action=model.skip)
+        buttons.addWidget(self.install)
+        buttons.addWidget(self.skip)
+        box.addLayout(buttons)
+
+    def show_release(self, state: UpdateState, release: Release | None) -> None:
+        """Show a version; hidden while there is none."""
+        self.setVisible(release is not None)
+        if release is None:
+            return
+        self.title.setText(f"Roundhouse {release.version}")
+        size = words.size(release.size_bytes) if release.size_bytes else ""
+        self.facts.setText(" · ".join(filter(None, (day(release.released), size))))
+        self.notes.say(release.notes)
+        self.problem.setText(release.problem)
+        self.problem.setVisible(bool(release.problem))
+        self.command.set_text(state.command)
+        self.command.setVisible(bool(state.command))
+        can_install = not state.command and not release.problem
+        self.how.setText(_HOW.get(state.kind, ""))
+        self.how.setVisible(can_install)
+        self.install.setVisible(can_install)
+        self.install.setAccessibleName(f"Install version {release.version}")
+
+
+class _Job(QWidget):
+    """How far an installation is, and the ways out of it."""
+
+    def __init__(self, theme: Theme, model: Updates) -> None:
+        super().__init__()
+        box = Column(theme, self, gap=12)
+        box.addWidget(Hairline(theme))
+        pair = Beside(theme)
+        column = Column(theme, gap=6)
+        self.title = Label(theme, weight=500)
+        self.stage = Paragraph(theme, role="meta", color="ink-2")
+        self.bar = Progress(theme, "Progress of the update")
+        for part in (self.title, self.stage, self.bar):
+            column.addWidget(part)
+        pair.addLayout(column)
+        buttons = Line(theme, gap=8)
+        self.now = Button(theme, "Do not wait", name="Install without waiting", action=partial(model.install, now=True))
+        self.cancel = Button(theme, "Cancel", look=Look.QUIET, name="Cancel the update", action=model.cancel)
+        buttons.addWidget(self.now)
+        buttons.addWidget(self.cancel)
+        pair.addLayout(buttons)
+        box.addLayout(pair)
+
+    def show_job(self, job: UpdateJob | None) -> None:
+        """Show a job; hidden while there is none."""
+        self.setVisible(job is not None)
+        if job is None:
+            return
+        verb = "Going back to" if job.verb == "rollback" else "Installing"
+        named = "the version before" if job.version == "before" else job.version
+        self.title.setText(f"{verb} {named}")
+        self.stage.setText(stage_words(job))
+        self.bar.set_fraction(job.done_bytes / job.total_bytes if job.total_bytes else None)
+        self.now.setVisible(bool(job.waits_for) and job.verb == "install")
+
+
+class Notes(QWidget):
+    """Notes of a version, below each other as a message is; links are words, and nothing is fetched for them."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme, self._text = theme, ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._box = Column(theme, self, gap=4)
+
+    def say(self, markdown: str) -> None:
+        """Show other notes."""
+        if markdown == self._text:
+            return
+        self._text = markdown
+        clear(self._box)
+        cutter = Cutter()
+        for piece in [*cutter.feed(markdown), *cutter.finish()]:
+            self._add(piece)
+        self.setVisible(bool(markdown.strip()))
+
+    def _add(self, piece: Piece) -> None:
+        text = rich_of(piece).text if piece.kind is not Kind.RULE else ""
+        if not text:
+            return
+        row, is_heading = QWidget(), piece.kind is Kind.HEADING
+        above = 8 if is_heading and self._box.count() else 0
+        line = Line(self._theme, row, margins=(16 * max(0, piece.depth - 1), above, 0, 0), gap=8)
+        if piece.marker:
+            mark = Label(self._theme, piece.marker, color="ink-3")
+            line.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(Paragraph(self._theme, text, weight=600 if is_heading else None), 1)
+        self._box.addWidget(row)
+
+
+def looked(model: Updates, state: UpdateState) -> str:
+    """Return when somebody looked for updates, and what came of it."""
+    if state.unavailable:
+        return state.unavailable
+    if model.is_looking:
+        return "Looking …"
+    newest = "It is the newest. " if model.is_newest else ""
+    if not state.checked_at:
+        return f"{newest}Nobody has looked for updates yet."
+    return f"{newest}Looked for updates {ago(time.time() - state.checked_at)}."
+
+
+def stage_words(job: UpdateJob) -> str:
+    """Return what is done now."""
+    if job.waits_for:
+        return f"Waiting for {'1 answer' if job.waits_for == 1 else f'{job.waits_for} answers'} to end"
+    if job.total_bytes:
+        return f"{job.stage}, {words.size(job.done_bytes)} of {words.size(job.total_bytes)}"
+    return job.stage
+
+
+def day(text: str) -> str:
+    """Return a day as people write it; what is none stays as it is."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return text
+    return f"{found.day} {found:%B %Y}"
