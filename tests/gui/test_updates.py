@@ -220,7 +220,7 @@ def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
     api.replies |= {"GET /update": demo.NEWER, "POST /update/check": demo.NEWER}
     window = make_window(Page.CHAT)
     assert "0.4.0" in window.rail.buttons[Page.SETTINGS].accessibleDescription()
-    window.shell.ask(Page.SETTINGS, Task.UPDATES)
+    window.shell.ask(Page.SETTINGS, Task.NEW_VERSION)
     assert window.focusWidget() is window.pages.findChildren(UpdatesCard)[0].present.look
     api.flush()
     assert len(api.asked("POST", "/update/check")) == 1

@@ -71,7 +71,7 @@ class Commands:
             Deed("File", "What models take of the disks", partial(shell.ask, Page.MODELS, Task.DISK), "gauge"),
             Deed("File", "Look for newer models", partial(shell.ask, Page.MODELS, Task.UPDATES), "refresh-cw"),
             Deed("File", "Settings", partial(shell.show_page, Page.SETTINGS), "settings", "Ctrl+,"),
-            Deed("File", "Look for updates", partial(shell.ask, Page.SETTINGS, Task.UPDATES), "refresh-cw"),
+            Deed("File", "Look for updates", partial(shell.ask, Page.SETTINGS, Task.NEW_VERSION), "refresh-cw"),
             Deed("File", "Quit Roundhouse", own.quit, "power", "Ctrl+Q"),
             Deed("Edit", "Undo", own.undo, "undo-2", "Ctrl+Z"),
             *pages,

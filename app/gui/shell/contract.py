@@ -47,7 +47,7 @@ class Task(StrEnum):
     LOOK_AGAIN = "look_again"
     CALIBRATE = "calibrate"
     REPORT = "report"
-    UPDATES = "updates"
+    NEW_VERSION = "new_version"
 
 
 class Shell(QObject):

@@ -64,7 +64,7 @@ class SettingsScreen(Page):
 
     def _go_to(self, name: str) -> None:
         """Bring a setting into view, with the keyboard on it, as soon as it is there."""
-        if name == Task.UPDATES:
+        if name == Task.NEW_VERSION:
             self.scroller.ensureWidgetVisible(self.updates)
             self.updates.present.look.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self._updates.look()
