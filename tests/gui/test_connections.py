@@ -13,6 +13,7 @@ from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, SettingChanged
 from app.gui.demo.api import DemoApi
 from app.gui.demo.connections import CONNECTIONS
+from app.gui.net.updates import Updates
 from app.gui.screens.connections.model import KEPT, OFFLINE, SHOWN, ConnectionsModel, often, reason, sign, when
 from app.gui.screens.connections.view import ConnectionRow, ConnectionsScreen
 from app.gui.screens.settings.view import SettingsScreen
@@ -178,7 +179,7 @@ def test_a_list_that_cannot_be_read_can_be_asked_for_again(
 def test_the_settings_lead_there_and_it_leads_back(
     theme: Theme, api: DemoApi, shell: QuietShell, screen: ConnectionsScreen, qtbot: QtBot
 ) -> None:
-    settings = SettingsScreen(theme, api, shell, restart=lambda: None)
+    settings = SettingsScreen(theme, api, shell, restart=lambda: None, updates=Updates(api, shell))
     qtbot.addWidget(settings)
     api.flush()
     next(one for one in settings.findChildren(Button) if one.text() == "Show connections").click()
