@@ -272,6 +272,7 @@ def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> Non
         "Engines",
         "Network",
         "Catalogue",
+        "Updates",
         "Downloads",
         "Inspector",
         "Responses",
