@@ -202,15 +202,7 @@ def engine_scenes() -> Iterator[Scene]:
 
 def update_scenes() -> Iterator[Scene]:
     """Yield what the settings page shows of newer versions."""
-    for name, state in (
-        ("newer", updates.NEWER),
-        ("command", updates.BY_COMMAND),
-        ("blind", updates.BLIND),
-        ("fetching", updates.FETCHING),
-        ("waiting", updates.WAITING),
-        ("failed", updates.FAILED),
-        ("ahead", updates.AHEAD),
-    ):
+    for name, state in updates.STATES.items():
         looks = (*BOTH, *EVERY_LOOK[:3]) if state is updates.NEWER else BOTH
         yield Scene(f"updates-{name}", Page.SETTINGS, {**data.replies(), "GET /update": state}, looks=looks)
 

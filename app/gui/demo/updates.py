@@ -59,3 +59,12 @@ FAILED = replace(
     ),
 )
 AHEAD = replace(UP_TO_DATE, version="0.4.0", previous=__version__)
+STATES = {
+    "newer": NEWER,
+    "command": BY_COMMAND,
+    "blind": BLIND,
+    "fetching": FETCHING,
+    "waiting": WAITING,
+    "failed": FAILED,
+    "ahead": AHEAD,
+}
