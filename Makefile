@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines test-package check fix bench screenshots package wheel clean
+.PHONY: help run test test-engines test-package check fix bench screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,9 @@ screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %,
 package: .venv/ready  ## freeze the application and pack it for this system, into dist/
 	@UV_PROJECT_ENVIRONMENT=build/package-env $(UV) sync --frozen --quiet --no-default-groups --group package
 	@QT_QPA_PLATFORM=offscreen build/package-env/bin/python packaging/build.py
+
+appimage: .venv/ready  ## after `make package`: an AppImage, with RUNTIME=FILE SHA256=HEX (docs/installing.md)
+	@QT_QPA_PLATFORM=offscreen build/package-env/bin/python packaging/build.py appimage --runtime "$(RUNTIME)" --sha256 "$(SHA256)"
 
 wheel: .venv/ready  ## build the wheel and the source distribution, into dist/
 	@$(UV) build

@@ -1,7 +1,8 @@
 """Freeze the application and pack it: `python packaging/build.py [freeze] [archive] [deb]`, all without arguments.
 
-Runs in an environment that holds exactly what is packed, which `make package` makes from the lock. Everything goes to
-`dist/`; what is made on the way to `build/`.
+`appimage` besides takes a runtime, which comes from no index of packages: `--runtime FILE --sha256 HEX`. Runs in an
+environment that holds exactly what is packed, which `make package` makes from the lock. Everything goes to `dist/`;
+what is made on the way to `build/`.
 """
 
 import argparse
@@ -14,8 +15,10 @@ import sys
 import sysconfig
 import tarfile
 import time
+from functools import partial
 from pathlib import Path
 
+import appimage
 import bill
 import debian
 import manual
@@ -26,24 +29,33 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "package", ROOT / "dist"
 FROZEN = BUILD / "roundhouse"
 ICON_SIZES = (16, 24, 32, 48, 64, 128, 256, 512)
-STEPS = ("freeze", "archive", "deb")
+STEPS, IMAGE = ("freeze", "archive", "deb"), "appimage"
 _MB = 1e6
 
 
 def main() -> int:
     """Do the steps named, all without any. Returns 0, or 1 with what went wrong."""
     parser = argparse.ArgumentParser(description="Freeze the application and pack it.")
-    parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help="all without any")
-    wanted = parser.parse_args().steps or STEPS
+    parser.add_argument("steps", nargs="*", choices=[*STEPS, IMAGE, []], help="all but the AppImage without any")
+    parser.add_argument("--runtime", type=Path, help="the program at the front of an AppImage")
+    parser.add_argument("--sha256", default="", help="what that file is known by")
+    options = parser.parse_args()
+    if IMAGE in options.steps and not (options.runtime and options.sha256):
+        parser.error("an AppImage takes --runtime and --sha256; see docs/installing.md")
+    wanted = options.steps or STEPS
+    do = {"freeze": freeze, "archive": archive, "deb": deb, IMAGE: partial(image, options.runtime, options.sha256)}
     DIST.mkdir(exist_ok=True)
     try:
         for step in wanted:
             began = time.monotonic()
-            made = {"freeze": freeze, "archive": archive, "deb": deb}[step]()
+            made = do[step]()
             _say(f"{step}: {made} ({_size(made) / _MB:.0f} MB, {time.monotonic() - began:.0f} s)")
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace") if error.stderr else ""
         _say(f"{error}\n{said}")
+        return 1
+    except (appimage.NotARuntime, OSError) as error:
+        _say(str(error))
         return 1
     return 0
 
@@ -82,16 +94,25 @@ def archive() -> Path:
 
 def deb() -> Path:
     """Return the Debian package."""
-    parts = debian.Parts(
+    glibc = os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.36"
+    return debian.build(
+        _parts(), DIST, version=__version__, machine=platform.machine(), glibc=glibc.removeprefix("glibc ")
+    )
+
+
+def image(runtime: Path, sha256: str) -> Path:
+    """Return the AppImage."""
+    known = appimage.Runtime(file=runtime, sha256=sha256)
+    return appimage.build(_parts(), DIST, known, version=__version__, machine=platform.machine())
+
+
+def _parts() -> debian.Parts:
+    return debian.Parts(
         frozen=FROZEN,
         linux=ROOT / "packaging/linux",
         icons=_icons(),
         documents=BUILD / "documents",
         manual=manual.page(today=_today()),
-    )
-    glibc = os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.36"
-    return debian.build(
-        parts, DIST, version=__version__, machine=platform.machine(), glibc=glibc.removeprefix("glibc ")
     )
 
 

@@ -74,7 +74,7 @@ def build(parts: Parts, target: Path, *, version: str, machine: str, glibc: str)
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(parts.frozen, root / "usr/lib/roundhouse", symlinks=True)
     _links(root / "usr/bin")
-    _desktop(root / "usr/share", parts)
+    desktop_files(root / "usr/share", parts)
     _documents(root / "usr/share", parts)
     size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file()) // _KIB
     needs = ", ".join(NEEDED).format(glibc=glibc)
@@ -96,7 +96,8 @@ def _links(folder: Path) -> None:
         (folder / name).symlink_to(f"../lib/roundhouse/{name}")
 
 
-def _desktop(share: Path, parts: Parts) -> None:
+def desktop_files(share: Path, parts: Parts) -> None:
+    """Put what a desktop reads where it looks below `share`: entry, file type, AppStream data, icons."""
     places = {
         "roundhouse.desktop": "applications/roundhouse.desktop",
         "roundhouse.xml": "mime/packages/roundhouse.xml",

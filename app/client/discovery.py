@@ -14,7 +14,7 @@ import msgspec
 
 from app.client.http import Client
 from app.config.paths import Paths
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, lasting_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
 
@@ -83,7 +83,7 @@ def spawn_gateway(paths: Paths, extra: Mapping[str, str] | None = None) -> Detac
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     with start_log(paths).open("wb") as log:
         return Detached(
-            command("app.gateway"),
+            lasting_command("app.gateway"),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from app.config.home import Home, this_home
 from app.config.paths import Paths
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, lasting_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault
 
@@ -77,7 +77,7 @@ def this_keeper(paths: Paths) -> Keeper:
 
 def keeper(home: Home, environ: Mapping[str, str], *, data: Path, user: str) -> Keeper:
     """Return how the service is kept on the system of `home`; `data` is our own folder, `user` an id or a name."""
-    argv = command("app.gateway")
+    argv = lasting_command("app.gateway")
     if home.system == "macos":
         file = home.folder / "Library/LaunchAgents" / f"{LABEL}.plist"
         place = f"gui/{user}"

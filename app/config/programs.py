@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from app.config.environment import appimage
 from app.config.installation import this_installation
 from app.core.updates import InstallationKind
 
@@ -37,8 +38,24 @@ def own_program() -> str:
     return str(running.with_name("roundhouse" + running.suffix))
 
 
+def lasting_command(module: str) -> list[str]:
+    """Return the argv for a program of ours that may outlive this one.
+
+    An AppImage's files are there for as long as what was started from it: whatever goes on afterwards starts it anew.
+    """
+    image = _image()
+    return command(module) if image is None else [str(image), "-P", "-m", module]
+
+
+def _image() -> Path | None:
+    return appimage() if getattr(sys, "frozen", False) else None
+
+
 def window_command() -> list[str]:
     """Return the argv that opens the window: frozen, the executable a desktop starts, which needs no terminal."""
+    image = _image()
+    if image is not None:
+        return [str(image)]
     if not getattr(sys, "frozen", False):
         return command("app.gui")
     running = Path(sys.executable)

@@ -1,4 +1,4 @@
-; Inno Setup 6: one person's installer, no administrator. Never built yet; see docs/installing.md.
+; Inno Setup 6.3: one person's installer, no administrator. Tried with stand-ins for the programs; see docs/installing.md.
 ;   iscc /DVersion=0.1.0 packaging\windows\roundhouse.iss
 ; reads build\package\roundhouse, which `python packaging/build.py freeze` makes, and writes dist\.
 
@@ -47,8 +47,10 @@ Name: {group}\Roundhouse; Filename: {app}\roundhouse-window.exe
 Root: HKCU; Subkey: Software\Classes\roundhouse; ValueType: string; ValueData: "URL:Roundhouse"; Flags: uninsdeletekey
 Root: HKCU; Subkey: Software\Classes\roundhouse; ValueType: string; ValueName: "URL Protocol"; ValueData: ""
 Root: HKCU; Subkey: Software\Classes\roundhouse\shell\open\command; ValueType: string; ValueData: """{app}\roundhouse-window.exe"" ""%1"""
-Root: HKCU; Subkey: Software\Classes\.gguf\OpenWithProgids; ValueType: string; ValueName: Roundhouse.gguf; ValueData: ""; Flags: uninsdeletevalue; Tasks: gguf
-Root: HKCU; Subkey: Software\Classes\Roundhouse.gguf\shell\open\command; ValueType: string; ValueData: """{app}\roundhouse-window.exe"" ""%1"""; Flags: uninsdeletekey; Tasks: gguf
+Root: HKCU; Subkey: Software\Classes\.gguf; Flags: uninsdeletekeyifempty; Tasks: gguf
+Root: HKCU; Subkey: Software\Classes\.gguf\OpenWithProgids; ValueType: string; ValueName: Roundhouse.gguf; ValueData: ""; Flags: uninsdeletevalue uninsdeletekeyifempty; Tasks: gguf
+Root: HKCU; Subkey: Software\Classes\Roundhouse.gguf; ValueType: string; ValueData: "AI model"; Flags: uninsdeletekey; Tasks: gguf
+Root: HKCU; Subkey: Software\Classes\Roundhouse.gguf\shell\open\command; ValueType: string; ValueData: """{app}\roundhouse-window.exe"" ""%1"""; Tasks: gguf
 Root: HKCU; Subkey: Software\Microsoft\Windows\CurrentVersion\Run; ValueType: string; ValueName: Roundhouse; ValueData: """{app}\roundhouse-window.exe"""; Flags: uninsdeletevalue; Tasks: login
 
 [Run]
@@ -58,17 +60,32 @@ Filename: {app}\roundhouse-window.exe; Description: "Open Roundhouse"; Flags: no
 const
   EnvironmentKey = 'Environment';
 
+// Leaves everything else of PATH as it is, down to how it is written.
 procedure ChangePath(IsWanted: Boolean);
 var
-  Paths, Folder: String;
+  Before, After, Folder: String;
+  IsThere: Boolean;
 begin
   Folder := ExpandConstant('{app}');
-  if not RegQueryStringValue(HKCU, EnvironmentKey, 'Path', Paths) then
-    Paths := '';
-  StringChangeEx(Paths, ';' + Folder, '', True);
-  if IsWanted then
-    Paths := Paths + ';' + Folder;
-  RegWriteExpandStringValue(HKCU, EnvironmentKey, 'Path', Paths);
+  if not RegQueryStringValue(HKCU, EnvironmentKey, 'Path', Before) then
+    Before := '';
+  IsThere := Pos(';' + Folder + ';', ';' + Before + ';') > 0;
+  if IsThere = IsWanted then
+    Exit;
+  if IsWanted and (Before = '') then
+    After := Folder
+  else if IsWanted then
+    After := Before + ';' + Folder
+  else
+  begin
+    After := ';' + Before + ';';
+    StringChangeEx(After, ';' + Folder + ';', ';', True);
+    After := Copy(After, 2, Length(After) - 2);
+  end;
+  if After = '' then
+    RegDeleteValue(HKCU, EnvironmentKey, 'Path')
+  else
+    RegWriteExpandStringValue(HKCU, EnvironmentKey, 'Path', After);
 end;
 
 procedure CurStepChanged(Step: TSetupStep);

@@ -8,7 +8,14 @@ import pytest
 
 from app import __version__
 from app.config import programs
-from app.config.programs import UV_VARIABLE, command, how_to_remove, uv_program
+from app.config.programs import (
+    UV_VARIABLE,
+    command,
+    how_to_remove,
+    lasting_command,
+    uv_program,
+    window_command,
+)
 
 
 def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tmp_path: Path) -> None:
@@ -50,6 +57,20 @@ def test_a_uv_that_was_named_counts_alone(nowhere: Path, monkeypatch: pytest.Mon
     beside.write_bytes(b"")
     monkeypatch.setenv(UV_VARIABLE, str(nowhere / "mine"))
     assert uv_program() is None
+
+
+def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    usual = (command("app.gateway"), command("app.gui"))
+    assert (lasting_command("app.gateway"), window_command()) == usual
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "usr/lib/roundhouse/roundhouse"))
+    monkeypatch.setenv("APPIMAGE", "/home/me/Roundhouse.AppImage")
+    monkeypatch.setenv("APPDIR", str(tmp_path))
+    assert lasting_command("app.gateway") == ["/home/me/Roundhouse.AppImage", "-P", "-m", "app.gateway"]
+    assert window_command() == ["/home/me/Roundhouse.AppImage"]
+    assert command("app.hardware")[0].endswith("roundhouse"), "it ends before us"
+    monkeypatch.setenv("APPDIR", str(tmp_path / "other"))
+    assert lasting_command("app.gateway")[0].endswith("roundhouse"), "another AppImage started us"
 
 
 @pytest.mark.parametrize(
