@@ -31,7 +31,7 @@ async def make_bundle(installer: Installer, work: Work, path: Path, host: Host) 
         about = await _with_wheels(installer, work, about, folder)
     else:
         chosen = await installer.release(work)
-        await installer.fetch(chosen, folder, work.progress)
+        await installer.fetch(work, chosen, folder)
         about = msgspec.structs.replace(about, version=chosen.version, chosen=chosen)
     work.progress("Writing the bundle", None)
     await asyncio.to_thread(write_bundle, path, about, folder)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from app.core.connections import Purpose, Why
 from app.core.errors import EnvironmentFault, Offline
@@ -34,6 +35,10 @@ class Fetcher:
 
     def __init__(self, http: aiohttp.ClientSession, purpose: Purpose = _ENGINES) -> None:
         self._http, self._purpose = http, purpose
+
+    def made_for(self, about: str) -> "Fetcher":
+        """Return one whose connections are noted as made for this."""
+        return Fetcher(self._http, msgspec.structs.replace(self._purpose, about=about))
 
     async def text(self, url: str) -> bytes:
         """Return what a URL answers. Raises EnvironmentFault with what to do when it does not."""

@@ -127,7 +127,7 @@ class Installer:
         chosen = bundle.chosen if bundle else await self.release(work)
         folder = bundle.files if bundle else stage / FETCHED
         if bundle is None:
-            await self.fetch(chosen, folder, work.progress)
+            await self.fetch(work, chosen, folder)
         work.progress("Unpacking", None)
         for asset in chosen.assets:
             await asyncio.to_thread(unpack, folder / asset.name, stage / PROGRAM)
@@ -143,16 +143,19 @@ class Installer:
         """Return which archives a variant is made of. Raises EnvironmentFault."""
         if work.recipe.release is None:
             raise EnvironmentFault(f"{work.recipe.engine} is not published as an archive.", code="no_release")
-        releases = Releases(self._means.fetcher, work.recipe.release, self._means.releases_api())
+        releases = Releases(
+            self._means.fetcher.made_for(work.recipe.engine), work.recipe.release, self._means.releases_api()
+        )
         return await releases.choose(work.variant, work.wish.channel, work.wish.version)
 
-    async def fetch(self, chosen: Chosen, folder: Path, progress: Progress) -> None:
+    async def fetch(self, work: Work, chosen: Chosen, folder: Path) -> None:
         """Fetch a version's archives into a folder. Raises EnvironmentFault."""
+        fetcher, progress = self._means.fetcher.made_for(work.recipe.engine), work.progress
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         before, total = 0, chosen.size_bytes
         for asset in chosen.assets:
             progress(f"Fetching {asset.name}", before / total if total else None)
-            await self._means.fetcher.file(
+            await fetcher.file(
                 asset.url,
                 folder / asset.name,
                 sha256=asset.sha256,

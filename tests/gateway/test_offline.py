@@ -160,6 +160,7 @@ def check_the_list(made: list[Connection], world: Outside) -> None:
     # uv calls off what it no longer needs, which may be while its name is still being looked up: noted, and not made.
     assert 0 < called.pop(index) <= noted.pop(index)
     assert noted == called
+    assert {one.about for one in made if one.why is Why.ENGINE} == {"llama.cpp", "openvino-genai"}
     assert {(one.why, one.by) for one in made} == {
         (Why.SEARCH, Program.GATEWAY),
         (Why.MODEL, Program.GATEWAY),

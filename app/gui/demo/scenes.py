@@ -188,6 +188,7 @@ def connection_scenes() -> Iterator[Scene]:
     is_on = [data.changed(row, True) if row.name == OFFLINE else row for row in data.settings()]  # noqa: FBT003 -- a setting's value
     kept_back = [one for one in connections.CONNECTIONS if one.refused]
     refused = ConnectionList(offline=True, connections=kept_back)
+    yield Scene("settings-network", Page.SETTINGS, act=lambda window, _api: window.shell.ask(Page.SETTINGS, OFFLINE))
     yield Scene("connections-empty", page, {**data.replies(), "GET /connections": nothing})
     yield Scene("connections-kept-back", page, {**data.replies(), "GET /settings": is_on, "GET /connections": refused})
 
