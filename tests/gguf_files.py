@@ -176,6 +176,40 @@ def lora_for(model: TinyLlama, path: Path, *, rank: int = 4, wide: int = 0) -> P
     return path
 
 
+def projector_for(model: TinyLlama, path: Path) -> Path:
+    """Write an image encoder of made-up weights for a tiny Llama: 32 pixels square become 16 tokens."""
+    noise = random.Random(2)  # noqa: S311 -- weights, not secrets
+    wide, inner, patch, layers = 32, 64, 8, 2
+    values: dict[str, Value] = {
+        "general.architecture": "clip",
+        "general.type": "mmproj",
+        "clip.has_vision_encoder": True,
+        "clip.projector_type": "mlp",
+        "clip.use_gelu": True,
+        "clip.vision.image_size": 4 * patch,
+        "clip.vision.patch_size": patch,
+        "clip.vision.embedding_length": wide,
+        "clip.vision.feed_forward_length": inner,
+        "clip.vision.block_count": layers,
+        "clip.vision.attention.head_count": 2,
+        "clip.vision.attention.layer_norm_epsilon": 1e-5,
+        "clip.vision.projection_dim": model.width,
+        "clip.vision.image_mean": Typed(ARRAY, [0.5] * 3, FLOAT32),
+        "clip.vision.image_std": Typed(ARRAY, [0.5] * 3, FLOAT32),
+    }
+    square, narrow = [wide, wide], [wide]
+    shapes = [("v.patch_embd.weight", [patch, patch, 3, wide]), ("v.position_embd.weight", [wide, 16])]
+    for number, shape in ((0, [wide, model.width]), (2, [model.width, model.width])):
+        shapes += [(f"mm.{number}.weight", shape), (f"mm.{number}.bias", [model.width])]
+    parts = [(name, square) for name in ("attn_q", "attn_k", "attn_v", "attn_out")]
+    parts += [("ffn_up", [wide, inner]), ("ffn_down", [inner, wide]), ("ln1", narrow), ("ln2", narrow)]
+    for layer in range(layers):
+        for name, shape in parts:
+            shapes += [(f"v.blk.{layer}.{name}.weight", shape), (f"v.blk.{layer}.{name}.bias", [shape[-1]])]
+    path.write_bytes(gguf_bytes(values, [(name, shape, weights(shape, noise)) for name, shape in shapes]))
+    return path
+
+
 def vocabulary() -> list[str]:
     """Return the 256 bytes as GPT-2 writes them, two merges, and the marks of the chat template."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]

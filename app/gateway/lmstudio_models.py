@@ -14,6 +14,7 @@ from app.gateway.dialects.lmstudio import cards, requests
 from app.gateway.dialects.lmstudio.cards import Known
 from app.gateway.launch import UNCHOSEN, find_model, resolve
 from app.gateway.services import SERVICES, Services
+from app.gateway.tuned import with_sight
 from app.supervisor.policy import LoadRequest
 from engines.api import Feature, ModelFormat
 
@@ -118,7 +119,7 @@ async def _all_known(services: Services) -> list[Known]:
 
 async def _facts(services: Services, model: ModelInfo) -> ModelFacts | None:
     try:
-        return await services.facts.find(model.name)
+        return await with_sight(services, model, await services.facts.find(model.name))
     except (RoundhouseError, OSError):  # it is listed with what the library knows
         return None
 

@@ -14,6 +14,7 @@ from app.gateway.dialects.ollama.describing import capabilities_of
 from app.gateway.launch import resolve
 from app.gateway.recent import Found
 from app.gateway.services import Services
+from app.gateway.tuned import with_sight
 from app.supervisor.policy import LoadRequest
 from engines.api import Feature, Route
 
@@ -55,7 +56,7 @@ def not_found(name: str, error: NotFound) -> NotFound:
 async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
     """Return what the model's files say, or None if they cannot be read: its listing then has to do."""
     try:
-        return None if model.attached else await services.facts.find(model.path)
+        return None if model.attached else await with_sight(services, model, await services.facts.find(model.path))
     except RoundhouseError as error:
         log.info("The facts of %s cannot be read: %s", model.name, error)
         return None

@@ -17,7 +17,7 @@ from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
-from engines.api import Feature, Route
+from engines.api import Descriptor, Feature, ModelFormat, Route
 
 _NO_FAMILY = Family()
 _FAMILIES: dict[tuple[str, str], Family] = {}
@@ -28,7 +28,7 @@ _COUNT_WITHIN_S = 5.0
 
 async def supplied(services: Services, found: Found, request: Request) -> Plan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = services.adapters[found.load.engine].descriptor
+    descriptor = _able(services.adapters[found.load.engine].descriptor, found)
     family = _NO_FAMILY
     if isinstance(request, Generate) and not reads_itself(descriptor):
         family = await family_for(services, found.model)
@@ -38,6 +38,15 @@ async def supplied(services: Services, found: Found, request: Request) -> Plan:
     route = route_of(request)
     again = None if plan.again is None else applied(plan.again, found.model, route)
     return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
+
+
+def _able(descriptor: Descriptor, found: Found) -> Descriptor:
+    """Return what the engine can do with this model: without a projector, one of GGUF files takes no images."""
+    load = found.load
+    is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
+    if not is_blind or Feature.VISION not in descriptor.features:
+        return descriptor
+    return msgspec.structs.replace(descriptor, features=descriptor.features - {Feature.VISION})
 
 
 async def with_plan(services: Services, ask: Ask, found: Found, request: Request) -> Ask:

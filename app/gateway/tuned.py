@@ -4,11 +4,13 @@ A request's own values go before what a person set, that before what the model r
 their start, so that requests cost nothing; for the others a made-up preset fills in what a request leaves out.
 """
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 
 from app.core.errors import BadRequest, NotFound
+from app.core.model_facts import ModelFacts
 from app.core.models import NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.gateway.services import Services
 from app.hub.companions import draft_kind, projector_beside
@@ -68,6 +70,20 @@ def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInf
 
 _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
+
+
+async def with_sight(services: Services, model: ModelInfo, facts: ModelFacts) -> ModelFacts:
+    """Return the facts of a model's own file with what the projector adds that is loaded with it."""
+    if "vision" in facts.capabilities or not await asyncio.to_thread(_sees, services, model):
+        return facts
+    return msgspec.structs.replace(facts, capabilities=[*facts.capabilities, "vision"])
+
+
+def _sees(services: Services, model: ModelInfo) -> bool:
+    try:
+        return _projector(model, services.tuning.of(model.runs_as), _SEES, "chat") is not None
+    except NotFound:
+        return False
 
 
 def draft_path(services: Services, model: ModelInfo, named: str) -> Path:

@@ -9,7 +9,7 @@ DESCRIPTOR = Descriptor(
     homepage="https://github.com/ggml-org/llama.cpp",
     family=Family.VENV_WORKER,
     formats=frozenset({ModelFormat.GGUF}),
-    modalities=frozenset({"text"}),
+    modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
         Route.COMPLETIONS: "/v1/completions",
@@ -34,6 +34,7 @@ DESCRIPTOR = Descriptor(
             Feature.CHOICES,
             Feature.STREAM_USAGE,
             Feature.KV_QUANT,
+            Feature.VISION,
             Feature.LORA,
             Feature.DRAFT,
             Feature.SAMPLING_DEFAULTS,
@@ -55,9 +56,9 @@ DESCRIPTOR = Descriptor(
     verified=(
         "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
         "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "
-        "quantised KV cache, a draft model, a LoRA adapter and another template with models of made-up weights, "
-        "damaged and missing files, a taken port, stopping while loading and while answering, and dying with its "
-        "parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
+        "quantised KV cache, a draft model, a LoRA adapter, an image and another template with models of made-up "
+        "weights, damaged and missing files, a taken port, stopping while loading and while answering, and dying with "
+        "its parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
         "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input."
     ),
     unverified=(

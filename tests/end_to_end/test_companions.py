@@ -1,5 +1,8 @@
 """llama.cpp for real with what goes with a model: a draft, a LoRA adapter, another template, sampling of its own."""
 
+import base64
+import struct
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,10 @@ import pytest
 from engines.api import Draft, FailureKind, LaunchOptions
 from engines.sampling import Sampling
 from tests.end_to_end.worker import Worker
-from tests.gguf_files import TinyLlama, lora_for
+from tests.gguf_files import TinyLlama, lora_for, projector_for
 
 HELLO = [{"role": "user", "content": "hello"}]
+IMAGE_TOKENS = 16
 TOLD = {"general.sampling.temp": 0.25, "general.sampling.top_k": 7, "general.sampling.min_p": 0.125}
 
 
@@ -83,3 +87,28 @@ def test_another_template_takes_the_place_of_the_models_own(tiny: Path) -> None:
     template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
     with closing(started(tiny, chat_template=template)) as worker:
         assert worker.ask("/apply-template", {"messages": HELLO})["prompt"] == "[hello]"
+
+
+def test_a_projector_lets_it_see(tiny: Path, folder: Path) -> None:
+    projector = projector_for(TinyLlama(), folder / "mmproj.gguf")
+    with closing(started(tiny, projector=projector)) as worker:
+        red, blue = (seen(worker, color) for color in ((255, 0, 0), (0, 0, 255)))
+    assert red["usage"]["prompt_tokens"] > IMAGE_TOKENS
+    assert red["choices"][0]["message"]["content"] != blue["choices"][0]["message"]["content"]
+
+
+def seen(worker: Worker, color: tuple[int, int, int]) -> Any:  # noqa: ANN401 -- JSON
+    picture = {"type": "image_url", "image_url": {"url": png(color)}}
+    return written(worker, messages=[{"role": "user", "content": [{"type": "text", "text": "hello"}, picture]}])
+
+
+def png(color: tuple[int, int, int]) -> str:
+    """Return 16 pixels square of one colour as a data address."""
+    rows = b"".join(b"\0" + bytes(color) * 16 for _ in range(16))
+    head = struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)
+    chunks = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + chunks).decode()
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -13,6 +13,7 @@ from aiohttp import web
 from app.config.paths import Paths
 from app.core.api import PREFIX
 from app.core.engines import EngineInfo
+from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
 from app.gateway.launch import resolve
 from app.gateway.model_choices import check_template
@@ -24,7 +25,7 @@ from engines.registry import ADAPTERS as REAL
 from engines.sampling import Sampling
 from tests.fake_engine.adapter import ADAPTERS as FAKE
 from tests.gateway.played import Gateway, Upstream, played_services
-from tests.gguf_files import TinyLlama, gguf_bytes, lora_for
+from tests.gguf_files import TinyLlama, gguf_bytes, lora_for, projector_for
 
 TOLD = {"general.sampling.temp": 0.5, "general.sampling.top_k": 7}
 HELLO = [{"role": "user", "content": "hello"}]
@@ -258,3 +259,34 @@ def test_a_template_that_never_ends_is_stopped() -> None:
     with pytest.raises(Exception, match="longer than"):
         check_template("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
     check_template(TEMPLATE)
+
+
+SEEING = [{"role": "user", "content": "what is it?", "images": ["iVBORw0KGgo="]}]
+
+
+async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
+    gateway: Gateway, admin: Admin, models: Path
+) -> None:
+    async def shown() -> dict[str, Any]:
+        async with gateway.http.post(f"{gateway.url}/api/show", json={"model": "told"}) as reply:
+            found: dict[str, Any] = await reply.json()
+            return found
+
+    async def asked() -> tuple[int, str]:
+        body = {"model": "told", "messages": SEEING, "stream": False}
+        async with gateway.http.post(f"{gateway.url}/api/chat", json=body) as reply:
+            return reply.status, await reply.text()
+
+    assert "vision" not in (await shown())["capabilities"]
+    status, said = await asked()
+    assert status == 400
+    assert "does not support vision" in said
+    projector_for(TinyLlama(), models / "mmproj-told-f16.gguf")
+    gateway.services.events.publish(ModelsChanged())
+    assert "vision" in (await shown())["capabilities"]
+    await answered(gateway)  # lets the engine be played
+    await asked()
+    assert b"data:image/png;base64,iVBORw0KGgo=" in gateway.upstream.bodies[-1]
+    await admin.set(projector="none")
+    assert "vision" not in (await shown())["capabilities"]
+    assert (await asked())[0] == 400
