@@ -20,6 +20,7 @@ MEASUREMENTS = (
     Measurement("engines", "app.bench.engine_installs:measure"),
     Measurement("hub-search", "app.bench.hub_search:measure"),
     Measurement("download", "app.bench.downloading:measure"),
+    Measurement("xet", "app.bench.xet_cost:measure"),
     Measurement("throughput", "app.bench.throughput:measure"),
     Measurement("workers", "app.bench.worker_cost:measure"),
     Measurement("window", "app.bench.window:measure_start"),

@@ -81,7 +81,7 @@ def _once(served: Served) -> float:
     """Return the seconds of one download."""
     cache = served.folder / "cache"
     began = time.perf_counter()
-    *_, last = _said(served.job(cache))
+    *_, last = said_by(served.job(cache))
     took = time.perf_counter() - began
     assert isinstance(last, Done), last  # noqa: S101 -- a measurement that went wrong is none
     shutil.rmtree(cache)
@@ -103,23 +103,24 @@ def _killed(served: Served) -> list[Figure]:
     while kills < KILLS:
         cache = served.folder / "cache"
         part = RepositoryCache(cache, _NAME).part(served.file)
-        while kills < KILLS and (moved := _cut_off(served.job(cache), luck)) is not None:
+        slow = served.job(cache, bytes_per_s=SMALL / 2)
+        while kills < KILLS and (moved := cut_off(slow, luck.uniform(0.05, 0.5))) is not None:
             kills += 1
             lost = max(lost, moved - written_bytes(part))
-        *_, last = _said(served.job(cache))
+        *_, last = said_by(served.job(cache))
         whole += 1
         blob = RepositoryCache(cache, _NAME).blob(served.file)
-        right += isinstance(last, Done) and _hash(blob) == served.file.sha256
+        right += isinstance(last, Done) and file_hash(blob) == served.file.sha256
         shutil.rmtree(cache)
     share = Figure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
     return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
 
 
-def _cut_off(job: Job, luck: random.Random) -> int | None:
+def cut_off(job: Job, after_s: float) -> int | None:
     """Run a download and kill it after a while; return how far it had said to be, None if it was done before."""
     moved = 0
-    ends_at = time.monotonic() + luck.uniform(0.05, 0.5)
-    with _running(msgspec.structs.replace(job, bytes_per_s=SMALL / 2)) as child:
+    ends_at = time.monotonic() + after_s
+    with running_download(job) as child:
         os.set_blocking(child.stdout.fileno(), False)
         rest = b""
         while time.monotonic() < ends_at and child.poll() is None:
@@ -149,7 +150,7 @@ def _memory(served: Served) -> float:
     most = 0.0
     with contextlib.ExitStack() as stack:
         jobs = [served.job(served.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)]
-        children = [psutil.Process(stack.enter_context(_running(job)).pid) for job in jobs]
+        children = [psutil.Process(stack.enter_context(running_download(job)).pid) for job in jobs]
         ends_at = time.monotonic() + 1.5
         while time.monotonic() < ends_at:
             most = max(most, sum(child.memory_info().rss for child in children))
@@ -157,13 +158,15 @@ def _memory(served: Served) -> float:
     return most
 
 
-def _said(job: Job) -> list[Said]:
-    with _running(job) as child:
+def said_by(job: Job) -> list[Said]:
+    """Run a download to its end and return what it said."""
+    with running_download(job) as child:
         return [msgspec.json.decode(line, type=Said) for line in child.stdout]
 
 
 @contextlib.contextmanager
-def _running(job: Job) -> Iterator[psutil.Popen]:
+def running_download(job: Job) -> Iterator[psutil.Popen]:
+    """Start a download; killed at exit."""
     child = psutil.Popen(command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdin.write(msgspec.json.encode(job) + b"\n")
     child.stdin.flush()
@@ -188,10 +191,11 @@ def _served(size: int) -> Iterator[Served]:
         port = free_port()
         wait_for(port, stack.enter_context(started("tests.perf.file_server", str(port), str(content))))
         yield Served(
-            f"http://{HOST}:{port}", RepoFile(path="model.gguf", size=size, sha256=_hash(content)), Path(folder)
+            f"http://{HOST}:{port}", RepoFile(path="model.gguf", size=size, sha256=file_hash(content)), Path(folder)
         )
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

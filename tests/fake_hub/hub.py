@@ -3,13 +3,23 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 from tests.fake_hub.cas import FakeCas
 
 LFS_FROM_BYTES = 4096
 """The real hub decides by .gitattributes and at 10 MB."""
+
+
+@lru_cache(maxsize=16)
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _git_name(content: bytes) -> str:
+    return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()  # noqa: S324 -- git's
 
 
 @dataclass(frozen=True)
@@ -23,13 +33,13 @@ class StoredFile:
     def is_lfs(self) -> bool:
         return len(self.content) >= LFS_FROM_BYTES
 
-    @cached_property
+    @property
     def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
+        return _sha256(self.content)
 
-    @cached_property
+    @property
     def oid(self) -> str:
-        return hashlib.sha1(f"blob {len(self.content)}\0".encode() + self.content).hexdigest()  # noqa: S324 -- git's
+        return _git_name(self.content)
 
     @property
     def etag(self) -> str:

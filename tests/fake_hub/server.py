@@ -29,13 +29,13 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(hub: FakeHub) -> Iterator[FakeHub]:
-    """Serve on a free port until the block ends; `hub.url` is the endpoint."""
+def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
+    """Serve, on a free port by itself, until the block ends; `hub.url` is the endpoint."""
 
     class Handler(_Handler):
         served = hub
 
-    server = _Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     hub.url = f"http://127.0.0.1:{server.server_port}"
@@ -56,7 +56,9 @@ class _Handler(BaseHTTPRequestHandler):
         hub, address = self.served, urlsplit(self.path)
         path = unquote(address.path)
         hub.asked.append((self.command, path, self.headers.get("Range", "")))
-        if path == "/api/models":
+        if path == "/health":
+            self.reply(200, b"", {})
+        elif path == "/api/models":
             self.list_models(parse_qs(address.query))
         elif described := _API.match(path):
             self.describe(described)

@@ -324,6 +324,15 @@ def test_a_version_with_other_settings_is_not_used(monkeypatch: pytest.MonkeyPat
     assert xet.load(tmp_path) is None
 
 
+def test_without_it_nothing_is_missing_but_the_way(monkeypatch: pytest.MonkeyPatch, arena: Make) -> None:
+    monkeypatch.setitem(sys.modules, "hf_xet", None)
+    there = arena()
+    came = Brought(there)
+    assert came.is_right
+    assert came.notes == []
+    assert there.hub.cas.asked == []
+
+
 @pytest.mark.parametrize(("value", "is_off"), [("1", True), ("true", True), ("0", False), ("", False)])
 def test_the_variable_that_switches_it_off_everywhere_is_known(value: str, is_off: bool) -> None:  # noqa: FBT001
     assert is_xet_off({"HF_HUB_DISABLE_XET": value}) is is_off

@@ -1,0 +1,121 @@
+"""What it costs that files come from Xet: memory, time beside plain HTTP from the same hub, and what a kill loses.
+
+The hub is the tests' own, written for right answers and not for speed: the ratio says how the two ways compare, and
+the speed of neither.
+"""
+
+import random
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psutil
+
+from app.bench.downloading import cut_off, file_hash, running_download, said_by
+from app.bench.figures import Figure, at_least, at_most, not_measured
+from app.bench.programs import HOST, free_port, is_checkout, started, wait_for
+from app.hub.download.cache import RepositoryCache
+from app.hub.download.chunk_map import written_bytes
+from app.hub.download.job import Done, Job, Noted, Said
+from app.hub.download.transfer import CHUNK_BYTES, STREAMS
+from app.hub.repository import Repository, read_repository
+
+MEMORY = "memory of a download of 4 files from Xet"
+SPEED = "download from Xet / over plain HTTP"
+KILLS_HASH = "downloads from Xet whose hash is right after kills"
+KILLS_LOST = "bytes a kill loses from Xet / one chunk per stream"
+MEBIBYTES, ROUNDS, KILLS = 64, 3, 30
+LIMIT_MB = 150.0
+_MB = 1e6
+_LOOK_S = 0.005
+_SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+
+
+class _Ground(NamedTuple):
+    """A repository at a hub, and a folder to fetch it into."""
+
+    url: str
+    repository: Repository
+    folder: Path
+
+    def job(self, *, xet: bool, files: int | None = None) -> Job:
+        return Job(
+            endpoint=self.url,
+            repository=self.repository.name,
+            revision=self.repository.commit,
+            commit=self.repository.commit,
+            files=self.repository.files[:files],
+            cache=str(self.folder / "hub"),
+            xet=xet,
+        )
+
+
+def measure() -> Sequence[Figure]:
+    """Return memory, the ratio of times, and what kills cost."""
+    if not is_checkout():
+        return [not_measured(MEMORY, f"<= {LIMIT_MB:g} MB", "needs a source checkout")]
+    port = free_port()
+    with started("tests.perf.xet_hub", str(port), str(MEBIBYTES)) as hub, tempfile.TemporaryDirectory() as folder:
+        wait_for(port, hub)
+        url = f"http://{HOST}:{port}"
+        ground = _Ground(url, read_repository(url, "bench/model"), Path(folder))
+        memory = at_most(MEMORY, _memory(ground) / _MB, LIMIT_MB, "MB")
+        ratios = [_once(ground, xet=False) / _once(ground, xet=True) for _round in range(ROUNDS)]
+        return [memory, at_least(SPEED, statistics.median(ratios), 0.5), *_killed(ground)]
+
+
+def _once(ground: _Ground, *, xet: bool) -> float:
+    """Return the seconds of one download."""
+    began = time.perf_counter()
+    _check(said_by(ground.job(xet=xet)))
+    took = time.perf_counter() - began
+    shutil.rmtree(ground.folder / "hub")
+    return took
+
+
+def _memory(ground: _Ground) -> float:
+    """Return the most a download took, in bytes."""
+    most = 0.0
+    with running_download(ground.job(xet=True)) as child:
+        said: list[Said] = []
+        reader = threading.Thread(target=lambda: said.extend(map(_SAID.decode, child.stdout)))
+        reader.start()
+        while child.poll() is None:
+            try:
+                most = max(most, psutil.Process(child.pid).memory_info().rss)
+            except psutil.NoSuchProcess:
+                break
+            time.sleep(_LOOK_S)
+        reader.join()
+    _check(said)
+    shutil.rmtree(ground.folder / "hub")
+    return most
+
+
+def _killed(ground: _Ground) -> list[Figure]:
+    """Kill downloads at random points until one is whole, again and again."""
+    luck, kills, whole, right, lost = random.Random(11), 0, 0, 0, 0  # noqa: S311 -- when to kill
+    job, file = ground.job(xet=True, files=1), ground.repository.files[0]
+    cache = RepositoryCache(Path(job.cache), job.repository)
+    while kills < KILLS:
+        while kills < KILLS and (moved := cut_off(job, luck.uniform(0.2, 1.0))) is not None:
+            kills += 1
+            lost = max(lost, moved - written_bytes(cache.part(file)))
+        _check(said_by(job))
+        whole += 1
+        right += file_hash(cache.blob(file)) == file.sha256
+        shutil.rmtree(ground.folder / "hub")
+    share = Figure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
+
+
+def _check(said: list[Said]) -> None:
+    """See that it went well, and all of it by the way that was asked for."""
+    assert isinstance(said[-1], Done), said[-1]  # noqa: S101 -- a measurement that went wrong is none
+    assert not [one for one in said if isinstance(one, Noted)], said  # noqa: S101 -- as above
