@@ -5,10 +5,11 @@ On the way out it ends the gateway that it started, unless a person wants that t
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType
 
-from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -18,6 +19,7 @@ from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, finder
 from app.gui.reopening import Reopening
 from app.gui.shell.departure import Departure, DepartureKnown
+from app.gui.shell.front import bring_to_front
 from app.gui.shell.leaving import Service
 from app.gui.shell.opener import Opener
 from app.gui.shell.window import Window
@@ -86,6 +88,14 @@ def _listen(requests: SystemRequests, opener: Opener, program: Program) -> None:
     requests.opened.connect(lambda arguments: opener.take(arguments, Path.cwd()))
     requests.quit_asked.connect(program.departure.quit)
     QTimer.singleShot(0, requests.begin)
+    if sys.platform == "darwin":
+        program.application.applicationStateChanged.connect(partial(reopen, program.window))
+
+
+def reopen(window: Window, state: Qt.ApplicationState) -> None:
+    """Bring a hidden window back when the program is chosen in the Dock: macOS says no more than that it is active."""
+    if state is Qt.ApplicationState.ApplicationActive and window.isHidden():
+        bring_to_front(window)
 
 
 def opened(argv: list[str]) -> Program:

@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
 
     def leave() -> None:
         noted["resident_bytes"] = float(psutil.Process().memory_info().rss)
-        program.window.close()
+        program.departure.end_unasked()
 
     program.window.grab()  # paints the first page, which no display asks for here
     QTimer.singleShot(0, lambda: note("interactive_s"))

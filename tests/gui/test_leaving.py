@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.core.events import EngineChanged
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
+from app.gui.main import reopen
 from app.gui.shell.contract import Page
 from app.gui.shell.departure import ASKS, KEEPS, Departure, DepartureKnown
 from app.gui.shell.leaving import Service, Situation, Step, on_close, on_quit
@@ -237,3 +238,12 @@ def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> N
     assert window.focusWidget() is question.buttons[0]
     QTest.keyClick(question.buttons[0], Qt.Key.Key_Escape)
     assert (leaver.asked, leaver.ended) == ("", [])
+
+
+def test_being_chosen_in_the_dock_brings_a_hidden_window_back(leaver: Leaver, in_tray: list[str]) -> None:
+    leaver.service = OTHERS
+    leaver.window.close()
+    reopen(leaver.window, Qt.ApplicationState.ApplicationInactive)
+    assert leaver.window.isHidden()
+    reopen(leaver.window, Qt.ApplicationState.ApplicationActive)
+    assert leaver.window.isVisible()

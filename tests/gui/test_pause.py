@@ -12,6 +12,7 @@ from app.core.memory import Pause
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
 from app.gui.net.pause import Paused
+from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import Page
 from app.gui.shell.paused_bar import PausedBar, finishing
 from app.gui.shell.window import Window
@@ -24,7 +25,6 @@ IDLE = msgspec.structs.replace(data.READY, model="idle", in_flight=0)
 @pytest.fixture
 def paused(api: DemoApi, shell: QuietShell) -> Paused:
     paused = Paused(api, shell)
-    shell.connected.emit()
     api.flush()
     return paused
 
@@ -75,3 +75,16 @@ def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Mak
     api.flush()
     QApplication.processEvents()
     assert bar.isHidden()
+
+
+def test_the_server_page_pauses_and_resumes(make_window: Make, api: DemoApi) -> None:
+    window = make_window(Page.SERVER)
+    page = window.pages.currentWidget()
+    assert isinstance(page, ServerScreen)
+    page.pause.click()
+    api.flush()
+    assert (page.pause.text(), api.asked("POST", "/pause")) == ("Resume", [None])
+    window.shell.receive(PauseChanged(pause=Pause()))
+    assert page.pause.text() == "Pause"
+    window.lost(data.OFFLINE)
+    assert not page.pause.isEnabled()

@@ -21,6 +21,8 @@ class Paused(QObject):
         shell.connected.connect(self.read)
         shell.lost.connect(lambda _error: self._take(Pause()))
         shell.happened.connect(self._hear)
+        if shell.is_connected:
+            self.read()
 
     def read(self) -> None:
         """Ask how it stands."""

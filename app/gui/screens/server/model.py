@@ -11,6 +11,7 @@ from app.core.errors import ErrorBody
 from app.core.models import LoadOptions
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import Running
+from app.gui.net.pause import Paused
 from app.gui.screens.server.mending_model import Mending
 from app.gui.shell.contract import Shell
 
@@ -60,9 +61,11 @@ class ServerModel(QObject):
         self._api, self._shell = api, shell
         self.running = Running(api, shell)
         self.mending = Mending(api, shell, self.running)
+        self.paused = Paused(api, shell)
         self.status: Status | None = None
         self.running.changed.connect(self.changed)
         self.mending.changed.connect(self.changed)
+        self.paused.changed.connect(self.changed)
         self.mending.said.connect(self.said)
         self.mending.failed.connect(self.failed)
         shell.connected.connect(self._read)

@@ -25,7 +25,7 @@ from app.gui.widgets.fields import CopyField, Field
 from app.gui.widgets.flow import Flow
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.panels import ErrorPanel, Page, Section
-from app.gui.widgets.press import Button, Chip, IconButton
+from app.gui.widgets.press import Button, Chip, IconButton, Look
 from app.gui.widgets.rows import Row, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
@@ -111,6 +111,9 @@ class ServerScreen(Page):
 
     def _running_section(self) -> QWidget:
         section = Section(self.theme, "Running models")
+        self.pause = Button(self.theme, "Pause", look=Look.QUIET, icon="pause", action=self.model.paused.toggle)
+        self.pause.setToolTip("Give all memory back after the answers in progress, and load nothing until resumed")
+        section.head.addWidget(self.pause)
         self._skeleton = Skeleton(self.theme, 1, is_card=True)
         self._list = RowList(self.theme, "Running models")
         self._idle = Surface(self.theme)
@@ -160,6 +163,10 @@ class ServerScreen(Page):
             lambda status: EngineRow(self.theme, model, status),
             EngineRow.show_status,
         )
+        is_paused = model.paused.state.is_paused
+        self.pause.set_text("Resume" if is_paused else "Pause")
+        self.pause.set_icon("play" if is_paused else "pause")
+        self.pause.setEnabled(is_serving)
         known = model.running.is_known
         self._skeleton.setVisible(not known)
         self._list.setVisible(bool(engines))
