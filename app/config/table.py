@@ -347,8 +347,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="downloads.xet",
         title="Hugging Face's Xet storage",
-        help="auto: what the hub keeps in Xet comes from there, one download at a time and without a speed limit, and "
-        "over plain HTTP where that fails. off: everything comes over plain HTTP.",
+        help="Large files come from there where the hub keeps them so, while one download runs at a time and without a "
+        "speed limit; off brings everything over plain HTTP.",
         kind=Kind.CHOICE,
         default="auto",
         choices=("auto", "off"),

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
+from pathlib import Path
 
 from tests.fake_hub.cas import FakeCas
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
+
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def keep_in_xet(hub: FakeHub, content: bytes) -> None:
@@ -25,7 +28,7 @@ def _uploaded(content: bytes) -> FakeCas:
     with serving(FakeHub()) as hub, tempfile.TemporaryDirectory() as folder:
         quiet = {**os.environ, "HF_XET_LOG_DEST": os.devnull, "HF_XET_CACHE": folder, "HF_HUB_DISABLE_TELEMETRY": "1"}
         argv = [sys.executable, "-m", "tests.fake_hub.uploading", hub.cas.address]
-        done = subprocess.run(argv, input=content, capture_output=True, env=quiet, check=True)
+        done = subprocess.run(argv, input=content, capture_output=True, env=quiet, cwd=_ROOT, check=True)
         hub.cas.known[hashlib.sha256(content).hexdigest()] = done.stdout.decode().strip()
         return hub.cas
 

@@ -25,7 +25,7 @@ class Ways:
         self._job, self._means, self._say = job, means, say
         purpose = Purpose(why=Why.DOWNLOAD, about=job.repository, by=Program.DOWNLOADER)
         self._remote = untiring(job.endpoint, purpose, token=job.token)
-        self._is_tried = not job.xet
+        self._may_be_xet = job.xet
         self._library: xet.Library | None = None
 
     def bring(self, cache: RepositoryCache, file: RepoFile) -> None:
@@ -37,11 +37,12 @@ class Ways:
 
     def _in_xet(self, file: RepoFile, url: str) -> Source | None:
         """Return where a file is in Xet; None where it is not, or is better not fetched from there."""
-        if not file.sha256 or self._is_limited():  # small files are in git; a limit in blocks would come in gusts
-            return None
-        library = self._loaded()
-        name = xet_hash(self._remote, url) if library is not None else ""
-        if library is None or not name:
+        is_sensible = (
+            bool(file.sha256) and not self._is_limited()
+        )  # small files are in git; a limit would come in gusts
+        name = xet_hash(self._remote, url) if self._may_be_xet and is_sensible else ""
+        library = self._loaded() if name else None
+        if library is None:
             return None
         address = grant_address(self._job.endpoint, self._job.repository, self._job.commit)
         kept = Kept(name, file.size, address)
@@ -54,15 +55,14 @@ class Ways:
         except StorageFault:
             raise
         except RoundhouseError as error:
-            self._library = None
+            self._may_be_xet = False
             self._say(Noted(sentence=f"{file.path} comes over plain HTTP: {error}"))
             return False
         return True
 
     def _loaded(self) -> xet.Library | None:
-        if not self._is_tried:
-            self._is_tried = True
-            self._library = xet.load(Path(self._job.cache).parent / "xet")
+        self._library = self._library or xet.load(Path(self._job.cache).parent / "xet")
+        self._may_be_xet = self._library is not None
         return self._library
 
     def _is_limited(self) -> bool:

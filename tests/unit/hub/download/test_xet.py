@@ -60,7 +60,8 @@ def arena(arena: Make) -> Make:
 def own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_XET_LOG_DEST", os.devnull)
-    monkeypatch.delenv("HF_XET_CACHE", raising=False)
+    monkeypatch.setenv("HF_XET_CACHE", "as it was")  # so that it is put back: loading sets it
+    monkeypatch.delenv("HF_XET_CACHE")
     monkeypatch.setattr(xet, "_SETTINGS", {**xet._SETTINGS, "client.retry_base_delay": "5ms"})
     monkeypatch.setattr(xet, "_LOOK_S", 0.02)
 
@@ -331,6 +332,7 @@ def test_without_it_nothing_is_missing_but_the_way(monkeypatch: pytest.MonkeyPat
     assert came.is_right
     assert came.notes == []
     assert there.hub.cas.asked == []
+    assert there.hub.tokens_at_storage
 
 
 @pytest.mark.parametrize(("value", "is_off"), [("1", True), ("true", True), ("0", False), ("", False)])
