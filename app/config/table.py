@@ -256,6 +256,13 @@ SETTINGS: tuple[Setting, ...] = (
         for kind, title, how in _MENDS
     ),
     Setting(
+        name="engine.mend_other_runtime",
+        title="Use another runtime by itself",
+        help="When a version of an engine cannot run a model here, use another that is installed, and say so.",
+        kind=Kind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="engines.preferred",
         title="Engines to prefer",
         help="Where several installed engines read a model's format, the first of these runs it.",

@@ -1,5 +1,7 @@
 """Which version of an engine is used: what a switch, a failure and a roll-back make of its state. Pure."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from app.core.engine_store import BUNDLED, Proof
@@ -49,6 +51,18 @@ def rolled_back(state: State, why: str) -> State:
     """Return the state with the previous version in use again, and the one that failed marked."""
     bad = {**{key: one for key, one in state.bad.items() if key != state.previous}, state.current: why}
     return msgspec.structs.replace(state, current=state.previous or BUNDLED, previous="", loads=0, bad=bad)
+
+
+def elsewhere(state: State, names: Collection[str], tried: Collection[str]) -> str:
+    """Return another of the versions that work, for a model the one in use cannot run; empty when none is left.
+
+    What was used before comes first, then what was proved last. A version that nobody has proved is not chosen for
+    anybody, but for what came with Roundhouse.
+    """
+    left = [name for name in names if name not in {state.current, *tried, *state.bad}]
+    proofs = {name: proof.at for name, proof in state.proofs.items() if proof.is_good}
+    known = [name for name in left if name in {state.previous, BUNDLED} or name in proofs]
+    return max(known, key=lambda name: (name == state.previous, proofs.get(name, 0.0)), default="")
 
 
 def loaded(state: State) -> State:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, EnginesChanged, Event, Notice
-from app.engine_store.choosing import is_to_blame, loaded, rolled_back
+from app.engine_store.choosing import is_to_blame, loaded, rolled_back, switched
 from app.engine_store.shelf import PROVEN_LOADS, Shelf, State
+from app.gateway.engine_moves import Moves, told
 from app.gateway.events import EventHub
 from app.supervisor.policy import LoadRequest
 
@@ -34,20 +35,24 @@ def announce(shelf: Shelf, events: EventHub) -> None:
 
 
 class Rescuer:
-    """Rolls engines back. Belongs to the event loop."""
+    """Rolls engines back, and with `moves` on to other versions. Belongs to the event loop."""
 
-    def __init__(self, shelf: Shelf, publish: Callable[[Event], None]) -> None:
+    def __init__(self, shelf: Shelf, publish: Callable[[Event], None], moves: Moves | None = None) -> None:
         self._shelf = shelf
         self._publish = publish
-        self._rolled_back_s: dict[str, float] = {}
+        self._moves = moves
+        self._switched_s: dict[str, float] = {}
         self._one_at_a_time = asyncio.Lock()
         self._loads: set[tuple[str, float]] = set()
 
     async def rescue(self, request: LoadRequest, status: EngineStatus, error: EngineFailed) -> bool:
         """Tell whether to load again, because another version of the engine is used from now on."""
+        used = self._shelf.state(request.engine).current
         if await self._went_back(request.engine, error.code, str(error), was_ready=False):
             return True
-        is_recent = time.monotonic() - self._rolled_back_s.get(request.engine, -RECENT_S) < RECENT_S
+        if self._moves is not None and await self._moved(self._moves, status, used):
+            return True
+        is_recent = time.monotonic() - self._switched_s.get(request.engine, -RECENT_S) < RECENT_S
         return is_recent and status.engine == request.engine
 
     async def watch(self, events: EventHub) -> None:
@@ -59,6 +64,8 @@ class Rescuer:
 
     async def _saw(self, status: EngineStatus) -> None:
         if status.state is EngineState.READY and status.loaded_at is not None:
+            if self._moves is not None:
+                self._moves.loaded(status)
             await self._count(status.engine, (status.model, status.loaded_at))
         elif status.state in _DOWN and status.failure is not None:
             await self._went_back(status.engine, status.failure.code, status.failure.sentence, was_ready=True)
@@ -78,7 +85,7 @@ class Rescuer:
             after = await self._change(engine, lambda now: rolled_back(now, why) if now.current == failed else now)
         if after is None or after.current == failed:
             return False
-        self._rolled_back_s[engine] = time.monotonic()
+        self._switched_s[engine] = time.monotonic()
         self._publish(
             Notice(
                 level="warn",
@@ -88,6 +95,26 @@ class Rescuer:
             )
         )
         return True
+
+    async def _moved(self, moves: Moves, status: EngineStatus, used: str) -> bool:
+        """Tell whether another version is used than the one that failed; `used` is which that was."""
+        if status.failure is None or not moves.wanted(status):
+            return False
+        async with self._one_at_a_time:
+            state = await asyncio.to_thread(self._shelf.state, status.engine)
+            if state.current != used:
+                return True  # of several requests that failed together, the first has seen to it
+            move = await asyncio.to_thread(moves.next, status, state)
+            if move is None:
+                return False
+            to = move.to
+            after = await self._change(status.engine, lambda now: switched(now, to) if now.current == used else now)
+        if after is None or after.current != to:
+            return False
+        if move.is_hope:
+            self._switched_s[status.engine] = time.monotonic()
+        self._publish(told(status.engine, status.model, used, move, status.failure.sentence))
+        return move.is_hope
 
     async def _change(self, engine: str, make: Callable[[State], State]) -> State | None:
         try:

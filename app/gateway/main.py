@@ -30,6 +30,7 @@ from app.engine_store.shelf import Shelf
 from app.gateway.access import KeyNeeded
 from app.gateway.afterwards import Afterwards
 from app.gateway.app import build_app
+from app.gateway.engine_moves import Moves
 from app.gateway.engine_rescue import Rescuer, announce
 from app.gateway.events import EventHub
 from app.gateway.gauge import MemoryGauge
@@ -232,9 +233,15 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
     )
 
 
+def _moves(services: Services) -> Moves:
+    catalogue, settings = services.catalogue, services.settings
+    bundled = [engine for engine, recipe in catalogue.recipes.items() if recipe.bundled is not None]
+    return Moves(catalogue.shelf, bundled, lambda: settings.flag("engine.mend_other_runtime"))
+
+
 async def _settle_in(services: Services) -> None:
     """Do what nobody waits for."""
-    rescuer = Rescuer(services.catalogue.shelf, services.events.publish)
+    rescuer = Rescuer(services.catalogue.shelf, services.events.publish, _moves(services))
     services.supervisor.rescue = rescuer.rescue
     try:
         for notice in services.chats.notices:

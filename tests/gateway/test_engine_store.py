@@ -25,6 +25,7 @@ from app.engine_store.catalogue import Catalogue
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import PROVEN_LOADS, Shelf
 from app.gateway import engine_trials
+from app.gateway.engine_moves import Moves
 from app.gateway.engine_rescue import Rescuer, announce
 from app.gateway.launch import model_folders, policy_from
 from app.gateway.listen import bind
@@ -32,7 +33,19 @@ from app.gateway.main import opened
 from app.gateway.services import Limits, Services
 from app.hub.library import Library
 from app.supervisor.pool import Folders, Supervisor
-from engines.api import Exit, Failure, FailureKind, Installation, LaunchOptions, LaunchPlan, ModelSource, Net, Place
+from engines.api import (
+    Exit,
+    Failure,
+    FailureKind,
+    Installation,
+    LaunchOptions,
+    LaunchPlan,
+    ModelSource,
+    Net,
+    Place,
+    Remedy,
+    RemedyKind,
+)
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.played import Upstream, played_services, until
@@ -84,6 +97,9 @@ class Versioned(FakeAdapter):
     def classify_exit(self, end: Exit) -> Failure:
         if any("shared object" in line for line in end.tail):
             return Failure(kind=FailureKind.MISSING_LIBRARY, sentence="A library is missing: libmagic.so.1.")
+        if any("unknown model architecture" in line for line in end.tail):
+            remedy = Remedy(kind=RemedyKind.OTHER_RUNTIME, label="Use another engine")
+            return Failure(kind=FailureKind.MODEL_UNSUPPORTED, sentence="It knows no starship.", remedies=(remedy,))
         return super().classify_exit(end)
 
 
@@ -97,6 +113,9 @@ class Store:
     adapter: Versioned
     recipe: Callable[[str], Recipe]
     notices: list[Notice]
+    may_move: list[bool]
+    """Whether a person wants other versions tried, last."""
+    moves: Moves
 
     async def call(self, method: str, path: str, body: object = None, *, fails: bool = False) -> Any:  # noqa: ANN401 -- any JSON
         headers = {"Authorization": f"Bearer {self.services.identity.token}"}
@@ -171,12 +190,14 @@ async def store(
     )
     announce(shelf, services.events)
     notices: list[Notice] = []
-    rescuer = Rescuer(shelf, lambda event: notices.append(event) if isinstance(event, Notice) else None)
+    may_move = [False]
+    moves = Moves(shelf, [], lambda: may_move[-1])
+    rescuer = Rescuer(shelf, lambda event: notices.append(event) if isinstance(event, Notice) else None, moves)
     supervisor.rescue = rescuer.rescue
     watching = asyncio.create_task(rescuer.watch(services.events))
     runner = await opened(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:
-        yield Store(f"http://127.0.0.1:{unused_port}", http, services, adapter, recipe, notices)
+        yield Store(f"http://127.0.0.1:{unused_port}", http, services, adapter, recipe, notices, may_move, moves)
     await runner.cleanup()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
@@ -254,6 +275,50 @@ async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Sto
     async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 502
     assert store.current() == "1.0-cpu"
+
+
+STRANGE = Behaviour(says=("unknown model architecture: starship",), exit_code=1)
+
+
+async def refused(store: Store) -> str:
+    body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}
+    async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
+        assert reply.status >= 400
+        return await reply.text()
+
+
+async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_that_is_wanted(store: Store) -> None:
+    await store.install("1.0")
+    store.adapter.later = {"1.0": STRANGE}
+    assert "starship" in await refused(store)
+    assert (store.current(), store.notices) == ("1.0-cpu", [])
+    store.may_move.append(True)
+    answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
+    assert {text.strip() for text in answers} == {engine_trials.EXPECTED}
+    assert store.current() == "bundled"
+    (notice,) = store.notices
+    assert notice.code == "engine_moved"
+    assert "fake 1.0-cpu cannot run model, so bundled is used. It knows no starship." in notice.sentence
+    assert "engines use fake 1.0-cpu" in notice.hint
+    assert not (await store.versions())["1.0-cpu"].problem, "it is not its fault"
+
+
+async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_ever(store: Store) -> None:
+    await store.install("1.0")
+    store.adapter.later = {"1.0": STRANGE, BUNDLED_VERSION: STRANGE}
+    store.may_move.append(True)
+    for _ in range(4):
+        assert "starship" in await refused(store)
+    assert store.current() == "1.0-cpu"
+    assert ["is used again" in notice.sentence for notice in store.notices] == [False, True]
+    store.adapter.later = {"1.0": STRANGE}
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    await store.answer()
+    await until(lambda: not store.moves._hopeless)  # it runs after all: from here on it may be tried again
+    await store.call("POST", "/unload", {"model": "model"})
+    await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu"})
+    await until(lambda: store.services.catalogue.shelf.state("fake").current == "1.0-cpu")
+    assert (await store.answer()).strip() == engine_trials.EXPECTED
 
 
 async def test_switching_back_and_forth_and_removing(store: Store) -> None:

@@ -1,11 +1,13 @@
 """Which version is used, and who is blamed when a load fails."""
 
+import msgspec
 import pytest
 
 from app.core.engine_store import BUNDLED, Proof
 from app.engine_store.choosing import (
     CERTAIN,
     LIKELY,
+    elsewhere,
     is_on_probation,
     is_to_blame,
     loaded,
@@ -16,6 +18,7 @@ from app.engine_store.choosing import (
 from app.engine_store.shelf import PROVEN_LOADS, State
 from engines.api import FailureKind
 
+GOOD = Proof(at=1.0, model="the Guide", text="x")
 FRESH = State(current="2-cpu", previous="1-cpu")
 PROVEN = State(current="2-cpu", previous="1-cpu", loads=PROVEN_LOADS)
 MODEL_FAULTS = (FailureKind.MODEL_CORRUPT, FailureKind.MODEL_UNSUPPORTED, FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
@@ -80,3 +83,14 @@ def test_a_test_marks_a_version_or_takes_the_mark_away() -> None:
     good = proved(bad, "3-cpu", Proof(at=2.0, text="Hello"))
     assert good.bad == {}
     assert good.proofs["3-cpu"].is_good
+
+
+def test_elsewhere_is_what_worked_before_then_what_was_proved_last_and_never_what_is_bad() -> None:
+    proofs = {name: msgspec.structs.replace(GOOD, at=at) for name, at in (("a", 1.0), ("b", 3.0), ("c", 2.0))}
+    state = State(current="now", previous="a", proofs=proofs, bad={"d": "it crashed"})
+    names = ["a", "b", "c", "d", "unproved", BUNDLED, "now"]
+    found = []
+    while to := elsewhere(state, names, found):
+        found.append(to)
+    assert found == ["a", "b", "c", BUNDLED]
+    assert elsewhere(State(current="now"), ["now"], []) == ""

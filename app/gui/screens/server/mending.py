@@ -15,7 +15,7 @@ from app.gui.widgets.rows import Picture
 from app.gui.widgets.text import Label, Paragraph
 
 _WORDS = "From now on, do it for me"
-_MEANING = "A model that fails so is loaded with less, and you are told what was changed. It can be undone."
+_MEANING = "A model that fails so is loaded otherwise, and you are told what was changed. It can be undone."
 
 
 class MendSwitch(QWidget):
