@@ -22,6 +22,8 @@ LOCK = "lock.txt"
 _DOWNLOADING = re.compile(
     r"^ *(Downloading|Downloaded|Building|Built) (?P<package>\S+?)(?: \((?P<size>[\d.]+)(?P<unit>[KMG])iB\))?$"
 )
+_PATIENCE = {"Building": ", which takes minutes"}
+"""uv is silent while a compiler works."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LIMIT = re.compile(r"(>=|<)\s*(\d+)\.(\d+)")
 _QUIET = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
@@ -99,7 +101,8 @@ class Meter:
         if found[1] in {"Downloaded", "Built"}:
             self._done.add(package)
         verb = "Compiling" if found[1].startswith("Buil") else "Fetching"
-        self._progress(f"{verb} {', '.join(self._sizes.keys() - self._done) or package}", self._share())
+        going_on = ", ".join(self._sizes.keys() - self._done) or package
+        self._progress(f"{verb} {going_on}" + _PATIENCE.get(found[1], ""), self._share())
 
     def _share(self) -> float | None:
         total = max(self._expected, sum(self._sizes.values()))

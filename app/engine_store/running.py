@@ -138,6 +138,8 @@ _CAUSES = (
     ("No interpreter found", "There is no Python here that this engine is built for."),
     ("No virtual environment or system Python", "There is no Python here that this engine is built for."),
     ("error: command", "A package could not be built: a compiler or its tools are missing."),
+    ("_COMPILER not set", "A package could not be built: there is no C++ compiler here."),
+    ("Failed to build", "A package could not be built here; its last words say why."),
 )
 
 

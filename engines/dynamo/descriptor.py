@@ -26,7 +26,10 @@ DESCRIPTOR = Descriptor(
         Gauge.RUNNING: "dynamo_frontend_inflight_requests",
         Gauge.WAITING: "dynamo_frontend_queued_requests",
     },
-    verified="Its command lines are held against reviewed ones, and its log lines and ends are played.",
+    verified=(
+        "Its command lines are held against reviewed ones; its frontend and worker are played under the supervisor, "
+        "with their log lines and ends. Its lock resolves; nobody here has installed it."
+    ),
     unverified=(
         "Never run with this adapter: it needs NVIDIA GPUs under Linux, and shows its worth in several computers. It "
         "has no access key: on the computer it runs on, every program can reach it."

@@ -328,3 +328,12 @@ def test_uvs_lines_become_progress() -> None:
     assert told[2] == ("Fetching xllamacpp", 0.25)
     assert told[3][1] == 1.0
     assert told[-1] == ("Installing", None)
+
+
+def test_a_compiler_is_silent_for_minutes_and_that_is_said() -> None:
+    told: list[tuple[str, float | None]] = []
+    meter = Meter(0, lambda stage, fraction: told.append((stage, fraction)))
+    for line in ("   Building llama-cpp-python==0.3.36", "      Built llama-cpp-python==0.3.36"):
+        meter.hear(line)
+    assert told[0] == ("Compiling llama-cpp-python==0.3.36, which takes minutes", None)
+    assert "minutes" not in told[1][0]

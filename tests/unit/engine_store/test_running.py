@@ -1,6 +1,7 @@
 """What a program that makes an engine's environment is told."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -86,6 +87,22 @@ async def test_what_fails_offline_from_the_start_says_why_it_did(stage: Path) ->
     argv = [sys.executable, "-c", "import sys; print('No space left on device'); sys.exit(2)"]
     with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(EnvironmentFault, match="disk is full"):
         await run(argv, stage=stage, hear=lambda _line: None, env={})
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage", "no C++ compiler here"),
+        ("error: Failed to build `llama-cpp-python==0.3.36`", "could not be built here"),
+        ("error: no space: No space left on device", "The disk is full"),
+        ("error: something nobody has seen", "did not succeed"),
+    ],
+)
+async def test_why_a_build_failed_is_a_sentence_with_its_last_words(stage: Path, said: str, sentence: str) -> None:
+    argv = [sys.executable, "-c", f"import sys; print({said!r}); sys.exit(2)"]
+    with pytest.raises(EnvironmentFault, match=re.escape(sentence)) as failed:
+        await run(argv, stage=stage, hear=lambda _line: None, env={})
+    assert said in failed.value.body.detail
 
 
 async def test_a_checkout_leaves_uv_to_its_owner(stage: Path) -> None:
