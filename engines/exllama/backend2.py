@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
-from engines.exllama.constraint import Guide, SchemaFilter
+from engines.exllama.constraint import Constraints, SchemaFilter
 from engines.exllama.vocabulary import Vocabulary
 from engines.serving.backend import Ability, Loaded, Outcome, Tell, Token, Work
 from engines.serving.refusals import invalid
@@ -65,7 +65,7 @@ class Exl2(Exllama):
 
     def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
-        held = None if work.schema is None else self._guide.filter(work.schema)
+        held = None if work.schema is None else self._constraints.filter(work.schema)
         if held is not None:
             self._filters[work.id] = held
         if work.logprobs is not None:
@@ -110,8 +110,8 @@ class Exl2(Exllama):
         return outcome
 
     @cached_property
-    def _guide(self) -> Guide:
-        return Guide(self.torch, self._folder, sorted(self.ends))
+    def _constraints(self) -> Constraints:
+        return Constraints(self.torch, self._folder, sorted(self.ends))
 
     def cache_use(self) -> float | None:
         """Return nothing: it does not say."""

@@ -11,7 +11,7 @@ from typing import Any
 from engines.serving.refusals import invalid
 
 
-class Guide:
+class Constraints:
     """The vocabulary as llguidance knows it. Making it takes about a second for a large one, so it is made once."""
 
     def __init__(self, torch: Any, folder: Path, ends: list[int]) -> None:  # noqa: ANN401 -- the libraries' own types
