@@ -12,6 +12,7 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
+from app.gui.net.mirror import Preferences, Running
 from app.gui.screens.server.mending_model import FREE_MEMORY, WAYS, Mending
 from app.gui.screens.server.model import ServerModel
 from app.gui.screens.server.rows import EngineRow
@@ -49,6 +50,13 @@ def ready(*, loaded_at: float = 1.0, mended: tuple[AppliedRemedy, ...] = (MENDED
 def settings(api: DemoApi, *on: str) -> None:
     rows: Any = api.replies["GET /settings"]
     api.replies["GET /settings"] = [data.changed(row, row.name in on) if "mend_" in row.name else row for row in rows]
+
+
+@pytest.fixture
+def told(api: DemoApi, shell: Shell) -> Told:
+    made = Told(shell, Running(api, shell), Preferences(api, shell))
+    api.flush()
+    return made
 
 
 @pytest.fixture
@@ -158,24 +166,30 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     assert [body.model for body in api.asked("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
 
 
-def test_what_was_done_is_told_once_and_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:
+def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:
     shell.receive(EngineChanged(status=ready()))
     row = row_of(page)
     assert row._mended.isVisible()
     assert row._mended._words.text() == MENDED.sentence
+    shell.receive(EngineChanged(status=ready(mended=())))
+    assert not row_of(page)._mended.isVisible()
+
+
+@pytest.mark.usefixtures("told")
+def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: QuietShell) -> None:
+    shell.receive(EngineChanged(status=ready()))
     assert shell.said == [f"{data.FAILED.model}: {MENDED.sentence}"]
     shell.receive(EngineChanged(status=ready()))
     assert len(shell.said) == 1
     shell.receive(EngineChanged(status=ready(loaded_at=2.0)))
     assert len(shell.said) == 2
     shell.receive(EngineChanged(status=ready(loaded_at=3.0, mended=())))
-    assert not row_of(page)._mended.isVisible()
+    assert len(shell.said) == 2
 
 
 def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /running"] = [ready()]
-    model = ServerModel(api, shell)
-    model.said.connect(shell.toast)
+    Told(shell, Running(api, shell), Preferences(api, shell))
     api.flush()
     assert shell.said == []
 
@@ -186,12 +200,36 @@ def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScree
     shell.receive(EngineChanged(status=ready()))
     row_of(page)._mended.button.click()
     api.flush()
+    assert_taken_back(api)
+
+
+def test_undo_of_what_was_told_does_the_same(told: Told, api: DemoApi, shell: QuietShell) -> None:
+    api.replies["PATCH /settings"] = []
+    api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)
+    shell.receive(EngineChanged(status=ready()))
+    assert shell.undos[0] is not None
+    shell.undos[0]()
+    api.flush()
+    assert_taken_back(api)
+
+
+@pytest.mark.usefixtures("told")
+def test_an_undo_that_fails_is_told(api: DemoApi, shell: QuietShell) -> None:
+    api.replies["PATCH /settings"] = REFUSED
+    shell.receive(EngineChanged(status=ready()))
+    assert shell.undos[0] is not None
+    shell.undos[0]()
+    api.flush()
+    assert shell.said[-1] == REFUSED.sentence
+
+
+def assert_taken_back(api: DemoApi) -> None:
     assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": False}]
     verbs = [(verb, path) for verb, path, _body in api.calls if verb != "GET"]
     assert verbs == [("PATCH", "/settings"), ("POST", "/unload"), ("POST", "/load")]
 
 
+@pytest.mark.usefixtures("told")
 def test_notices_of_the_gateway_are_said(shell: QuietShell) -> None:
-    Told(shell)
     shell.receive(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
     assert shell.said == ["It gave way. Look."]

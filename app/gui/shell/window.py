@@ -104,7 +104,7 @@ class Window(QMainWindow):
         show = partial(self._come_forward, Page.MODELS)
         self._notices = Notices(self.downloads, self.shell.toast, self.tray, show)
         self.updates = Updates(api, self.shell)
-        self._told = Told(self.shell)
+        self._told = Told(self.shell, self.running, self.preferences)
         self.looks = Looks(theme, self.preferences, self.shell)
         self.looks.recall(self._memory)
         known = Known(running=self.running, library=self.library, preferences=self.preferences, paused=self.paused)

@@ -3,17 +3,16 @@
 What is done without asking is a setting for each kind of remedy; which kinds there are is read from the settings.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.gui.net.api import GatewayApi
+from app.gui.net.mending import SETTING, take_back
 from app.gui.net.mirror import Preferences, Running
 from app.gui.shell.contract import Page, Shell
 
-_SETTING = "engine.mend_"
 FREE_MEMORY = "free_memory"
 WAYS = {
     "download_again": Page.MODELS,
@@ -41,9 +40,7 @@ class Mending(QObject):
         super().__init__(shell)
         self._shell, self._running = shell, running
         self._settings = Preferences(api, shell)
-        self._told: set[tuple[str, float | None]] | None = None
         self._settings.changed.connect(self.changed)
-        running.changed.connect(self._tell)
 
     def ways(self, failure: FailureReport) -> list[RemedyOffer]:
         """Return the remedies that lead somewhere else, the most promising of each place."""
@@ -71,20 +68,17 @@ class Mending(QObject):
 
     def leave(self, name: str, failure: FailureReport, *, is_left: bool) -> None:
         """Have what may help done without asking from now on, this time too; or no longer."""
-        self._set(self._settings_for(failure), is_on=is_left, then=partial(self._load, name) if is_left else None)
+        values = dict.fromkeys(self._settings_for(failure), is_left)
+        again = partial(self._load, name) if is_left else None
+        self._settings.change_all(values, then=again, failed=self.failed.emit)
 
     def undo(self, status: EngineStatus) -> None:
-        """Do no longer without asking what was done to this model, and load it as it was asked for."""
-        names = [_SETTING + applied.kind for applied in status.mended]
-        again = partial(self._load, status.model)
-        self._set(names, is_on=False, then=lambda: self._running.unload(status.model, again, self.failed.emit))
+        """Take back what was done to a model without asking."""
+        take_back(status, self._settings, self._running, self.failed.emit)
 
     def _settings_for(self, failure: FailureReport) -> list[str]:
         known = {item.name for item in self._settings.items}
-        return [name for offer in failure.remedies if (name := _SETTING + offer.kind) in known]
-
-    def _set(self, names: list[str], *, is_on: bool, then: Callable[[], object] | None = None) -> None:
-        self._settings.change_all(dict.fromkeys(names, is_on), then=then, failed=self.failed.emit)
+        return [name for offer in failure.remedies if (name := SETTING + offer.kind) in known]
 
     def _load(self, name: str) -> None:
         self._running.load(name, self.failed.emit)
@@ -105,13 +99,3 @@ class Mending(QObject):
     def _load_all(self, names: list[str]) -> None:
         for name in names:
             self._load(name)
-
-    def _tell(self) -> None:
-        """Say once of each load what was changed about it; what was so before the window came is not news."""
-        mended = [one for one in self._running.items if one.mended and one.state is EngineState.READY]
-        if self._told is not None:
-            for status in mended:
-                if (status.model, status.loaded_at) not in self._told:
-                    sentence = " ".join(applied.sentence for applied in status.mended[-1:])
-                    self.said.emit(f"{status.model}: {sentence}", partial(self.undo, status))
-        self._told = (self._told or set()) | {(one.model, one.loaded_at) for one in mended}
