@@ -7,6 +7,7 @@ what is made on the way to `build/`.
 
 import argparse
 import datetime as dt
+import io
 import os
 import platform
 import shutil
@@ -24,6 +25,8 @@ import debian
 import manual
 
 from app import __version__
+from app.config.installation import NOTE, packers_note
+from app.core.updates import InstallationKind
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "package", ROOT / "dist"
@@ -86,6 +89,10 @@ def archive() -> Path:
         assert xz.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
         with tarfile.open(fileobj=xz.stdin, mode="w|") as packed:
             packed.add(FROZEN, arcname=name, filter=_without_owner)
+            noted = packers_note(InstallationKind.ARCHIVE, __version__)
+            entry = tarfile.TarInfo(f"{name}/{NOTE}")
+            entry.size = len(noted)
+            packed.addfile(_without_owner(entry), io.BytesIO(noted))
         xz.stdin.close()
     if xz.returncode:
         raise subprocess.CalledProcessError(xz.returncode, "xz")

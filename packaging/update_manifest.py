@@ -118,7 +118,7 @@ def signed(manifest: Manifest, key: Ed25519PrivateKey, folder: Path) -> Path:
 
 def notes_of(version: str, changelog: str) -> str:
     """Return what the changelog says of a version: everything below its heading."""
-    found = re.search(rf"(?ms)^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog)
+    found = re.search(rf"(?ms)^## {re.escape(version)}(?:\s[^\n]*)?\n(.*?)(?=^## |\Z)", changelog)
     return found[1].strip() if found else ""
 
 

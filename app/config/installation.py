@@ -61,6 +61,16 @@ def note_of(folder: Path) -> Note | None:
     return None
 
 
+def previous_of(place: Path) -> Path:
+    """Return where what was in a place before is kept, beside it."""
+    return place.with_name(f".{place.name}.previous")
+
+
+def packers_note(kind: InstallationKind, version: str) -> bytes:
+    """Return what a packer writes into `NOTE`."""
+    return msgspec.json.encode(Note(kind=kind, version=version)) + b"\n"
+
+
 def bundle(running: Path) -> Path:
     """Return what a person sees of a frozen application: on macOS the .app around it, else its folder."""
     return next((folder for folder in running.parents if folder.suffix == ".app"), running.parent)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app.config.environment import appimage
-from app.config.installation import this_installation
+from app.config.installation import previous_of, this_installation
 from app.core.updates import InstallationKind
 
 UV_VARIABLE = "ROUNDHOUSE_UV"
@@ -65,7 +65,9 @@ def window_command() -> list[str]:
 def how_to_remove() -> str:
     """Return how the program itself is removed, in a sentence: the way it came."""
     found = this_installation()
-    return _REMOVAL[found.kind].format(place=found.place)
+    previous = previous_of(found.place)
+    kept = f" The version before it is {previous}; remove that too." if previous.exists() else ""
+    return _REMOVAL[found.kind].format(place=found.place) + kept
 
 
 _REMOVAL = {

@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from app.config.installation import previous_of
 from app.core.errors import Conflict, StorageFault
 
 _AT_FDCWD = -100
@@ -25,11 +26,6 @@ _RENAME_EXCHANGE = 2
 def next_of(place: Path) -> Path:
     """Return where what will take a place is made ready: on the same disk."""
     return place.with_name(f".{place.name}.next")
-
-
-def previous_of(place: Path) -> Path:
-    """Return where what was there before is kept."""
-    return place.with_name(f".{place.name}.previous")
 
 
 def check_replaceable(place: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from app.config.installation import Installation, note_of
+from app.config.installation import Installation, note_of, previous_of
 from app.config.programs import program_in
 from app.core.errors import Conflict, StorageFault
 from app.core.updates import InstallationKind
@@ -188,7 +188,7 @@ _KEPT = frozenset({InstallationKind.ARCHIVE, InstallationKind.APPIMAGE})
 
 def previous_version(installation: Installation) -> str:
     """Return the version that can be gone back to, "before" where it has no name; empty without one."""
-    previous = exchange.previous_of(installation.place)
+    previous = previous_of(installation.place)
     if installation.kind not in _KEPT or not previous.exists():
         return ""
     noted = note_of(previous)

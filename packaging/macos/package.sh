@@ -9,6 +9,9 @@ version=${1:?Name the version}
 application=build/package/Roundhouse.app
 image=dist/roundhouse-$version-macos-$(uname -m).dmg
 
+# How this copy is installed: updates go by it.
+printf '{"kind":"dmg","version":"%s"}\n' "$version" > "$application/Contents/Resources/installation.json"
+
 if [ -n "${SIGNING_IDENTITY:-}" ]; then
     # From the inside out: a bundle's signature covers those of what it holds.
     find "$application" -type f \( -name '*.dylib' -o -name '*.so' -o -perm -100 \) -print0 |

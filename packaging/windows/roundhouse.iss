@@ -40,6 +40,9 @@ Source: ..\..\build\package\roundhouse\*; DestDir: {app}; Flags: recursesubdirs 
 [InstallDelete]
 Type: filesandordirs; Name: {app}\_internal
 
+[UninstallDelete]
+Type: files; Name: {app}\installation.json
+
 [Icons]
 Name: {group}\Roundhouse; Filename: {app}\roundhouse-window.exe
 
@@ -88,8 +91,15 @@ begin
     RegWriteExpandStringValue(HKCU, EnvironmentKey, 'Path', After);
 end;
 
+procedure NoteInstallation();
+begin
+  SaveStringToFile(ExpandConstant('{app}\installation.json'), '{"kind":"exe","version":"{#Version}"}', False);
+end;
+
 procedure CurStepChanged(Step: TSetupStep);
 begin
+  if Step = ssPostInstall then
+    NoteInstallation();
   if (Step = ssPostInstall) and WizardIsTaskSelected('path') then
     ChangePath(True);
 end;

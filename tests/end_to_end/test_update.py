@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from app.client.discovery import read_port_file, running_gateway
+from app.config.installation import previous_of
 from app.config.paths import Paths
 from app.core.api import PortFile
-from app.updates.exchange import next_of, previous_of
+from app.updates.exchange import next_of
 from tests.end_to_end.conftest import stop, wait_until
 from tests.range_server import Hub, serving
 from tests.releases import Publisher, archive

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app import __version__
-from app.config.installation import Installation
+from app.config.installation import Installation, previous_of
 from app.config.paths import Paths
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
@@ -395,7 +395,7 @@ async def test_the_way_back_is_a_job_too(updates: Updates, services: Services, s
     with pytest.raises(Conflict) as refused:
         await updates.roll_back()
     assert refused.value.code == "no_previous"
-    previous = exchange.previous_of(place)
+    previous = previous_of(place)
     previous.mkdir()
     (previous / "roundhouse").write_text("older")
     (previous / "installation.json").write_text('{"kind": "tar.xz", "version": "0.0.9"}')

@@ -90,3 +90,14 @@ def test_how_the_program_is_removed_depends_on_how_it_came(
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(sys, "executable", running)
     assert said in how_to_remove()
+
+
+def test_the_version_before_is_to_be_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "roundhouse"
+    place.mkdir()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys, "executable", str(place / "roundhouse"))
+    assert "version before" not in how_to_remove()
+    (tmp_path / ".roundhouse.previous").mkdir()
+    assert str(tmp_path / ".roundhouse.previous") in how_to_remove()

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from ruamel.yaml import YAML
 
 from app.cli.main import COMMANDS
 from app.config import at_login
+from app.config.installation import NOTE, Note
+from app.core.updates import InstallationKind
 from tests.packaging_scripts import PACKAGING
 
 ROOT = PACKAGING.parent
@@ -120,9 +123,24 @@ def test_the_release_reads_secrets_only_where_it_first_asks_whether_they_exist()
     for job in jobs.values():
         for step in job["steps"]:
             if "secrets." in str(step):
-                assert step["if"] == "env.CERTIFICATE != ''"
+                assert step["if"] in {f"env.{name} != ''" for name in step["env"]}
     assert jobs["draft"]["needs"] == ["linux", "windows", "macos"]
     assert "--draft" in str(jobs["draft"])
+
+
+def test_every_packer_notes_how_a_copy_is_installed() -> None:
+    script = (PACKAGING / "macos/package.sh").read_text(encoding="utf-8")
+    noted = re.findall(r"""[`']?(\{"kind":"\w+","version":"[^"]+"\})""", script + SETUP)
+    assert [msgspec.json.decode(text, type=Note).kind for text in noted] == [InstallationKind.DMG, InstallationKind.EXE]
+    assert NOTE in script
+    assert f"Name: {{app}}\\{NOTE}" in "\n".join(section("UninstallDelete")), "what was written leaves too"
+    assert script.index(NOTE) < script.index("codesign"), "before it is signed"
+
+
+def test_the_release_signs_its_description_before_it_sums_up() -> None:
+    text = RELEASE.read_text(encoding="utf-8")
+    assert text.index("update_manifest.py make") < text.index("sha256sum")
+    assert "UPDATE_KEY: ${{ secrets.UPDATE_KEY }}" in text
 
 
 def test_the_release_runs_files_and_targets_that_are_there() -> None:

@@ -111,6 +111,7 @@ def test_the_package_puts_everything_where_debian_wants_it(tmp_path: Path) -> No
     rows = {line.split(maxsplit=5)[5]: line.split()[:2] for line in listed.splitlines()}
     assert rows["./usr/lib/roundhouse/roundhouse"] == ["-rwxr-xr-x", "root/root"]
     assert rows["./usr/lib/roundhouse/libpython3.11.so.1.0"] == ["-rw-r--r--", "root/root"]
+    assert rows["./usr/lib/roundhouse/installation.json"] == ["-rw-r--r--", "root/root"]
     assert "./usr/share/man/man1/roundhouse-window.1.gz -> roundhouse.1.gz" in rows
     assert rows["./usr/bin/roundhouse -> ../lib/roundhouse/roundhouse"][1] == "root/root"
     for path in (

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from app.config.installation import previous_of
 from app.core.errors import Conflict, StorageFault
 from app.updates import exchange
-from app.updates.exchange import check_replaceable, go_back, next_of, previous_of, put_in_place, swap
+from app.updates.exchange import check_replaceable, go_back, next_of, put_in_place, swap
 
 
 @pytest.fixture(params=[True, False], ids=["at once", "by two renames"])

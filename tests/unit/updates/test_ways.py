@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.config.installation import Installation
+from app.config.installation import Installation, previous_of
 from app.core.errors import Conflict, EnvironmentFault, StorageFault
 from app.core.updates import InstallationKind
 from app.hub.download.wire import Stopped
 from app.updates import installers, ways
-from app.updates.exchange import next_of, previous_of
+from app.updates.exchange import next_of
 from app.updates.manifest import UpdateRefused
 from app.updates.ways import WAYS, Work, previous_version, way_back
 from tests.releases import archive
