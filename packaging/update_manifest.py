@@ -102,7 +102,7 @@ def described(folder: Path, *, channel: str, base: str, version: str = __version
 def renewed(folder: Path, channel: str) -> Manifest:
     """Return a description again, for another while; its signature is looked at first. Raises ValueError."""
     file = folder / f"{channel}.json"
-    old = verified(Signed(content=file.read_bytes(), signatures=_signatures(file).read_text()), trusted_keys())
+    old = verified(Signed(content=file.read_bytes(), signatures=_signatures(file).read_text()), trusted_keys(KEYS_FILE))
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     return msgspec.structs.replace(old, issued=now, expires=now + dt.timedelta(days=DAYS))
 

@@ -48,6 +48,11 @@ class Paths:
         return self.data / "updates"
 
     @property
+    def update_keys_file(self) -> Path:
+        """Keys that sign a person's own versions of Roundhouse. No setting: who may change those may run nothing."""
+        return self.config / "update-keys.txt"
+
+    @property
     def downloads_file(self) -> Path:
         """The downloads that wait, run or have ended."""
         return self.data / "downloads.json"

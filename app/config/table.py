@@ -325,14 +325,6 @@ SETTINGS: tuple[Setting, ...] = (
         check=checks.https_only,
     ),
     Setting(
-        name="updates.key",
-        title="Another key for updates",
-        help="Public Ed25519 key in base64 of whoever signs your own releases, beside those that came with this copy.",
-        kind=Kind.TEXT,
-        default="",
-        check=checks.key_or_nothing,
-    ),
-    Setting(
         name="downloads.at_once",
         title="Downloads at once",
         help="So many models come at the same time; the others wait their turn.",

@@ -5,6 +5,7 @@ Whatever is read back from the disk is checked again: its signature, its time, w
 
 import datetime as dt
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from app import __version__
@@ -15,7 +16,6 @@ from app.core.updates import Release, UpdateJob, UpdateState
 from app.engine_store.host import this_host
 from app.updates.fetching import fetch_manifest
 from app.updates.manifest import (
-    KEYS_FILE,
     File,
     Manifest,
     Signed,
@@ -37,9 +37,9 @@ class Known:
     """Blocks; call it from a thread."""
 
     def __init__(
-        self, settings: Settings, memory: UpdateMemory, installation: Installation, keys_file: Path = KEYS_FILE
+        self, settings: Settings, memory: UpdateMemory, installation: Installation, keys_files: Sequence[Path]
     ) -> None:
-        self._settings, self._keys_file = settings, keys_file
+        self._settings, self._keys_files = settings, keys_files
         self.memory, self.installation = memory, installation
 
     @property
@@ -125,7 +125,7 @@ class Known:
         return self._settings.text("updates.channel")
 
     def _keys(self) -> tuple[bytes, ...]:
-        return trusted_keys(self._keys_file, self._settings.text("updates.key"))
+        return trusted_keys(*self._keys_files)
 
     def _file(self, manifest: Manifest) -> File | None:
         host = this_host({})

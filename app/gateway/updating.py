@@ -48,8 +48,9 @@ class Updates:
         self, services: Services, installation: Installation | None = None, *, keys_file: Path = KEYS_FILE
     ) -> None:
         self._services = services
+        keys_files = (keys_file, services.paths.update_keys_file)
         memory = UpdateMemory(services.paths.updates / "known.json")
-        self._known = Known(services.settings, memory, installation or this_installation(), keys_file)
+        self._known = Known(services.settings, memory, installation or this_installation(), keys_files)
         self._background = Background()
         self._task: asyncio.Task[None] | None = None
         self._off = threading.Event()

@@ -88,11 +88,10 @@ class UpdateRefused(Conflict):
     default_code = "update_refused"
 
 
-def trusted_keys(file: Path = KEYS_FILE, *more: str) -> tuple[bytes, ...]:
-    """Return the public keys a manifest may be signed with: those that came with this copy, and `more` in base64."""
-    lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    found = (_decoded(line) for line in (*lines, *more) if line)
-    return tuple(key for key in found if len(key) == _KEY_BYTES)
+def trusted_keys(*files: Path) -> tuple[bytes, ...]:
+    """Return the public keys that files list, one a line in base64; a file that is not there lists none."""
+    lines = [line.partition("#")[0].strip() for file in files for line in _text(file).splitlines()]
+    return tuple(key for key in map(_decoded, lines) if len(key) == _KEY_BYTES)
 
 
 def verified(signed: Signed, keys: tuple[bytes, ...]) -> Manifest:
@@ -150,6 +149,13 @@ def is_final(version: str) -> bool:
 def address(manifest_url: str, file: File) -> str:
     """Return where a file is fetched from; whoever fetches looks that it is a safe address."""
     return urljoin(manifest_url, file.url)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _read(content: bytes) -> Manifest:

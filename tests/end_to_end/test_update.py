@@ -49,11 +49,12 @@ class Copy:
         (self.place / "installation.json").write_text('{"kind": "tar.xz", "version": "0.1.0"}')
         home = folder / "home"
         self.paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+        self.paths.create()
+        self.paths.update_keys_file.write_text(publisher.public_key)
         self.environ = {
             **os.environ,
             "ROUNDHOUSE_HOME": str(home),
             "ROUNDHOUSE_UPDATES_URL": publisher.url,
-            "ROUNDHOUSE_UPDATES_KEY": publisher.public_key,
             "ROUNDHOUSE_MODELS_OTHER_PROGRAMS": "false",
             "HF_ENDPOINT": "http://127.0.0.1:1",
         }

@@ -131,7 +131,6 @@ def switch(gateway: RealGateway, *, is_offline: bool) -> None:
 
 @pytest.mark.skipif(not INSTALLS, reason="the engines installed here are those of Linux on x86_64")
 def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside, unused_port: int) -> None:
-    (world.home / "config").mkdir()
     (world.home / "config" / "settings.toml").write_text("[network]\noffline = true\n")
     with watched(world, unused_port) as gateway:
         # The catalogue is looked for at the start, by nobody's order.

@@ -138,7 +138,7 @@ async def test_nothing_is_asked_while_offline_or_without_a_key(
     assert (refused.code, refused.status) == ("no_update_key", 409)
     assert "trusts no key" in (await updates.state()).unavailable
     assert publisher.hub.asked == []
-    services.settings.change({"updates.key": publisher.public_key})
+    services.paths.update_keys_file.write_text(publisher.public_key)
     assert (await updates.check()).release is not None
 
 

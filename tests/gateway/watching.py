@@ -163,6 +163,8 @@ def outside(home: Path) -> Iterator[Outside]:
         made.ports["updates" + OUTSIDE] = open_.enter_context(_answering({}, tls))
         made.hub.url = made.url("hub")
         made.environment = _environment(made, certificate)
+        (home / "config").mkdir()
+        (home / "config" / "update-keys.txt").write_text(_ANY_KEY)
         yield made
 
 
@@ -174,7 +176,6 @@ def _environment(made: Outside, certificate: Path) -> dict[str, str]:
         "HF_ENDPOINT": made.hub.url,
         "ROUNDHOUSE_CATALOGUE_URL": made.url("catalogue").replace("http:", "https:") + "/list.json",
         "ROUNDHOUSE_CATALOGUE_KEY": _ANY_KEY,
-        "ROUNDHOUSE_UPDATES_KEY": _ANY_KEY,
         "ROUNDHOUSE_UPDATES_URL": made.url("updates").replace("http:", "https:"),
         "ROUNDHOUSE_ENGINES_RELEASES_URL": made.url("releases").replace("http:", "https:"),
         "UV_DEFAULT_INDEX": made.url("index") + "/simple",

@@ -78,8 +78,9 @@ def test_keys_are_changed_by_signing_with_both(publisher: Publisher) -> None:
     old, new = publisher.key, Ed25519PrivateKey.generate()
     both = signed(publisher, publisher.document("0.2.0"), new, old)
     assert verified(both, trusted_keys(publisher.keys_file)).version == "0.2.0"
-    public = base64.b64encode(new.public_key().public_bytes_raw()).decode()
-    with_both_keys = trusted_keys(publisher.keys_file, public)
+    own = publisher.keys_file.with_name("own.txt")
+    own.write_text(base64.b64encode(new.public_key().public_bytes_raw()).decode())
+    with_both_keys = trusted_keys(publisher.keys_file, own)
     assert len(with_both_keys) == 2
     assert verified(signed(publisher, publisher.document("0.3.0"), new), with_both_keys).version == "0.3.0"
 
@@ -87,13 +88,13 @@ def test_keys_are_changed_by_signing_with_both(publisher: Publisher) -> None:
 def test_lines_that_are_no_key_are_no_key(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text(f"# nothing\n\nnonsense\n{base64.b64encode(bytes(31)).decode()}\n")
-    assert trusted_keys(file, "", "!!!") == ()
+    assert trusted_keys(file, tmp_path / "nothing") == ()
 
 
 def test_the_keys_that_ship_are_keys() -> None:
     lines = KEYS_FILE.read_text(encoding="utf-8").splitlines()
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
-    assert len(trusted_keys()) == len(keys)
+    assert len(trusted_keys(KEYS_FILE)) == len(keys)
 
 
 @pytest.mark.parametrize(
