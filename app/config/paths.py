@@ -119,6 +119,14 @@ def default_paths() -> Paths:
     )
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path with the home folder for a leading ~; as it is, where ~name is nobody here."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def guide_gguf() -> Path:
     """Return the file of the built-in help model as llama.cpp reads it."""
     return RESOURCES / "guide" / "guide-q8_0.gguf"

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from app import __version__
+from app.config.paths import expanded
 from app.core.errors import ErrorBody, RoundhouseError
 from app.core.report import Bundle, BundleFile, DoctorReport, EngineVersion
 from app.core.settings import SettingInfo
@@ -85,7 +86,7 @@ async def _reported(services: Services) -> DoctorReport | ErrorBody:
 
 def _scrubber(services: Services, private: Private | None) -> Scrubber:
     paths, folders = services.paths, services.settings.items("models.folders")
-    named = {str(Path(folder).expanduser()): f"<models {n}>" for n, folder in enumerate(folders, 1)}
+    named = {str(expanded(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
     named |= {folder: f"<models {n}>" for n, folder in enumerate(folders, 1)}
     named |= {str(paths.config): "<config>", str(paths.data): "<data>"}
     named |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from app.config.paths import expanded
 from app.config.programs import uv_program
 from app.core.engine_store import (
     BUNDLED,
@@ -297,7 +298,7 @@ def _argv(pid: int) -> list[str]:
 
 
 def _whole(path: str) -> Path:
-    return Path(path).expanduser()
+    return expanded(path)
 
 
 def _channel(name: str) -> Channel:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.config.model_settings import ModelSettingsFile
-from app.config.paths import Paths
+from app.config.paths import Paths, expanded
 from app.config.store import Settings
 from app.core.connections import Purpose, Why
 from app.core.engines import EngineInfo, EngineState, EngineStatus
@@ -219,4 +219,4 @@ def _policy_of(own: ModelSettings) -> ModelPolicy:
 
 def model_folders(paths: Paths, settings: Settings) -> list[Path]:
     """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
-    return [paths.models, paths.hub_cache, *(Path(folder).expanduser() for folder in settings.items("models.folders"))]
+    return [paths.models, paths.hub_cache, *(expanded(folder) for folder in settings.items("models.folders"))]

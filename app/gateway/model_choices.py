@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from app.config.paths import expanded
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
 from app.core.models import (
@@ -145,7 +146,7 @@ def _check_file(model: ModelInfo, what: str, problem: str) -> None:
 
 
 def _there(named: str) -> Path:
-    path = Path(named).expanduser()
+    path = expanded(named)
     if not path.is_absolute() or "\0" in named or not path.exists():
         raise NotFound(f"There is no file {named}.", hint="Write its whole path.", code="companion_not_found")
     return path

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.config.environment import hub_endpoint
+from app.config.paths import expanded
 from app.core.errors import BadRequest, Forbidden, NotFound, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
 from app.hub.library import Library
@@ -43,7 +44,7 @@ class FactsReader:
     def _find(self, name: str) -> ModelFacts:
         if not name:
             raise BadRequest("No model is named.", hint="Name a model, a file or a folder.", code="model_required")
-        path = Path(name).expanduser()
+        path = expanded(name)
         if path.is_absolute() and path.exists():
             return self._read(path)
         found = self._in_library(name)
@@ -56,7 +57,7 @@ class FactsReader:
 
     def is_here(self, name: str) -> bool:
         """Whether `name` means a file of this machine."""
-        path = Path(name).expanduser()
+        path = expanded(name)
         return (path.is_absolute() and path.exists()) or self._in_library(name) is not None
 
     def _in_library(self, name: str) -> ModelFacts | None:

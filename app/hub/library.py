@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from app.config.paths import expanded
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
 from app.hub import naming
@@ -272,7 +273,7 @@ def _without_repeats(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+    return expanded(path).absolute()
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -18,6 +18,7 @@ from app.config.paths import Paths
 from app.config.store import Settings
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import EngineFailed, NotFound
+from app.core.memory import Pause
 from app.core.models import ModelInfo
 from app.gateway.events import EventHub
 from app.gateway.keys import Keys
@@ -64,12 +65,20 @@ class Upstream:
             raise
 
 
+class StandInPausing:
+    """Nothing is paused."""
+
+    def state(self) -> Pause:
+        return Pause()
+
+
 class StandInSupervisor:
     """Hands out leases as told: at once, after `may_load` is set, or never."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
         self.policy: object = None
+        self.pausing, self.is_paused = StandInPausing(), False
         self.may_load = asyncio.Event()
         self.may_load.set()
         self.waiting = 0

@@ -211,6 +211,7 @@ async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(
         ({"draft": "/nowhere/draft.gguf"}, "no longer there"),
         ({"loras": ["style.gguf"]}, "There is no file style.gguf."),
         ({"loras": ["/nowhere/x\0.gguf"]}, "There is no file"),
+        ({"loras": ["~nobody/style.gguf"]}, "There is no file"),
         ({"projector": "/nowhere/mmproj.gguf"}, "There is no file"),
         ({"chat_template": "{% for m in messages %}"}, "This is no chat template"),
         ({"chat_template": "{{ ''.__class__.__mro__ }}"}, "This is no chat template"),

@@ -170,6 +170,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     lifecycle_answers_as_it_says(call)
     library_answers_as_it_says(call, gateway)
     updates_answer_as_they_say(call)
+    assert "connections" in call("GET", "/connections")
+    call("DELETE", "/connections")
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
@@ -184,6 +186,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
 def lifecycle_answers_as_it_says(call: Checked) -> None:
     assert call("POST", "/model-settings", {"model": "quick", "settings": {"pinned": True}}) == {"pinned": True}
     assert call("GET", "/model-settings") == {"quick": {"pinned": True}}
+    assert call("GET", "/model-settings/{name}", name="quick")["settings"] == {"pinned": True}
     call("POST", "/model-settings", {"model": "quick"})
     call("POST", "/load", {"model": "quick"})
     assert call("GET", "/memory")["pools"][0]["holders"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.paths import default_paths
+from app.config.paths import default_paths, expanded
 
 
 def test_home_moves_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +28,9 @@ def test_folders_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_without_a_home_the_platform_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROUNDHOUSE_HOME", raising=False)
     assert default_paths().data.name == "roundhouse"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there every ~name has a folder")
+def test_a_home_that_is_nobodys_is_left_as_it_is() -> None:
+    assert expanded("~/models") == Path.home() / "models"
+    assert expanded("~nobody-at-all/models") == Path("~nobody-at-all/models")
