@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -147,7 +148,7 @@ class Downloads:
         kept = self._find(download_id)
         if kept.shown.state not in _OVER:
             return kept.shown
-        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None, note="")
+        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None)
 
     def move(self, download_id: str, position: int) -> list[Download]:
         """Give one another place in the queue, 0 being the first. Raises NotFound."""
@@ -264,6 +265,7 @@ class Downloads:
             token=where.token,
             bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
             xet=where.xet,
+            reserved_bytes=self._still_to_come(before=download_id),
         )
         pace = _Pace()
         child = DownloadChild(job, lambda said: self._heard(download_id, said, pace))
@@ -272,6 +274,12 @@ class Downloads:
             return await child.run()
         finally:
             self._children.pop(download_id, None)
+
+    def _still_to_come(self, *, before: str) -> int:
+        """Return how much room those will take that began before one."""
+        earlier = takewhile(lambda key: key != before, self._running)
+        shown = [self._entries[key].shown for key in earlier if key in self._entries]
+        return sum(max(0, one.total_bytes - one.present_bytes) for one in shown)
 
     def _heard(self, download_id: str, said: Started | Moved | Noted, pace: "_Pace") -> None:
         if download_id not in self._running:
@@ -287,6 +295,7 @@ class Downloads:
             download_id,
             present_bytes=max(0, said.present_bytes),
             file=said.file if isinstance(said, Moved) else shown.file,
+            note=shown.note if isinstance(said, Moved) else "",  # another process, another try
             bytes_per_s=rate,
             eta_s=left / rate if rate else None,
         )

@@ -14,6 +14,7 @@ from app.core.downloads import DownloadState
 from app.core.models import ModelSampling
 from app.gateway.downloads import SMOOTHING_S, Downloads, Where, _Pace
 from app.gateway.tuned import recommendation
+from app.hub.download.job import Job
 from app.hub.generation import NOTHING
 from app.hub.library import Library
 from app.hub.repository import RepoFile, Repository
@@ -308,6 +309,29 @@ async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> 
     assert {one.state for one in again.all()} == {DownloadState.QUEUED}
     await again.remove(ids[0])
     await again.close()
+
+
+async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Job] = []
+
+    class Waiting:
+        def __init__(self, job: Job, _heard: object) -> None:
+            jobs.append(job)
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    async def have_begun() -> bool:
+        return len(jobs) == 2
+
+    monkeypatch.setattr("app.gateway.downloads.DownloadChild", Waiting)
+    both = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 2)
+    queue = Downloads(paths.downloads_file, lambda: both, lambda _event: None)
+    for number in range(3):
+        queue.add(*described(number), title=f"m{number}")
+    await until(have_begun)
+    assert [job.reserved_bytes for job in jobs] == [0, 10]
+    await queue.close()
 
 
 async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths) -> None:

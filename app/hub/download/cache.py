@@ -82,13 +82,14 @@ class RepositoryCache:
         except OSError as error:
             raise storage_fault(error) from error
 
-    def check_room(self, missing_bytes: int) -> None:
-        """Raise StorageFault (disk_full) unless that much fits, with some left over."""
+    def check_room(self, missing_bytes: int, reserved_bytes: int = 0) -> None:
+        """Raise StorageFault (disk_full) unless that much fits beside what is reserved, with some left over."""
         self.root.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(self.root).free
-        if missing_bytes + HEAD_ROOM_BYTES > free:
+        free = shutil.disk_usage(self.root).free - reserved_bytes
+        if missing_bytes and missing_bytes + HEAD_ROOM_BYTES > free:
+            others = f" beside the {_gb(reserved_bytes)} that other downloads still take" if reserved_bytes else ""
             raise StorageFault(
-                f"The download needs {_gb(missing_bytes)}, and {_gb(free)} are free on its disk.",
+                f"The download needs {_gb(missing_bytes)}, and {_gb(free)} are free on its disk{others}.",
                 hint=f"Free {_gb(missing_bytes + HEAD_ROOM_BYTES - free)}, or move the cache with HF_HOME.",
                 code="disk_full",
             )

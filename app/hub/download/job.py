@@ -22,6 +22,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """No faster than this; 0 is as fast as it goes."""
     xet: bool = False
     """Whether files may come from Xet storage."""
+    reserved_bytes: int = 0
+    """Room on the disk that other downloads are about to take."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):

@@ -59,7 +59,7 @@ def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
     progress = Progress(sum(present_bytes(cache, job.commit, file) for file in job.files), say)
     total = sum(file.size for file in job.files)
     say(Started(total_bytes=total, present_bytes=progress.present))
-    cache.check_room(total - progress.present)
+    cache.check_room(total - progress.present, job.reserved_bytes)
     ways = Ways(job, Means(progress=progress.moved, throttle=throttle, streams=job.streams), say)
     for file in job.files:
         if cache.has(job.commit, file):

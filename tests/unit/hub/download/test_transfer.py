@@ -185,6 +185,9 @@ def test_a_limit_slows_it_down(arena: Make) -> None:
 def test_a_full_disk_is_said_before_anything_is_fetched(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     there = arena()
     there.cache.check_room(1)
+    with pytest.raises(StorageFault, match="other downloads"):
+        there.cache.check_room(1, reserved_bytes=1 << 60)
+    there.cache.check_room(0, reserved_bytes=1 << 60)
     monkeypatch.setattr(cache_module, "HEAD_ROOM_BYTES", 1 << 60)
     with pytest.raises(StorageFault) as refused:
         there.cache.check_room(1)
