@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
+
 from app.config.environment import engine_environment
 from app.config.programs import child_environment
 from app.core.connections import Program, Purpose, Why
@@ -118,14 +120,25 @@ def _is_needed(name: str) -> bool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of it, and of what it started."""
+    """Kill what is left of it, and of what it started: ninja gives every compiler a group of its own."""
+    started = await asyncio.to_thread(_started_by, process.pid) if process.returncode is None else []
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
             os.killpg(process.pid, signal.SIGKILL)
         elif process.returncode is None:
             process.kill()
+    for one in started:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
     if process.returncode is None:
         await process.wait()
+
+
+def _started_by(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 _CAUSES = (

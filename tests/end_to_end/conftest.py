@@ -57,13 +57,15 @@ def client(home: Paths) -> Client:
 def roundhouse(home: Paths) -> Roundhouse:
     """Run the command line as a person does: another process, its output read back."""
 
-    def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(
+        *arguments: str, stdin: str = "", env: dict[str, str] | None = None, within_s: float = 90
+    ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             command("app.cli", *arguments),
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=within_s,
             check=False,
             env={**os.environ, "PYTHONUTF8": "1", **(env or {})},
         )

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.core.errors import EnvironmentFault, Offline
@@ -87,6 +88,32 @@ async def test_what_fails_offline_from_the_start_says_why_it_did(stage: Path) ->
     argv = [sys.executable, "-c", "import sys; print('No space left on device'); sys.exit(2)"]
     with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(EnvironmentFault, match="disk is full"):
         await run(argv, stage=stage, hear=lambda _line: None, env={})
+
+
+APART = """
+import subprocess, sys, time
+compiler = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print(compiler.pid, flush=True)
+time.sleep(600)
+"""
+
+
+async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> None:
+    lines: list[str] = []
+    began = asyncio.Event()
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        began.set()
+
+    job = asyncio.create_task(run([sys.executable, "-c", APART], stage=stage, hear=hear, env={}))
+    await began.wait()
+    compiler = psutil.Process(int(lines[0]))
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    gone, _ = await asyncio.to_thread(psutil.wait_procs, [compiler], timeout=20)
+    assert gone == [compiler]
 
 
 @pytest.mark.parametrize(
