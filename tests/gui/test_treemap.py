@@ -5,8 +5,10 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.gui.theme.theme import Theme
@@ -116,10 +118,16 @@ def test_the_keyboard_stays_on_its_part_when_others_come(treemap: Treemap) -> No
     QTest.keyClick(treemap, Qt.Key.Key_Return)
 
 
+def point_at(treemap: Treemap, at: QPoint) -> None:
+    """Move the pointer there, whatever other windows lie at that place of the screen."""
+    button, none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(treemap, QMouseEvent(QEvent.Type.MouseMove, QPointF(at), QPointF(at), button, button, none))
+
+
 def test_the_pointer_shows_what_can_be_pressed(treemap: Treemap) -> None:
     place = treemap._places[0][0]
-    QTest.mouseMove(treemap, place.center().toPoint())
+    point_at(treemap, place.center().toPoint())
     assert treemap.cursor().shape() is Qt.CursorShape.PointingHandCursor
-    QTest.mouseMove(treemap, BETWEEN)
+    point_at(treemap, BETWEEN)
     assert treemap.cursor().shape() is Qt.CursorShape.ArrowCursor
     treemap.grab()
