@@ -42,7 +42,9 @@ def world(tmp_path: Path) -> Iterator[Outside]:
 
 def watched(world: Outside, port: int, **extra: str) -> AbstractContextManager[RealGateway]:
     argv = world.watched(command("app.gateway"))
-    return running(world.home, port, hub=world.hub.url, argv=argv, extra={**world.environment, **extra})
+    return running(
+        world.home, port, hub=world.hub.url, argv=argv, extra={**world.environment, **extra}, patience_s=PATIENCE_S
+    )
 
 
 def outcome(call: Callable[[], object]) -> str:

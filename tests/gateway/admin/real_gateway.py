@@ -44,10 +44,11 @@ class RealGateway(msgspec.Struct, frozen=True):
     process: "subprocess.Popen[bytes]"
     paths: Paths
     port_file: PortFile
+    patience_s: float = PATIENCE_S
 
     @property
     def client(self) -> Client:
-        return Client(self.port_file, timeout_s=PATIENCE_S)
+        return Client(self.port_file, timeout_s=self.patience_s)
 
     def kill(self) -> None:
         """End it as the system does when it is out of memory: at once."""
@@ -63,10 +64,12 @@ def running(
     hub: str = "http://127.0.0.1:1",
     argv: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Iterator[RealGateway]:
     """Start a gateway with three models and end it afterwards, if nobody has. Without a hub it can reach none.
 
-    `argv` starts another than the one over fake engines; `extra` is more environment.
+    `argv` starts another than the one over fake engines; `extra` is more environment. What is watched is slower, and
+    takes more `patience_s`.
     """
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create()
@@ -90,13 +93,13 @@ def running(
         ),
     )
     try:
-        yield RealGateway(process, paths, _announced(process, paths))
+        yield RealGateway(process, paths, _announced(process, paths, patience_s), patience_s)
     finally:
-        _end(process, paths)
+        _end(process, paths, patience_s)
 
 
-def _announced(process: "subprocess.Popen[bytes]", paths: Paths) -> PortFile:
-    deadline = time.monotonic() + PATIENCE_S
+def _announced(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> PortFile:
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
         found = running_gateway(paths)
         if found is not None:
@@ -104,12 +107,12 @@ def _announced(process: "subprocess.Popen[bytes]", paths: Paths) -> PortFile:
     raise AssertionError("the gateway did not start")
 
 
-def _end(process: "subprocess.Popen[bytes]", paths: Paths) -> None:
+def _end(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> None:
     found = running_gateway(paths) if process.poll() is None else None
     try:
         if found is not None:
             Client(found).post("/shutdown", None, object)
-            process.wait(PATIENCE_S)
+            process.wait(patience_s)
     except (RoundhouseError, subprocess.TimeoutExpired):
         process.kill()
     finally:
