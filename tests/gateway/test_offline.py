@@ -40,11 +40,9 @@ def world(tmp_path: Path) -> Iterator[Outside]:
         yield played
 
 
-def watched(world: Outside, port: int, **extra: str) -> AbstractContextManager[RealGateway]:
+def watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
     argv = world.watched(command("app.gateway"))
-    return running(
-        world.home, port, hub=world.hub.url, argv=argv, extra={**world.environment, **extra}, patience_s=PATIENCE_S
-    )
+    return running(world.home, port, argv=argv, extra=world.environment, patience_s=PATIENCE_S)
 
 
 def outcome(call: Callable[[], object]) -> str:

@@ -57,7 +57,7 @@ class RealGateway(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def running(
+def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
     home: Path,
     port: int,
     *,
