@@ -166,3 +166,13 @@ def appimage(environ: Mapping[str, str] | None = None) -> Path | None:
     if not named or not mounted or not Path(sys.executable).is_relative_to(mounted):
         return None
     return Path(named)
+
+
+HANDED_SERVICE = "ROUNDHOUSE_HANDED_SERVICE"
+
+
+def handed_service(environ: Mapping[str, str] | None = None) -> int | None:
+    """Return the process of the service that a window started and handed to its successor; None without one."""
+    source = os.environ if environ is None else environ
+    named = source.get(HANDED_SERVICE, "")
+    return int(named) if named.isdecimal() else None

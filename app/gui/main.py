@@ -13,6 +13,7 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
+from app.config.environment import handed_service
 from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
@@ -52,6 +53,7 @@ class Program:
         interrupts.close()
         self.window.hide()
         finish_calls(self.api)
+        self.reopening.service = self.link.own_service
         if self.departure.ends_service:
             end_gateway(self.link, self.api)
         self.link.close()
@@ -105,6 +107,7 @@ def opened(argv: list[str]) -> Program:
     api = GatewayApi(application)
     window = Window(Theme(application), api, paths.config / "window.json")
     link = GatewayLink(api, finder(paths), window)
+    link.adopt(handed_service())
     link.connected.connect(window.connected)
     link.lost.connect(window.lost)
     link.happened.connect(window.shell.receive)

@@ -281,6 +281,18 @@ def test_a_running_gateway_is_used_and_not_started(world: World) -> None:
     assert not world.link.started_here
 
 
+def test_a_gateway_that_the_window_before_started_is_this_one_s(world: World) -> None:
+    world.link.adopt(7)
+    world.serve(pid=1)
+    world.link.open()
+    world.api.flush()
+    assert world.link.own_service is None, "another answers by now"
+    world.serve(pid=7)
+    world.stream_ends()
+    assert world.link.started_here
+    assert world.link.own_service == 7
+
+
 def test_a_gateway_is_started_once_and_awaited(world: World) -> None:
     world.link.open()
     world.look()

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app import __version__
+from app.config.environment import handed_service
 from app.config.programs import window_command
 from app.core.errors import ErrorBody
 from app.core.events import UpdateJobChanged, UpdatesChanged
@@ -229,8 +230,8 @@ def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
 def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_on(
     make_window: Callable[[Page], Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[list[str]] = []
-    monkeypatch.setattr(reopening, "Detached", lambda argv, **_how: begun.append(argv))
+    begun: list[tuple[list[str], int | None]] = []
+    monkeypatch.setattr(reopening, "Detached", lambda argv, env, **_how: begun.append((argv, handed_service(env))))
     window = make_window(Page.CHAT)
     known = DepartureKnown(
         running=window.running,
@@ -247,7 +248,9 @@ def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_o
     window.shell.reopen_asked.emit()
     assert (asked.is_asked, ended, departure.ends_service) == (True, [True], False)
     asked.start()
-    assert begun == [window_command()]
+    asked.service = 4711
+    asked.start()
+    assert begun == [(window_command(), None), (window_command(), 4711)]
 
 
 def test_notes_are_words_below_each_other(theme: Theme, qtbot: QtBot) -> None:

@@ -108,6 +108,15 @@ class GatewayLink(QObject):
         found = self._api.gateway
         return self.state is LinkState.LINKED and found is not None and found.pid == self._ours
 
+    @property
+    def own_service(self) -> int | None:
+        """The process of the gateway that this window started, if it answers now."""
+        return self._ours if self.started_here else None
+
+    def adopt(self, service: int | None) -> None:
+        """Take a gateway for one that was started here: the window before this one started it."""
+        self._ours = service
+
     def open(self) -> None:
         """Begin; returns at once."""
         self._search()
