@@ -172,6 +172,33 @@ def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     assert api.asked("PATCH", "/settings")[-1] == {"models.folders": before}
 
 
+@pytest.mark.parametrize("at", [3, 5])
+def test_a_folder_that_is_added_says_if_it_cannot_be_read(
+    api: DemoApi, shell: QuietShell, screen: ModelsScreen, at: int
+) -> None:
+    folder = demo.USE.folders[at]
+    screen.model.add_folder(Path(folder.path))
+    api.flush()
+    assert screen._trouble.isVisible() is bool(folder.problem)
+    if folder.problem:
+        assert folder.problem in screen._trouble.accessibleName()
+        return
+    assert shell.said[-1] == "Archive is looked through for models."
+    before, undo = len(api.asked("PATCH", "/settings")), shell.undos[-1]
+    assert undo is not None
+    undo()
+    assert len(api.asked("PATCH", "/settings")) == before + 1
+
+
+def test_a_folder_is_said_to_be_added_where_nothing_is_known_of_it(
+    api: DemoApi, shell: QuietShell, screen: ModelsScreen
+) -> None:
+    api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
+    screen.model.add_folder(Path("/anywhere"))
+    api.flush()
+    assert shell.said[-1] == "anywhere is looked through for models."
+
+
 def test_a_folder_written_with_a_tilde_is_found(
     api: DemoApi, shell: QuietShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -187,7 +214,11 @@ def test_a_folder_written_with_a_tilde_is_found(
 def the_menu(screen: ModelsScreen, name: str) -> dict[str, Callable[[], object]]:
     screen.disk.treemap.chosen.emit(name, QPointF(5, 5))
     menus = screen.disk.findChildren(QMenu)
-    return {action.text(): action.trigger for action in menus[-1].actions()} if menus else {}
+    if not menus:
+        return {}
+    menus[-1].blockSignals(True)  # that it is closed deletes it, and its actions are still to be tried
+    menus[-1].close()
+    return {action.text(): action.trigger for action in menus[-1].actions()}
 
 
 def test_a_model_is_checked_removed_and_found_from_the_map(

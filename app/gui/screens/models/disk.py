@@ -1,7 +1,8 @@
 """What models take of the disks, as the page shows it: state, and the words and pieces to draw."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -52,6 +53,15 @@ class Disk(QObject):
     def read(self) -> None:
         """Read it anew."""
         self._api.get("/library/disk", DiskUse, self._take, self._failed)
+
+    def look(self, folder: Path, then: Callable[[str], object]) -> None:
+        """Ask why a folder cannot be looked through; `then` is told so in a sentence, or nothing where it can be."""
+
+        def known(use: DiskUse) -> None:
+            self._take(use)
+            then(next((one.problem for one in use.folders if Path(one.path) == folder), ""))
+
+        self._api.get("/library/disk", DiskUse, known, lambda _error: then(""))
 
     def take(self, event: Event) -> None:
         """Act on an event of the gateway."""

@@ -215,8 +215,16 @@ class ModelsModel(QObject):
     def add_folder(self, folder: Path) -> None:
         """Look through one more folder for models from now on."""
         folders = self._folders_without(folder)
-        self._set_folders([*folders, str(folder)])
-        self.said.emit(f"{folder.name} is looked through for models.", lambda: self._set_folders(folders))
+
+        def looked(problem: str) -> None:
+            if problem:
+                sentence = f"{folder.name} was added and cannot be looked through now. {problem}"
+                self.failed.emit(ErrorBody(code="folder_unreadable", sentence=sentence))
+            else:
+                said = f"{folder.name} is looked through for models."
+                self.said.emit(said, lambda: self._set_folders(folders))
+
+        self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, looked))
 
     def remove_folder(self, folder: Path) -> None:
         """Look through a folder no longer; what is in it stays where it is. Undo takes it in again."""
@@ -231,10 +239,13 @@ class ModelsModel(QObject):
         before = self.preferences.value("models.folders", [])
         return [item for item in before if Path(item).expanduser() != folder] if isinstance(before, list) else []
 
-    def _set_folders(self, folders: list[str]) -> None:
-        self.preferences.change("models.folders", folders, self.failed.emit)
-        self.library.read()
-        self.disk.refresh()
+    def _set_folders(self, folders: list[str], then: Callable[[], object] = lambda: None) -> None:
+        def done() -> None:
+            self.library.read()
+            self.disk.refresh()
+            then()
+
+        self.preferences.change_all({"models.folders": folders}, then=done, failed=self.failed.emit)
 
     def _forget_all(self, models: list[ModelInfo]) -> None:
         for model in models:
