@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import QPointF
+from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
@@ -216,8 +216,8 @@ def the_menu(screen: ModelsScreen, name: str) -> dict[str, Callable[[], object]]
     menus = screen.disk.findChildren(QMenu)
     if not menus:
         return {}
-    menus[-1].blockSignals(True)  # that it is closed deletes it, and its actions are still to be tried
-    menus[-1].close()
+    with QSignalBlocker(menus[-1]):  # closing deletes it, and its actions are still to be tried
+        menus[-1].close()
     return {action.text(): action.trigger for action in menus[-1].actions()}
 
 

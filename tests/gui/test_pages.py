@@ -127,6 +127,7 @@ def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot:
     api.flush()
     with qtbot.waitSignal(model.said) as said_signal:
         model.add_folder(Path("b"))
+        api.flush()
     said_signal.args[1]()
     assert api.asked("PATCH", "/settings") == [{"models.folders": ["/a", "b"]}, {"models.folders": ["/a"]}]
 
