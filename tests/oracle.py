@@ -146,6 +146,9 @@ def configuration(path: str, setting: Setting) -> dict[str, object]:
         "flash_attention": setting.flash_attention,
         "batch": None,
         "projector": None,
+        "lora": [],
+        "draft": None,
+        "sampling": {"said": {}, "is_all": False},
         "chat_template": None,
         "task": setting.task,
     }
