@@ -34,6 +34,7 @@ from engines.api import (
 )
 from engines.llama_cpp import launch, worker
 from engines.llama_cpp.launch import ADAPTER
+from tests import oracle
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = Path(__file__).parent / "recorded"
@@ -253,3 +254,8 @@ def test_threads_of_tiny_models_sleep_and_those_of_others_spin_briefly(tmp_path:
     assert worker.waiting(tiny) == {"OMP_WAIT_POLICY": "passive"}
     assert worker.waiting(large) == {"GOMP_SPINCOUNT": "1000"}
     assert worker.waiting(tmp_path / "none.gguf") == {"GOMP_SPINCOUNT": "1000"}
+
+
+def test_the_oracle_hands_the_worker_what_the_adapter_would() -> None:
+    by_adapter = config(plan({"context": 512}))
+    assert set(oracle.configuration("/m.gguf", oracle.Setting())) == set(by_adapter) - {"usual_sampling"}
