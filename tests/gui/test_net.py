@@ -1,6 +1,5 @@
 """Events out of broken packets, typed calls against a real socket, and the link that never waits."""
 
-import gc
 import itertools
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,16 +103,14 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[type[Handler]]:
     handler = cast("type[Handler]", type("Served", (Handler,), {"seen": [], "may_end": Flag()}))
     served = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    gc.disable()  # it runs in any thread that allocates: a server's would delete Qt objects of this one
     handler.url = f"http://127.0.0.1:{served.server_address[1]}"
     thread = Thread(target=served.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
     thread.start()
     yield handler
     handler.may_end.set()
     served.shutdown()
-    served.server_close()  # waits for the threads that answer
+    served.server_close()
     thread.join()
-    gc.enable()
 
 
 @pytest.fixture
