@@ -49,6 +49,15 @@ def test_an_unfinished_event_is_held_back() -> None:
     assert parser.feed(b"\n") == [b"half"]
 
 
+_KEPT: list[GatewayApi] = []
+"""Qt crashes when a QNetworkAccessManager is deleted soon after a request; the window keeps its one while it runs."""
+
+
+def new_api() -> GatewayApi:
+    _KEPT.append(GatewayApi())
+    return _KEPT[-1]
+
+
 class Handler(BaseHTTPRequestHandler):
     """A tiny gateway: three routes, one stream that pauses in the middle of a character."""
 
@@ -115,7 +124,7 @@ def server() -> Iterator[type[Handler]]:
 
 @pytest.fixture
 def gateway(server: type[Handler], qtbot: QtBot) -> GatewayApi:
-    api = GatewayApi()
+    api = new_api()
     api.gateway = PortFile(pid=1, created_at=0.0, url=server.url, token="secret", version="0")
     return api
 
@@ -168,7 +177,7 @@ def test_after_closing_nobody_is_told_anything(gateway: GatewayApi, server: type
     gateway.close()
     gateway.get("/status", Status, said.append, said.append)
     gateway.stream("/events", Event, said.append, said.append)
-    other, found = GatewayApi(), list[Status]()
+    other, found = new_api(), list[Status]()
     other.gateway = gateway.gateway
     other.get("/status", Status, found.append)
     qtbot.waitUntil(lambda: bool(found))
@@ -178,7 +187,7 @@ def test_after_closing_nobody_is_told_anything(gateway: GatewayApi, server: type
 
 def test_nobody_there_is_said(qtbot: QtBot) -> None:
     errors: list[ErrorBody] = []
-    api = GatewayApi()
+    api = new_api()
     api.get("/status", Status, lambda _status: None, errors.append)
     qtbot.waitUntil(lambda: bool(errors))
     assert errors[0].code == "gateway_gone"
