@@ -26,6 +26,8 @@ _GIVEN_UP_S = 10.0
 _TOKEN_EVERY_S = 0.01
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 _EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"word "}}]}\n\n'
+_MODELS = b'{"object":"list","data":[{"id":"guide","object":"model"}]}'
+_LISTED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_MODELS), _MODELS)
 _TOKEN = f"{len(_EVENT):x}\r\n".encode() + _EVENT + b"\r\n"
 
 
@@ -43,7 +45,11 @@ class Engine:
         self.arrived, self.left = loop.create_future(), loop.create_future()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read a request, and write tokens until nobody is there any more."""
+        """Read a request, and write tokens until nobody is there any more. A GET is for the models."""
+        if (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET"):
+            writer.write(_LISTED)
+            writer.close()
+            return
         await reader.readuntil(b"}]")  # the end of its messages
         self.arrived.set_result(None)
         writing = asyncio.create_task(_write(writer)) if self.speaks else None

@@ -149,7 +149,7 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
             await response.write(_encoded(encoder, batch))
     except RoundhouseError as error:
         if not response.prepared:
-            raise
+            await _open(request, response, encoder)
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
         await response.write(encoder.take(failed(error.body, error.status)))
     _keep(request, job, encoder)
