@@ -43,7 +43,15 @@ def request(tmp_path: Path, **env: str) -> LoadRequest:
 
 def processes() -> set[psutil.Process]:
     me = psutil.Process()
-    return {child for child in me.children(recursive=True) if any("dynamo." in word for word in child.cmdline())}
+    return {child for child in me.children(recursive=True) if any("dynamo." in word for word in words_of(child))}
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Return a process's command line; nothing for one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 async def test_it_is_ready_once_a_worker_has_registered_and_not_when_the_frontend_is_well(
