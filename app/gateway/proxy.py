@@ -6,6 +6,7 @@ away cancels this handler at whatever point it is, and leaving the `async with` 
 
 import io
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.form import Form
 from app.gateway.heartbeat import begun
+from app.gateway.prompt import PromptRequest
 from app.gateway.remote_media import refuse_remote_media
 from app.gateway.resolving import Resolver
 from app.gateway.services import SERVICES, Services
@@ -37,6 +39,7 @@ _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 _EVENT_STREAM = "text/event-stream"
 _ERROR_STATUS = 400
 _REDIRECTS = range(300, 400)
+_WRITES_AT_ONCE = sys.version_info >= (3, 12)
 _NO_TERMS = Terms()
 _KEPT_S = 2.0
 _DEATH_SEEN_S = 0.5
@@ -103,6 +106,7 @@ def engine_session(connect_s: float) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         headers={hdrs.ACCEPT_ENCODING: "identity"},
+        request_class=aiohttp.ClientRequest if _WRITES_AT_ONCE else PromptRequest,
     )
 
 
