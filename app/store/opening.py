@@ -18,6 +18,8 @@ from app.store.schema import Migration, known_migrations, migrate, refuse_newer,
 
 KEEP_DELETED_S = 30 * 24 * 3600.0
 _BUSY_MS = 5000
+_CACHE_KIB = 512
+"""Of pages in this process: SQLite's own 2 MiB would fill over an hour, and the system has the file in memory."""
 _SIDECARS = ("", "-wal", "-shm")
 
 
@@ -66,6 +68,7 @@ def _open(path: Path, steps: Sequence[Migration]) -> sqlite3.Connection:
         refuse_newer(connection, steps)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         _look_for_damage(connection, path)
         migrate(connection, path, steps)
         connection.execute("PRAGMA foreign_keys = ON")
