@@ -24,14 +24,14 @@ RELEASE = Release(version="0.4.0", released="2027-02-11", notes=_NOTES, size_byt
 UP_TO_DATE = UpdateState(
     version=__version__,
     kind=InstallationKind.ARCHIVE,
-    place="/home/anna/apps/roundhouse",
+    place="/home/ada/apps/roundhouse",
     checked_at=time.time() - 3 * 86_400 - 5,
 )
 NEWER = replace(UP_TO_DATE, release=RELEASE, previous="0.0.9")
 BY_COMMAND = replace(
     NEWER,
     kind=InstallationKind.WHEEL,
-    place="/home/anna/.local/share/uv/tools/roundhouse-ai",
+    place="/home/ada/.local/share/uv/tools/roundhouse-ai",
     command="uv tool upgrade roundhouse-ai",
     previous="",
 )
