@@ -20,6 +20,7 @@ from app.core.errors import BadRequest, NotFound, Unavailable
 from app.core.keys import MadeKey, NewKey
 from app.core.models import ModelInfo
 from tests.end_to_end.conftest import Roundhouse, stop
+from tests.written import contents_below
 
 pytestmark = pytest.mark.real_engine
 
@@ -119,7 +120,7 @@ def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(client: Client, f
 
 
 def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: str, key: str) -> None:
-    holding = [file for file in home.data.parent.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+    holding = [file for file, content in contents_below(home.data.parent).items() if key.encode() in content]
     assert [file.suffix for file in holding] == [".key"]
     assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
     assert distant

@@ -13,6 +13,7 @@ from app.core.api import Status
 from app.core.keys import NewKey
 from app.gateway.keys import Keys
 from tests.end_to_end.conftest import Roundhouse, stop
+from tests.written import contents_below
 
 pytestmark = pytest.mark.real_engine
 
@@ -66,6 +67,6 @@ def test_the_command_line_needs_no_key(url: str, roundhouse: Roundhouse) -> None
 
 def test_no_file_holds_the_key(url: str, key: str, home: Paths) -> None:
     assert url
-    files = [file for file in home.data.parent.rglob("*") if file.is_file()]
-    assert home.keys_file in files
-    assert [file for file in files if key.encode() in file.read_bytes()] == []
+    written = contents_below(home.data.parent)
+    assert home.keys_file in written
+    assert [file for file, content in written.items() if key.encode() in content] == []

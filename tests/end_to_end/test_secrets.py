@@ -13,6 +13,7 @@ from app.core.events import LogLine
 from app.core.models import LoadModel, RegisterModel
 from engines.worker_base import KEY_VARIABLE
 from tests.end_to_end.conftest import Roundhouse
+from tests.written import contents_below
 
 pytestmark = pytest.mark.real_engine
 
@@ -39,12 +40,11 @@ def test_no_file_but_the_port_file_holds_a_secret(
     client: Client, key: str, home: Paths, roundhouse: Roundhouse
 ) -> None:
     roundhouse("run", "guide", "hello")
-    files = [file for file in home.data.parent.rglob("*") if file.is_file() and file != home.port_file]
-    assert any("engine" in file.name for file in files)
-    for file in files:
-        written = file.read_bytes()
-        assert key.encode() not in written, file
-        assert client.gateway.token.encode() not in written, file
+    written = {file: content for file, content in contents_below(home.data.parent).items() if file != home.port_file}
+    assert any("engine" in file.name for file in written)
+    for file, content in written.items():
+        assert key.encode() not in content, file
+        assert client.gateway.token.encode() not in content, file
 
 
 def test_what_an_engine_wrote_is_told_without_a_secret(client: Client, key: str, broken_gguf: Path) -> None:

@@ -20,6 +20,7 @@ from app.core.errors import GatewayGone
 from app.core.keys import KeyInfo, NewKey
 from app.gateway.keys import Keys
 from tests.gateway.admin.real_gateway import running
+from tests.written import contents_below
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- what is tested
 PATIENCE_S = 20.0
@@ -169,8 +170,7 @@ async def test_keys_are_in_no_argument_log_or_other_file(tmp_path: Path, home: P
 
 def nowhere_below(folder: Path, *secrets: str) -> list[Path]:
     """Check that no file holds a secret, and return which were looked at."""
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    for file in files:
-        written = file.read_bytes()
-        assert [secret for secret in secrets if secret.encode() in written] == [], file
-    return files
+    written = contents_below(folder)
+    for file, content in written.items():
+        assert [secret for secret in secrets if secret.encode() in content] == [], file
+    return list(written)
