@@ -142,8 +142,7 @@ class _Call:
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            self._upstream.release()
-            await self._upstream.wait_for_close()
+            await self._upstream.__aexit__(None, None, None)
         finally:
             await self._leasing.__aexit__(*error)
 

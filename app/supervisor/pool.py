@@ -38,12 +38,15 @@ Rescue = Callable[[LoadRequest, EngineStatus, EngineFailed], Awaitable[bool]]
 """Asked when a load has failed: whether another attempt would be a different one, because another version now runs."""
 
 
+_IsRescued = Callable[[Owner, LoadRequest, EngineFailed], Awaitable[bool]]
+
+
 class Leasing:
     """A lease while its block runs. Not made of a generator, which would cost every request as much again."""
 
     __slots__ = ("_is_rescued", "_lease", "_owner", "_request", "_terms")
 
-    def __init__(self, owner: Owner, request: LoadRequest, terms: Terms, is_rescued: "_IsRescued") -> None:
+    def __init__(self, owner: Owner, request: LoadRequest, terms: Terms, is_rescued: _IsRescued) -> None:
         self._owner, self._request, self._terms, self._is_rescued = owner, request, terms, is_rescued
 
     async def __aenter__(self) -> Lease:
@@ -59,9 +62,6 @@ class Leasing:
 
     async def __aexit__(self, *_error: object) -> None:
         self._owner.send(m.Release(run=self._lease.run, slot=self._lease.slot))
-
-
-_IsRescued = Callable[[Owner, LoadRequest, EngineFailed], Awaitable[bool]]
 
 
 class Supervisor:
@@ -172,7 +172,7 @@ class Supervisor:
         self._room.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
-    def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> "Leasing":
+    def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> Leasing:
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
         Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is

@@ -135,23 +135,23 @@ def test_a_row_that_grows_stays_the_same(screen: ConnectionsScreen, shell: Quiet
 
 
 def test_the_switch_says_what_it_means_and_asks_for_it(screen: ConnectionsScreen, api: DemoApi) -> None:
-    assert not screen.switch.isChecked()
-    assert "Switched on" in screen._consequence.text()
+    assert not screen.offline.switch.isChecked()
+    assert "Switched on" in screen.offline.consequence.text()
     set_offline(api)
-    screen.switch.click()
+    screen.offline.switch.click()
     assert api.asked("PATCH", "/settings") == [{OFFLINE: True}]
     screen.model.preferences.take(SettingChanged(name=OFFLINE))
     api.flush()
-    assert screen.switch.isChecked()
-    assert "listed below" in screen._consequence.text()
+    assert screen.offline.switch.isChecked()
+    assert "listed below" in screen.offline.consequence.text()
 
 
 def test_what_the_environment_says_cannot_be_switched(screen: ConnectionsScreen, api: DemoApi) -> None:
     set_offline(api, source="environment")
     screen.model.preferences.read()
     api.flush()
-    assert not screen.switch.isEnabled()
-    assert "ROUNDHOUSE_NETWORK_OFFLINE" in screen._why_fixed.text()
+    assert not screen.offline.switch.isEnabled()
+    assert "ROUNDHOUSE_NETWORK_OFFLINE" in screen.offline.why_fixed.text()
 
 
 def test_a_refusal_is_said_in_place(screen: ConnectionsScreen, api: DemoApi) -> None:

@@ -115,14 +115,14 @@ def test_switching_waits_for_the_service_to_start_again(
 ) -> None:
     assert section.restart_button.isHidden()
     api.replies["PATCH /settings"] = data.opened()["GET /settings"]
-    section.switch.click()
+    section.wider.switch.click()
     assert api.asked("PATCH", "/settings") == [{"gateway.host": "0.0.0.0"}]  # noqa: S104 -- what the switch means
     api.flush()
-    assert (model.is_open, model.waits_for_restart, section.switch.isChecked()) == (True, True, True)
+    assert (model.is_open, model.waits_for_restart, section.wider.switch.isChecked()) == (True, True, True)
     section.restart_button.click()
     assert restarts == ["again"]
     api.replies["PATCH /settings"] = data.settings()
-    section.switch.click()
+    section.wider.switch.click()
     api.flush()
     assert api.asked("PATCH", "/settings")[-1] == {"gateway.host": None}
     assert section.restart_button.isHidden()
@@ -130,9 +130,9 @@ def test_switching_waits_for_the_service_to_start_again(
 
 def test_a_refused_switch_goes_back(section: KeysSection, api: DemoApi) -> None:
     api.replies["PATCH /settings"] = REFUSED
-    section.switch.click()
+    section.wider.switch.click()
     api.flush()
-    assert not section.switch.isChecked()
+    assert not section.wider.switch.isChecked()
 
 
 def test_the_key_is_shown_and_copied_once(section: KeysSection, api: DemoApi) -> None:

@@ -451,7 +451,7 @@ def show_keys(window: Window, _api: DemoApi) -> None:
     page = window.pages.currentWidget()
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
-        page.scroller.ensureWidgetVisible(page.keys.switch, 0, 120)
+        page.scroller.ensureWidgetVisible(page.keys.wider.switch, 0, 120)
 
 
 def show_first(window: Window, _api: DemoApi) -> None:

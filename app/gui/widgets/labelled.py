@@ -1,11 +1,14 @@
 """A row that explains its control: title and help on one side, the control on the other, what is wrong below."""
 
+from collections.abc import Callable
+
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
 from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.press import Toggle
 from app.gui.widgets.text import Label, Paragraph
 
 
@@ -39,3 +42,29 @@ class Labelled(QWidget):
         self._wrong.setVisible(bool(sentence))
         if isinstance(control, Field):
             control.set_wrong(bool(sentence))
+
+
+class SwitchCard(Surface):
+    """A switch of consequence: what it means as it stands, and why it cannot be moved where it cannot."""
+
+    def __init__(self, theme: Theme, title: str, *, action: Callable[[bool], object]) -> None:
+        super().__init__(theme)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = Labelled(theme, title, "")
+        Column(theme, self).addWidget(row)
+        self.consequence, self.tools = row.help, row.tools
+        self.why_fixed = Paragraph(theme, role="meta", color="warn")
+        row.outer.addWidget(self.why_fixed)
+        self.switch = Toggle(theme, title)
+        self.switch.clicked.connect(lambda: action(self.switch.isChecked()))
+        self.tools.addWidget(self.switch)
+
+    def say(self, *, is_on: bool, consequence: str, why_fixed: str) -> None:
+        """Show how it stands."""
+        self.switch.setChecked(is_on)
+        self.switch.setEnabled(not why_fixed)
+        self.switch.setToolTip(why_fixed)
+        self.switch.setAccessibleDescription(why_fixed or consequence)
+        self.consequence.setText(consequence)
+        self.why_fixed.setText(why_fixed)
+        self.why_fixed.setVisible(bool(why_fixed))

@@ -10,15 +10,16 @@ import psutil
 import pytest
 
 from app.core.engines import EngineState
-from app.core.errors import EngineFailed
+from app.core.errors import Bug, EngineFailed
 from app.supervisor import ending
 from app.supervisor.lease import Lease
-from app.supervisor.pool import Supervisor
+from app.supervisor.machine import Machine
+from app.supervisor.pool import Folders, Supervisor
 from app.supervisor.readiness import Endpoint, Reply
 from engines.api import FailureKind
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
-from tests.unit.supervisor.conftest import Ask, Recorder
+from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder
 
 S = EngineState
 HI = json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
@@ -108,3 +109,21 @@ async def test_everybody_who_waits_hears_of_the_crash(supervisor: Supervisor, as
     adapter.behaviours["m"] = Behaviour(says=("model is corrupted or incomplete",), exit_code=1)
     heard = await asyncio.gather(*(lease_once(supervisor, ask) for _ in range(10)), return_exceptions=True)
     assert [getattr(error, "code", None) for error in heard] == [FailureKind.MODEL_CORRUPT] * 10
+
+
+async def test_a_mistake_of_ours_ends_the_engine_and_is_told_to_whoever_asks(
+    supervisor: Supervisor,
+    ask: Ask,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with supervisor.lease(ask()):
+        monkeypatch.setattr(Machine, "step", lambda *_: 1 / 0)
+        for _ in range(2):
+            with pytest.raises(Bug, match="lost track of m"):
+                await supervisor.ensure_ready(ask())
+    assert "ended by a mistake of ours" in caplog.text
+    async with asyncio.timeout(WAIT_S):
+        while list(folders.records.glob("*")):  # noqa: ASYNC110 -- its run goes on alone, and tells nobody
+            await asyncio.sleep(0.01)

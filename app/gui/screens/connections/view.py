@@ -3,7 +3,6 @@
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.connections import Connection
 from app.gui.net.api import GatewayApi
@@ -12,10 +11,10 @@ from app.gui.screens.connections.model import ConnectionsModel
 from app.gui.shell.contract import Page as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.labelled import SwitchCard
+from app.gui.widgets.layout import Column
 from app.gui.widgets.panels import Empty, ErrorPanel, Page, Section
-from app.gui.widgets.press import Button, Look, Toggle
+from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Row, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
@@ -45,33 +44,14 @@ class ConnectionsScreen(Page):
         self._sum, self._rest = (Paragraph(theme, role="meta", color="ink-2") for _ in range(2))
         self._days: dict[str, tuple[Section, RowList]] = {}
         self._list = Column(theme, gap=16)
-        for widget in (self._switch_card(), self.error, self._skeleton, self._nothing, self._sum):
+        self.offline = SwitchCard(theme, "Stay offline", action=self.model.stay_offline)
+        for widget in (self.offline, self.error, self._skeleton, self._nothing, self._sum):
             self.body.addWidget(widget)
         self.body.addLayout(self._list)
         self.body.addWidget(self._rest)
         self.body.addStretch(1)
         self.model.changed.connect(self._show)
         self._show()
-
-    def _switch_card(self) -> QWidget:
-        theme = self.theme
-        card = Surface(theme)
-        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        pair = Beside(theme, gap=24)
-        Column(theme, card, margins=(16, 12, 16, 12)).addLayout(pair)
-        words = Column(theme, gap=2)
-        words.addWidget(Label(theme, "Stay offline", weight=500))
-        self._consequence = Paragraph(theme, role="meta", color="ink-2")
-        self._why_fixed = Paragraph(theme, role="meta", color="warn")
-        words.addWidget(self._consequence)
-        words.addWidget(self._why_fixed)
-        pair.addLayout(words)
-        tools = Line(theme, gap=8)
-        self.switch = Toggle(theme, "Stay offline")
-        self.switch.clicked.connect(lambda: self.model.stay_offline(self.switch.isChecked()))
-        tools.addWidget(self.switch)
-        pair.addLayout(tools)
-        return card
 
     def _show(self) -> None:
         model = self.model
@@ -98,12 +78,8 @@ class ConnectionsScreen(Page):
 
     def _show_switch(self) -> None:
         model = self.model
-        self.switch.setChecked(model.is_offline)
-        self.switch.setEnabled(model.preferences.is_known and not model.why_fixed)
-        self.switch.setAccessibleDescription(model.why_fixed or model.consequence)
-        self._consequence.setText(model.consequence)
-        self._why_fixed.setText(model.why_fixed)
-        self._why_fixed.setVisible(bool(model.why_fixed))
+        self.offline.say(is_on=model.is_offline, consequence=model.consequence, why_fixed=model.why_fixed)
+        self.offline.switch.setEnabled(model.preferences.is_known and not model.why_fixed)
 
     def _show_days(self, days: dict[str, list[Connection]]) -> None:
         if list(days) != list(self._days):

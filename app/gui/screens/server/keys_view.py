@@ -11,12 +11,12 @@ from app.gui.screens.server.keys_model import KeysModel, facts
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import CopyField, Field
-from app.gui.widgets.flow import Beside
+from app.gui.widgets.labelled import SwitchCard
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, Chip, Look, Toggle
+from app.gui.widgets.press import Button, Chip, Look
 from app.gui.widgets.rows import Row, RowList
-from app.gui.widgets.text import Label, Paragraph
+from app.gui.widgets.text import Paragraph
 
 _NAME_WIDTH = 200
 
@@ -36,7 +36,10 @@ class KeysSection(Section):
         Column(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
         self.body.addWidget(self._list)
         self.body.addWidget(self._none)
-        self.body.addWidget(self._switch_card(restart))
+        self.wider = SwitchCard(theme, "Let other computers in", action=model.open_to_others)
+        self.restart_button = Button(theme, "Start the service again", action=restart)
+        self.wider.tools.insertWidget(0, self.restart_button)
+        self.body.addWidget(self.wider)
         model.changed.connect(self._show)
         self._show()
 
@@ -68,29 +71,6 @@ class KeysSection(Section):
         box.addLayout(line)
         return card
 
-    def _switch_card(self, restart: Callable[[], object]) -> QWidget:
-        theme = self._theme
-        card = Surface(theme)
-        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        outer = Column(theme, card, margins=(16, 12, 16, 12), gap=8)
-        pair = Beside(theme, gap=24)
-        outer.addLayout(pair)
-        words = Column(theme, gap=2)
-        words.addWidget(Label(theme, "Let other computers in", weight=500))
-        self._consequence = Paragraph(theme, role="meta", color="ink-2")
-        self._why_fixed = Paragraph(theme, role="meta", color="warn")
-        words.addWidget(self._consequence)
-        words.addWidget(self._why_fixed)
-        pair.addLayout(words)
-        tools = Line(theme, gap=8)
-        self.restart_button = Button(theme, "Start the service again", action=restart)
-        self.switch = Toggle(theme, "Let other computers in")
-        self.switch.clicked.connect(lambda: self.model.open_to_others(self.switch.isChecked()))
-        tools.addWidget(self.restart_button)
-        tools.addWidget(self.switch)
-        pair.addLayout(tools)
-        return card
-
     def _make(self) -> None:
         if self.name.text().strip():
             self.model.make(self.name.text(), may_manage=self.may_manage.isChecked())
@@ -115,13 +95,7 @@ class KeysSection(Section):
 
     def _show_switch(self) -> None:
         model = self.model
-        self.switch.setChecked(model.is_open)
-        self.switch.setEnabled(not model.why_fixed)
-        self.switch.setToolTip(model.why_fixed)
-        self.switch.setAccessibleDescription(model.why_fixed or model.consequence)
-        self._consequence.setText(model.consequence)
-        self._why_fixed.setText(model.why_fixed)
-        self._why_fixed.setVisible(bool(model.why_fixed))
+        self.wider.say(is_on=model.is_open, consequence=model.consequence, why_fixed=model.why_fixed)
         self.restart_button.setVisible(model.waits_for_restart)
 
     def _row(self, key: KeyInfo) -> Row:
