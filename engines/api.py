@@ -236,6 +236,11 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Where it tells its gauges in Prometheus' text; empty where it does not."""
     metrics: Mapping[Gauge, str] = {}
     """Our name -> its name."""
+    closes_after_stream: bool = False
+    """Whether it closes a connection over which it streamed an answer, though it said that it would keep it.
+
+    A request that is sent meanwhile is lost, so none is: such a connection is not used again.
+    """
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
 

@@ -21,7 +21,7 @@ from app.gateway.answers_refusal import refusal
 from app.gateway.answers_request import chat_request
 from app.gateway.answers_stream import AnswerReader
 from app.gateway.presets import applied
-from app.gateway.proxy import EngineLost, lost
+from app.gateway.proxy import EngineLost, engine_headers, lost
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -68,12 +68,12 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
     descriptor = services.adapters[job.load.engine].descriptor
     path = await services.chats.path(job.chat.id, job.question)
     body = chat_request(job.chat, path, model=lease.served_name, features=descriptor.features)
-    key = {"Authorization": f"Bearer {lease.key}"} if lease.key else {}
+    data = applied(body, job.model, Route.CHAT)
     try:
         async with services.http.post(
             lease.base_url + descriptor.routes[Route.CHAT],
-            data=applied(body, job.model, Route.CHAT),
-            headers={**key, "Content-Type": "application/json"},
+            data=data,
+            headers=engine_headers(lease, descriptor, data),
             allow_redirects=False,
         ) as said:
             if said.status >= _ERROR_STATUS:

@@ -30,13 +30,14 @@ from app.gateway.watch import LISTENER, Outcome, Stopped, Watch
 from app.network.connector import Connector
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms
-from engines.api import FailureKind
+from engines.api import Descriptor, FailureKind
 
 log = logging.getLogger(__name__)
 
 _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
 _EVENT_STREAM = "text/event-stream"
+_STREAM = b'"stream"'
 _ERROR_STATUS = 400
 _REDIRECTS = range(300, 400)
 _WRITES_AT_ONCE = sys.version_info >= (3, 12)
@@ -152,10 +153,11 @@ async def sent(services: Services, request: web.Request, ask: Ask, lease: Lease)
 
 async def _posted(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
     body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
+    about = services.adapters[lease.engine].descriptor
     try:
         data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
         upstream = await services.http.post(
-            lease.base_url + ask.path, data=data, headers=_headers(request, lease), allow_redirects=False
+            lease.base_url + ask.path, data=data, headers=_headers(request, lease, about, body), allow_redirects=False
         )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
         raise await lost(ask.load, lease, was_connected=False) from None
@@ -264,11 +266,23 @@ def broke_off(cause: EngineFailed | None) -> EngineFailed:
     )
 
 
-def _headers(request: web.Request, lease: Lease) -> CIMultiDict[str]:
+def _headers(request: web.Request, lease: Lease, engine: Descriptor, body: bytes) -> CIMultiDict[str]:
     headers = CIMultiDict({name: request.headers[name] for name in _PASSED_ON if name in request.headers})
+    headers.update(engine_headers(lease, engine, body))
+    return headers
+
+
+def engine_headers(lease: Lease, engine: Descriptor, body: bytes) -> dict[str, str]:
+    """Return the headers that every request to an engine has, whoever asked for it.
+
+    `Connection: close` has engine and session agree on what the engine would do anyway; a body that merely speaks of
+    streams costs a new connection.
+    """
+    headers: dict[str, str] = {hdrs.CONTENT_TYPE: "application/json"}
     if lease.key:  # an attached endpoint may want none
         headers[hdrs.AUTHORIZATION] = f"Bearer {lease.key}"
-    headers[hdrs.CONTENT_TYPE] = "application/json"
+    if engine.closes_after_stream and _STREAM in body:
+        headers[hdrs.CONNECTION] = "close"
     return headers
 
 

@@ -13,7 +13,7 @@ from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.families.choosing import Family, family_of
 from app.gateway.ollama_asked import facts_of
 from app.gateway.presets import applied
-from app.gateway.proxy import Ask
+from app.gateway.proxy import Ask, engine_headers
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
@@ -97,7 +97,7 @@ class Counter:
         self._http = services.http
         self._lease = lease
         self._body = ask.body
-        self._routes = services.adapters[ask.load.engine].descriptor.routes
+        self._engine = services.adapters[ask.load.engine].descriptor
 
     async def counted(self, end: Finished, said: str) -> Finished:
         """Return the end of an answer in which the model wrote this, with both counts."""
@@ -125,10 +125,10 @@ class Counter:
             return None
 
     async def _post(self, route: Route, body: bytes) -> bytes | None:
-        path = self._routes.get(route)
+        path = self._engine.routes.get(route)
         if path is None:
             return None
-        headers = {"Authorization": f"Bearer {self._lease.key}", "Content-Type": "application/json"}
+        headers = engine_headers(self._lease, self._engine, body)
         limit = aiohttp.ClientTimeout(total=_COUNT_WITHIN_S)
         try:
             url = self._lease.base_url + path

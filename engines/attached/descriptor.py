@@ -32,6 +32,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("unknown",),
+    closes_after_stream=True,  # a llama-server does, and nobody knows that it is none
     verified=(
         "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from "
         "OpenAI's, Anthropic's and Ollama's clients; its key, a wrong one, and one that was taken back. Against a "

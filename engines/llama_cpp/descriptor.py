@@ -46,6 +46,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
+    closes_after_stream=True,
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "llamacpp:requests_processing",

@@ -77,6 +77,10 @@ def test_it_says_what_llama_cpp_says(running: Worker) -> None:
     assert said(running)["choices"][0]["message"]["content"] == theirs
 
 
+def test_after_a_stream_it_does_with_the_connection_as_it_said(running: Worker) -> None:
+    assert not running.drops_a_connection_after_a_stream(within_s=0.5)
+
+
 def test_an_answer_is_counted_and_ends_where_it_is_told(running: Worker) -> None:
     answer = said(running, max_tokens=5)
     assert answer["usage"]["completion_tokens"] == 5

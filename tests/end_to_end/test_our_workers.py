@@ -118,6 +118,10 @@ def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> N
     assert told[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
 
 
+def test_a_connection_outlives_a_stream(running: Worker) -> None:
+    assert not running.drops_a_connection_after_a_stream(within_s=0.5)
+
+
 def test_four_streams_at_once_are_each_as_one_alone(running: Worker) -> None:
     alone = said(running)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:

@@ -86,6 +86,11 @@ def test_a_stream_ends_with_its_usage(running: Worker) -> None:
     assert json.loads(said[-2])["usage"]["completion_tokens"] == 3
 
 
+def test_a_connection_is_not_kept_after_a_stream_though_it_says_so(running: Worker) -> None:
+    assert running.drops_a_connection_after_a_stream(within_s=WITHIN_S)
+    assert running.adapter.descriptor.closes_after_stream
+
+
 def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
     assert [slot["n_ctx"] for slot in running.ask("/slots")] == [512, 512]
     assert ContextSet(tokens=512, slots=2) in running.events()

@@ -1,5 +1,6 @@
 """Start a worker as the supervisor does, llama.cpp's unless told otherwise, keep all it says, and talk to it."""
 
+import http.client
 import json
 import os
 import socket
@@ -8,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -139,6 +141,23 @@ class Worker:
     def ask(self, path: str, body: object = None) -> Any:  # noqa: ANN401 -- whatever JSON it answers
         with urllib.request.urlopen(self.request(path, body), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
             return json.load(reply)
+
+    def drops_a_connection_after_a_stream(self, *, within_s: float) -> bool:
+        """Tell whether it closes a connection over which it has streamed, having said that it would keep it."""
+        address = self.plan.base_url.removeprefix("http://")
+        asked = [{"role": "user", "content": "Hi"}]
+        body = {"model": self.plan.served_name, "messages": asked, "max_tokens": 2, "stream": True}
+        with closing(http.client.HTTPConnection(address, timeout=WITHIN_S)) as connection:
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {KEY}"})
+            reply = connection.getresponse()
+            assert reply.read().endswith(b"data: [DONE]\n\n")
+            if reply.will_close:
+                return False
+            connection.sock.settimeout(within_s)
+            try:
+                return not connection.sock.recv(1)
+            except TimeoutError:
+                return False
 
     def events(self) -> list[LogEvent]:
         return [event for line in self.lines for event in self.adapter.read_log(line)]

@@ -83,6 +83,35 @@ async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) ->
     await stream.aclose()
 
 
+async def connections_for(gateway: Gateway, *asked: dict[str, object]) -> list[object]:
+    """Return where at the gateway each request to the engine came from, asked one after the other."""
+    came: list[object] = []
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        came.append(request.transport.get_extra_info("peername"))
+        if "stream" in await request.json():
+            return await streams(event("a"), DONE)(request)
+        return web.json_response({"object": "chat.completion", "choices": []})
+
+    gateway.upstream.play = play
+    for body in asked:
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
+            assert reply.status == 200
+            await reply.read()
+    return came
+
+
+async def test_an_engine_that_ends_connections_after_a_stream_is_not_asked_over_one(gateway: Gateway) -> None:
+    assert gateway.services.adapters["llama.cpp"].descriptor.closes_after_stream
+    assert len(set(await connections_for(gateway, ASKED, ASKED, ASKED))) == 3
+
+
+async def test_connections_are_used_again_after_whole_answers(gateway: Gateway) -> None:
+    quiet = {"model": ASKED["model"], "messages": ASKED["messages"]}
+    assert len(set(await connections_for(gateway, quiet, quiet, quiet))) == 1
+
+
 @pytest.mark.parametrize("sent", [event("half an answer"), event("x") + event("y")[:30]])
 async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, sent: bytes) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
