@@ -108,12 +108,13 @@ async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
     encoder, response = job.encoder, web.StreamResponse(headers=_STREAM_HEADERS)
     signs = Signs(opening.HEAD_WITHIN_S, ALIVE_EVERY_S, head=encoder.begin, alive=lambda: _ALIVE)
+    before = b""
     try:
         first = await first_of(batches, request, response, signs)
         if not response.prepared:
             await response.prepare(request)
-            await response.write(encoder.begin())
-        await _send(request, response, job, first)
+            before = encoder.begin()
+        await _send(request, response, job, first, before=before)
         async for batch in batches:
             await _send(request, response, job, batch)
     except asyncio.CancelledError:
@@ -130,8 +131,10 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
     return response
 
 
-async def _send(request: web.Request, response: web.StreamResponse, job: Job, batch: Sequence[Event]) -> None:
-    data = b"".join(map(job.encoder.take, batch))
+async def _send(
+    request: web.Request, response: web.StreamResponse, job: Job, batch: Sequence[Event], *, before: bytes = b""
+) -> None:
+    data = before + b"".join(map(job.encoder.take, batch))
     if job.encoder.is_over:
         await keep(request.app[SERVICES], job)
     if data:

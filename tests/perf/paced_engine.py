@@ -2,7 +2,8 @@
 
 python -m tests.perf.paced_engine PORT CHUNKS CHUNKS_PER_SECOND
 
-It answers as llama-server does, on /v1/messages in Anthropic's form, elsewhere in OpenAI's, and to GET with its models.
+It answers as llama-server does, on /v1/messages in Anthropic's form, elsewhere in OpenAI's, and to GET with its models;
+and as llama-server it closes the connection after each, so that whoever proxies it has to connect for every stream.
 """
 
 import asyncio
@@ -63,10 +64,10 @@ def anthropic() -> Stream:
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     loop = asyncio.get_running_loop()
-    while head := await request_head(reader):
-        if head.startswith(b"GET"):
-            writer.write(LISTED)
-            break
+    head = await request_head(reader)
+    if head.startswith(b"GET"):
+        writer.write(LISTED)
+    elif head:
         stream = STREAMS["messages" if b"/v1/messages " in head.split(b"\r\n")[0] else "chat"]
         writer.write(HEAD + stream.begin)
         began = loop.time()
