@@ -86,6 +86,8 @@ class Run:
         self._understands_log = True
         self._is_asked_to_end = False
         self._is_abandoned = False
+        self._has_begun = False
+        self._is_called_off = False
         self._stopping: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._live(), name=f"engine run {self._request.source.name}")
 
@@ -93,7 +95,7 @@ class Run:
         """Stop softly, as the engine's adapter wants it."""
         self._is_asked_to_end = True
         if not self._ends or self._plan is None:
-            self._task.cancel()
+            self._call_off()
         elif self._plan.stop.how is SoftStop.HTTP:
             self._stopping = asyncio.create_task(self._post_stop(self._plan.stop.path))
         else:
@@ -103,20 +105,28 @@ class Run:
     def kill(self) -> None:
         """Kill every process and all they started."""
         if not self._ends:
-            self._task.cancel()
+            self._call_off()
         for child in self._ends:
             child.kill()
 
     def abandon(self) -> None:
         """Watch it no longer. Its record stays, so that the next start tries again."""
         self._is_abandoned = True
-        self._task.cancel()
+        self._call_off()
+
+    def _call_off(self) -> None:
+        """Have it end. A task that is cancelled before its first turn does nothing at all, and would not tell its end."""
+        self._is_called_off = True
+        if self._has_begun:
+            self._task.cancel()
 
     async def _live(self) -> None:
+        self._has_begun = True
         failure = CALLED_OFF
         try:
-            with self._means.ports.reserve() as port:
-                failure = await self._work(port)
+            if not self._is_called_off:
+                with self._means.ports.reserve() as port:
+                    failure = await self._work(port)
         except asyncio.CancelledError:  # called off before anything ran, or abandoned: both are ends, and told below
             await self._sweep()
         except Unstartable as error:

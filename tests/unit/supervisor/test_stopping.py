@@ -124,7 +124,10 @@ async def test_unloading_while_loading(
     assert caught.value.code == "unloaded"
 
 
-async def test_unloading_before_there_is_a_process(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
+async def test_unloading_before_there_is_a_process(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "KILL_S", WAIT_S * 10)  # that it is given up as lost must not be what ends it
     loading = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.STARTING)
     assert (await supervisor.unload("m", force=True)).state is S.STOPPED
