@@ -115,7 +115,7 @@ class Run:
         self._call_off()
 
     def _call_off(self) -> None:
-        """Have it end. A task that is cancelled before its first turn does nothing at all, and would not tell its end."""
+        """Have it end. A task that is cancelled before its first turn does nothing, and would not tell its end."""
         self._is_called_off = True
         if self._has_begun:
             self._task.cancel()

@@ -72,9 +72,8 @@ def test_a_configuration_that_is_none_is_refused(config: str) -> None:
 
 
 def test_the_launch_arrives_and_leaves_the_environment() -> None:
-    body = (
-        "worker_base.emit('seen', config=launch.config, key=launch.key, left=[k for k in os.environ if 'WORKER' in k])"
-    )
+    left = "[name for name in os.environ if 'ROUNDHOUSE' in name]"
+    body = f"worker_base.emit('seen', config=launch.config, key=launch.key, left={left})"
     with worker(body) as process:
         seen = json.loads(piped(process.stdout).readline())
     assert seen == {"event": "seen", "config": {"a": 1}, "key": "secret", "left": []}

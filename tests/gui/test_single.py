@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,9 +36,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
-    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "h"))
-    return default_paths()
+def paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[Paths]:
+    """Folders whose names are short, as at home: the socket of a home with a long one is elsewhere."""
+    with tempfile.TemporaryDirectory() as home:
+        monkeypatch.setenv("ROUNDHOUSE_HOME", home)
+        yield default_paths()
 
 
 @pytest.fixture
