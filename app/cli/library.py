@@ -117,6 +117,8 @@ def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
     where = "is deleted for good" if for_good else "goes to the trash"
     yield f"{plan.model}: {len(plan.files)} files, {words.size(plan.frees_bytes)}; it {where}."
     yield from (f"  {file}" for file in plan.files)
+    if plan.projectors:
+        yield f"What lets it see goes with it, as no other model here needs it: {', '.join(plan.projectors)}."
     if plan.made_models:
         yield f"Made of it, and unusable without it: {', '.join(plan.made_models)}."
     if plan.aliases:
@@ -125,10 +127,11 @@ def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
 
 
 def _removed(done: Removal) -> Iterator[str]:
+    gone, size = words.going(done.model, len(done.projectors)), words.size(done.frees_bytes)
     if done.goes_to_trash:
-        yield f"{done.model} is in the trash. {words.size(done.frees_bytes)} are free once that is emptied."
+        yield f"{gone} in the trash. {size} are free once that is emptied."
     else:
-        yield f"{done.model} is gone. {words.size(done.frees_bytes)} are free."
+        yield f"{gone} gone. {size} are free."
 
 
 def _checked(job: LibraryJob) -> Iterator[str]:

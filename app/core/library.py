@@ -15,6 +15,8 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     files: list[str]
     """Files that go; of the hub's cache, the content and the links to it."""
+    projectors: list[str] = []
+    """What those of them are called that let it see: they go too where no other model here needs them."""
     frees_bytes: int = 0
     """Once the trash is emptied, where they go there."""
     goes_to_trash: bool = True

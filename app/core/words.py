@@ -61,6 +61,11 @@ def seconds(duration_s: float | None) -> str:
     return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
 
 
+def going(model: str, projectors: int) -> str:
+    """Return what is removed, with its verb: "M is", "M and its projector are"."""
+    return f"{model} and its projector{'s' * (projectors > 1)} are" if projectors else f"{model} is"
+
+
 _SAMPLING = {
     "temperature": "temperature",
     "top_p": "top-p",

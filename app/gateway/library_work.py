@@ -20,7 +20,7 @@ from app.core.engines import EngineState
 from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
 from app.core.events import LibraryJobChanged, ModelsChanged
 from app.core.library import JobKind, LibraryJob, Removal
-from app.core.models import ModelInfo
+from app.core.models import NO_PROJECTOR, ModelInfo
 from app.gateway import disk
 from app.gateway.background import Background
 from app.gateway.reclaiming import Reclaiming, Work
@@ -143,8 +143,13 @@ class LibraryWork:
     def _planned(self, name: str) -> tuple[ModelInfo, Removal]:
         library = self._services.library
         model = library.find(name)
-        plan = removal.planned(model, library.models(), self._services.settings.items("models.aliases"))
-        return model, plan
+        aliases = self._services.settings.items("models.aliases")
+        return model, removal.planned(model, library.models(), aliases=aliases, chosen=self._chosen())
+
+    def _chosen(self) -> dict[str, str]:
+        """Return the projectors that were set for models, by the names those run under."""
+        every = self._services.tuning.all().items()
+        return {name: own.projector for name, own in every if own.projector not in {None, NO_PROJECTOR}}
 
     def _check_unused(self, model: ModelInfo, plan: Removal) -> None:
         names = {model.name, *plan.made_models}
@@ -153,7 +158,8 @@ class LibraryWork:
             raise Conflict(f"{model.name} is loaded.", hint=f"Unload it first: roundhouse unload {model.name}")
 
     def _remove(self, model: ModelInfo, trash: Trash | None) -> tuple[Path | None, removal.Undo]:
-        undo = removal.remove(removal.belongings(model), trash)
+        others = removal.Others.of(model, self._services.library.models(), self._chosen())
+        undo = removal.remove(removal.belongings(model, others), trash)
         registered = None
         with contextlib.suppress(UserError):  # it was found in a folder, and is no longer
             self._services.library.forget(model.name)

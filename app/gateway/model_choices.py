@@ -25,6 +25,7 @@ from app.gateway.services import Services
 from app.gateway.tuned import draft_path, effective, recommendation
 from app.hub import companions
 from app.hub.generation import NOTHING
+from app.hub.projectors import places, projector_beside
 from engines.api import ModelFormat, Net
 from engines.serving.asked import Conversation
 from engines.serving.refusals import Refused
@@ -206,9 +207,8 @@ def _own_template(model: ModelInfo) -> str:
 def _projectors(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF:
         return
-    folder = Path(model.path).parent
-    beside = companions.projector_beside(Path(model.path))
-    found = {path: facts.file_bytes for path, facts in services.library.companions() if path.parent == folder}
+    folders, beside = set(places(Path(model.path))), projector_beside(Path(model.path))
+    found = {path: facts.file_bytes for path, facts in services.library.companions() if path.parent in folders}
     used = str(beside or "") if own.projector is None else own.projector
     for path, size in found.items():
         if companions.why_no_projector(path):

@@ -11,7 +11,6 @@ from pathlib import Path
 from app.core.errors import RoundhouseError
 from app.core.models import CompanionKind
 from app.hub import naming
-from app.hub.candidates import candidate_for
 from app.hub.gguf_header import TOKENS, GgufHeader, read_header, texts_under
 from app.hub.sources import open_file
 
@@ -50,20 +49,6 @@ def projector_place(path: str) -> tuple[int, str]:
     name = path.lower()
     order = (number for number, kind in enumerate(PROJECTORS) if re.search(rf"(?<![a-z]){kind}", name))
     return next(order, len(PROJECTORS)), name
-
-
-def projector_beside(model: Path) -> Path | None:
-    """Return the projector in a GGUF file's folder, if the folder is this model's alone."""
-    if model.suffix.lower() != ".gguf":
-        return None
-    try:
-        files = [file for file in model.parent.iterdir() if file.suffix.lower() == ".gguf"]
-    except OSError:
-        return None
-    projectors = [file for file in files if kind_by_name(file.name) is CompanionKind.PROJECTOR]
-    names = {_base(file) for file in files if kind_by_name(file.name) is None}
-    fitting = [file for file in projectors if len(names) == 1 or _base(model) in file.name.lower()]
-    return min(fitting, key=lambda file: projector_place(file.name), default=None)
 
 
 def why_no_lora(model: Path, adapter: Path) -> str:
@@ -117,12 +102,6 @@ def why_no_draft(model: Path, draft: Path) -> str:
     if mine[_FIRST_COMPARED:shared] != other[_FIRST_COMPARED:shared]:
         return f"{draft.stem} cannot draft: its tokens are others than this model's."
     return ""
-
-
-def _base(file: Path) -> str:
-    """Return a model's name without its quantisation, in small letters."""
-    stem = candidate_for(file).stem
-    return re.sub(r"[-._](?:ud-)?(?:i?q\d\w*|[tm]xfp4\w*|nvfp4|bf16|f16|f32|fp16)$", "", stem.lower())
 
 
 def _header(path: Path) -> GgufHeader | None:

@@ -1,13 +1,16 @@
 """Taking a model's files away: what belongs to it and to nobody else, and the way back.
 
 In the hub's cache a model's content is a blob and its names are links in snapshots; what another snapshot still needs
-stays. Files of other programs' stores are never touched: those programs would look for them.
+stays. A projector goes with the last model it belongs to. Files of other programs' stores are never touched: those
+programs would look for them.
 """
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +18,8 @@ from app.core.errors import Conflict, StorageFault
 from app.core.library import Removal
 from app.core.models import ModelInfo
 from app.hub.candidates import candidate_for
+from app.hub.companions import why_no_projector
+from app.hub.projectors import models_with, projectors_beside
 from app.hub.pulled import origin_of
 from app.hub.trash import Trash
 
@@ -26,11 +31,48 @@ class Belongings(msgspec.Struct, frozen=True, kw_only=True):
     links: list[Path] = []
     tidied: list[Path] = []
     left: list[str] = []
+    projectors: list[str] = []
+    """What those of the files are called that let it see."""
 
     @property
     def frees_bytes(self) -> int:
         """What is free once they are gone: what has a further name elsewhere stays on the disk."""
-        return sum(status.st_size for file in self.contents if (status := file.stat()).st_nlink == 1)
+        statuses = [file.lstat() for file in self.contents]
+        return sum(one.st_size for one in statuses if one.st_nlink == 1 and stat.S_ISREG(one.st_mode))
+
+
+class Others(msgspec.Struct, frozen=True, kw_only=True):
+    """The models beside one that is to go: what each is called by its path, and who was given which projector."""
+
+    names: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, model: ModelInfo, models: Iterable[ModelInfo], projectors: Mapping[str, str]) -> "Others":
+        """Return them, of all models here and the projectors that are set, by the names that models run under."""
+        others = [one for one in models if one.path != model.path]
+        running = {one.runs_as: one.name for one in others}
+        return cls(
+            names={os.path.realpath(one.path): one.name for one in others},
+            chosen={path: running[name] for name, path in projectors.items() if name in running},
+        )
+
+    def using(self, projector: Path, own: Iterable[Path]) -> list[str]:
+        """Return who but a model of these files needs a projector, in words. Raises OSError."""
+        beside = models_with(projector) - {candidate_for(file).first for file in own}
+        place = os.path.realpath(projector)
+        named = {name for path, name in self.chosen.items() if os.path.realpath(path) == place}
+        return sorted({self.names.get(os.path.realpath(file), file.stem) for file in beside} | named)
+
+
+_ALONE = Others()
+
+
+class _Sorted(NamedTuple):
+    """Projectors that go with a model, and what is said of those that do not."""
+
+    going: list[Path]
+    left: list[str]
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +99,7 @@ def check_removable(model: ModelInfo) -> None:
         )
 
 
-def belongings(model: ModelInfo) -> Belongings:
+def belongings(model: ModelInfo, others: Others = _ALONE) -> Belongings:
     """Return the files of a model. Raises Conflict as `check_removable`, StorageFault if they cannot be looked at."""
     check_removable(model)
     path = Path(model.path)
@@ -65,18 +107,21 @@ def belongings(model: ModelInfo) -> Belongings:
         origin = origin_of(path)
         if origin is not None:
             repository = path.parents[len(Path(origin.path).parts)].parent
-            return _cached(repository, path)
-        return _plain(path)
+            return _cached(repository, path, others)
+        return _plain(path, others)
     except OSError as error:
         raise StorageFault(f"{model.name} cannot be looked at: {error.strerror or error}.") from error
 
 
-def planned(model: ModelInfo, models: Iterable[ModelInfo], aliases: Iterable[str]) -> Removal:
-    """Return what removing a model takes away, and whom it concerns. Raises as `belongings`."""
-    found = belongings(model)
+def planned(
+    model: ModelInfo, models: Sequence[ModelInfo], *, aliases: Iterable[str], chosen: Mapping[str, str]
+) -> Removal:
+    """Return what removing a model takes away, and whom it concerns; `chosen` as for `Others.of`. Raises as above."""
+    found = belongings(model, Others.of(model, models, chosen))
     return Removal(
         model=model.name,
         files=[str(file) for file in (*found.contents, *found.links)],
+        projectors=found.projectors,
         frees_bytes=found.frees_bytes,
         made_models=[one.name for one in models if one.path == model.path and one.name != model.name],
         aliases=[alias for alias in aliases if alias.rpartition("=")[2].strip().casefold() == model.name.casefold()],
@@ -124,34 +169,65 @@ def restore(undo: Undo, trash: Trash) -> None:
         raise StorageFault(f"Not all could be brought back: {error.strerror or error}.") from error
 
 
-def _plain(path: Path) -> Belongings:
+def _plain(path: Path, others: Others) -> Belongings:
     """Return the files of a model in a folder of its own, or of one file and its further parts."""
     if not path.is_dir():
-        return Belongings(contents=[part for part in candidate_for(path).parts if os.path.lexists(part)])
-    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() != ".gguf")
-    others = sorted(file.name for file in path.iterdir() if file not in files)
-    left = [f"{', '.join(others)} in {path.name} stays: it is not part of this model."] if others else []
+        parts = _names(path)
+        sorted_out = _sorted_out(projectors_beside(path), parts, others)
+        return Belongings(
+            contents=[*parts, *sorted_out.going],
+            left=sorted_out.left,
+            projectors=[file.name for file in sorted_out.going],
+        )
+    files = _names(path)
+    rest = sorted(file.name for file in path.iterdir() if file not in files)
+    left = [f"{', '.join(rest)} in {path.name} stays: it is not part of this model."] if rest else []
     return Belongings(contents=files, tidied=[path], left=left)
 
 
-def _cached(repository: Path, path: Path) -> Belongings:
+def _cached(repository: Path, path: Path, others: Others) -> Belongings:
     """Return a model's blobs, the links to them, and what other snapshots need of them."""
     links = _names(path)
     wanted = {link.resolve() for link in links}
     all_links = [name for name in (repository / "snapshots").rglob("*") if name.is_symlink()]
+    sorted_out = _Sorted([], [])
     if not path.is_dir():  # the same file in several snapshots is the same model, and is listed once
         links = sorted({*links, *(link for link in all_links if link.resolve() in wanted)})
-    needed = {link.resolve() for link in all_links if link not in links}
-    contents = sorted(wanted - needed)
+        sorted_out = _sorted_out(_projectors(links, all_links), links, others)
+    going = [*links, *sorted_out.going]
+    needed = {link.resolve() for link in all_links if link not in going}
+    contents = sorted({name.resolve() for name in going} - needed)
     shared = len(wanted & needed)
+    left = [f"{shared} of its files stay: other versions in the hub's cache need them."] if shared else []
     return Belongings(
         contents=[file for file in contents if file.is_file()],
-        links=[link for link in links if link.is_symlink()],
+        links=[link for link in going if link.is_symlink()],
         tidied=sorted(
-            {parent for link in links for parent in _within(link, repository)}, key=lambda one: -len(one.parts)
+            {parent for one in going for parent in _within(one, repository)}, key=lambda one: -len(one.parts)
         ),
-        left=[f"{shared} of its files stay: other versions in the hub's cache need them."] if shared else [],
+        left=[*left, *sorted_out.left],
+        projectors=sorted({one.name for one in sorted_out.going if one.resolve() in contents}),
     )
+
+
+def _projectors(links: Iterable[Path], all_links: Iterable[Path]) -> list[Path]:
+    """Return the projectors beside a cached model, under all names that they have in the repository."""
+    beside = {file for link in links for file in projectors_beside(link)}
+    contents = {file.resolve() for file in beside}
+    return sorted({*beside, *(link for link in all_links if link.resolve() in contents)})
+
+
+def _sorted_out(projectors: Iterable[Path], own: Sequence[Path], others: Others) -> _Sorted:
+    """Tell projectors that only a model of these files needs from those that others need too."""
+    going, left = [], {}
+    for file in projectors:
+        if why_no_projector(file):
+            continue
+        if users := others.using(file, own):
+            left[file.name] = f"{file.name} stays: {' and '.join(users)} {'needs' if len(users) == 1 else 'need'} it."
+        else:
+            going.append(file)
+    return _Sorted(going, list(left.values()))
 
 
 def _names(path: Path) -> list[Path]:

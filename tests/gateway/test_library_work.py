@@ -13,15 +13,17 @@ from unittest.mock import patch
 import pytest
 
 from app.config.home import this_home
+from app.config.model_settings import ModelSettingsFile
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
 from app.core.library import JobKind, LibraryJob, Verdict
+from app.core.models import NO_PROJECTOR, ModelSettings
 from app.gateway.events import EventHub
 from app.gateway.library_work import LibraryWork
 from app.hub import duplicates, sharing
 from app.hub.library import Library
 from app.hub.trash import Trash
-from tests.gguf_files import TinyLlama
+from tests.gguf_files import TinyLlama, projector_for
 
 PATIENCE_S = 20.0
 
@@ -58,6 +60,7 @@ def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen c
         library=Library(lambda: [tmp_path / "models"], tmp_path / "state" / "models.json", tmp_path / "none.gguf"),
         events=EventHub(),
         settings=Setting(),
+        tuning=ModelSettingsFile(),
         supervisor=Engines(),
         home=this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, "linux"),
     )
@@ -218,6 +221,26 @@ async def test_a_removed_model_comes_back_as_it_was_registered(
     assert services.library.find("m").problem == ""
     with pytest.raises(NotFound):
         await work.undo(done.id)
+
+
+async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
+    work: LibraryWork,
+    services: Any,  # noqa: ANN401 -- as above
+    tmp_path: Path,
+) -> None:
+    models = tmp_path / "models"
+    model, projector = TinyLlama().write(models / "m.gguf"), projector_for(TinyLlama(), models / "mmproj.gguf")
+    (models / "far").mkdir()
+    TinyLlama().write(models / "far" / "far.gguf")
+    services.tuning.change("far", ModelSettings(projector=str(projector)))
+    assert (await work.plan("m")).left == ["mmproj.gguf stays: far needs it."]
+    services.tuning.change("far", ModelSettings(projector=NO_PROJECTOR))
+    plan = await work.plan("m")
+    assert (plan.files, plan.projectors) == ([str(model), str(projector)], ["mmproj.gguf"])
+    done = await work.remove("m", for_good=False)
+    assert [file.name for file in models.iterdir()] == ["far"]
+    await work.undo(done.id)
+    assert projector.stat().st_size + model.stat().st_size == plan.frees_bytes
 
 
 async def test_for_good_cannot_be_undone(work: LibraryWork, tmp_path: Path) -> None:

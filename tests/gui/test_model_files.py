@@ -58,6 +58,17 @@ def test_a_model_goes_to_the_trash_and_undo_brings_it_back(api: DemoApi, model: 
     assert api.calls.count(("GET", "/models", None)) >= 2
 
 
+def test_what_goes_with_a_model_and_what_stays_is_said(api: DemoApi, model: ModelsModel, heard: Heard) -> None:
+    api.replies["POST /removals"] = msgspec.structs.replace(GONE, projectors=["mmproj.gguf"])
+    model.files.remove(OURS)
+    api.flush()
+    assert heard[-1][0].startswith("M and its projector are in the trash.")
+    api.replies["POST /removals"] = msgspec.structs.replace(GONE, left=["mmproj.gguf stays: n needs it."])
+    model.files.remove(OURS)
+    api.flush()
+    assert heard[-1][0].endswith("mmproj.gguf stays: n needs it.")
+
+
 def test_where_nothing_can_be_brought_back_no_undo_is_offered(api: DemoApi, model: ModelsModel, heard: Heard) -> None:
     api.replies["POST /removals"] = msgspec.structs.replace(GONE, id="")
     model.files.remove(OURS)

@@ -47,6 +47,7 @@ class Gateway:
         self.interrupts = False
         self.refuses_folders = False
         self.disk: DiskUse | None = None
+        self.plan = PLAN
 
     def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del reply, timeout_s
@@ -61,7 +62,7 @@ class Gateway:
         self.asked.append(("POST", path, msgspec.to_builtins(body)))
         if self.refuses_folders:
             raise BadRequest("No model.")
-        return PLAN if reply is Removal else JOB if reply is LibraryJob else model("m")
+        return self.plan if reply is Removal else JOB if reply is LibraryJob else model("m")
 
     def patch(self, path: str, body: object, reply: Any) -> None:  # noqa: ANN401 -- any type
         del reply
@@ -102,6 +103,13 @@ def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
     assert done.exit_code == 0
     assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
     assert "once that is emptied" in done.stdout
+
+
+def test_removing_says_what_goes_with_it(gateway: Gateway) -> None:
+    gateway.plan = msgspec.structs.replace(PLAN, projectors=["mmproj.gguf"])
+    done = run("rm", "m", "--yes")
+    assert "What lets it see goes with it, as no other model here needs it: mmproj.gguf." in done.stderr
+    assert done.stdout.startswith("m and its projector are in the trash.")
 
 
 def test_removing_for_good_is_asked_for(gateway: Gateway) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.models import CompanionKind
 from app.hub import companions
-from app.hub.companions import kind_by_name, projector_beside
+from app.hub.companions import kind_by_name
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes, lora_for, vocabulary
 
 
@@ -36,27 +36,6 @@ def projector(path: Path) -> Path:
 )
 def test_names_tell_what_a_file_is(name: str, kind: CompanionKind | None) -> None:
     assert kind_by_name(name) is kind
-
-
-def test_of_several_projectors_half_precision_is_taken(tmp_path: Path, model: Path) -> None:
-    assert projector_beside(model) is None
-    for name in ("mmproj-f32.gguf", "mmproj-bf16.gguf", "mmproj-Q8_0.gguf"):
-        projector(tmp_path / name)
-    found = projector_beside(model)
-    assert found is not None
-    assert found.name == "mmproj-bf16.gguf"
-
-
-def test_a_projector_among_several_models_is_the_one_that_is_named_for_it(tmp_path: Path, model: Path) -> None:
-    TinyLlama().write(tmp_path / "tiny-Q8_0.gguf")
-    shared = projector(tmp_path / "mmproj-f16.gguf")
-    assert projector_beside(model) == shared, "two quantisations are one model"
-    TinyLlama().write(tmp_path / "other-Q8_0.gguf")
-    assert projector_beside(model) is None, "nobody knows whose it is"
-    own = projector(tmp_path / "tiny-mmproj-f16.gguf")
-    assert projector_beside(model) == own
-    assert projector_beside(tmp_path / "folder") is None
-    assert projector_beside(tmp_path / "gone" / "x.gguf") is None
 
 
 def test_an_adapter_goes_with_the_model_it_was_made_for(tmp_path: Path, model: Path) -> None:

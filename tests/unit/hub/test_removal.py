@@ -1,6 +1,7 @@
 """A model's files go, those of others stay, and everything comes back as it was."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +9,13 @@ import pytest
 
 from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo, Preset
-from app.hub.removal import belongings, planned, remove, restore
+from app.hub.removal import Others, belongings, planned, remove, restore
 from app.hub.trash import Trash
+from tests.gguf_files import gguf_bytes
 
 OLD, NEW = "0" * 40, "1" * 40
 BLOB = "a" * 64
+PROJECTOR = gguf_bytes({"general.architecture": "clip", "general.type": "mmproj"})
 
 
 def info(path: Path, name: str = "model", **more: object) -> ModelInfo:
@@ -22,7 +25,10 @@ def info(path: Path, name: str = "model", **more: object) -> ModelInfo:
 def everything(root: Path) -> dict[str, str]:
     """What is below a folder: contents, and where links lead."""
     found = (path for path in sorted(root.rglob("*")) if path.is_symlink() or path.is_file())
-    told = {str(one.relative_to(root)): str(one.readlink()) if one.is_symlink() else one.read_text() for one in found}
+    told = {
+        str(one.relative_to(root)): str(one.readlink()) if one.is_symlink() else one.read_text(errors="replace")
+        for one in found
+    }
     return {name: content for name, content in told.items() if not name.startswith("trash")}
 
 
@@ -150,6 +156,128 @@ def test_a_plan_says_whom_it_concerns(tmp_path: Path) -> None:
     file.write_text("weights")
     model = info(file, "Base")
     made = info(file, "terse", preset=Preset(base="Base"))
-    plan = planned(model, [model, made, info(tmp_path / "x.gguf", "x")], ["gpt-*=base", "claude=x"])
+    others = [model, made, info(tmp_path / "x.gguf", "x")]
+    plan = planned(model, others, aliases=["gpt-*=base", "claude=x"], chosen={})
     assert (plan.files, plan.frees_bytes) == ([str(file)], 7)
     assert (plan.made_models, plan.aliases) == (["terse"], ["gpt-*=base"])
+
+
+def in_folder(folder: Path, *names: str) -> list[ModelInfo]:
+    """Files of models in a folder; those called so are projectors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(PROJECTOR if "mmproj" in name else name.encode())
+    return [info(folder / name, Path(name).stem) for name in names if "mmproj" not in name]
+
+
+def test_a_projector_goes_with_the_only_model_that_needs_it(tmp_path: Path, trash: Trash) -> None:
+    parts = ("big-Q4_0-00001-of-00002.gguf", "big-Q4_0-00002-of-00002.gguf")
+    models = in_folder(tmp_path, *parts, "mmproj-F16.gguf")
+    before = everything(tmp_path)
+    plan = planned(models[0], models[:1], aliases=[], chosen={})
+    assert [Path(file).name for file in plan.files] == [*parts, "mmproj-F16.gguf"]
+    assert (plan.projectors, plan.left) == (["mmproj-F16.gguf"], [])
+    assert plan.frees_bytes == len("".join(parts)) + len(PROJECTOR)
+    undo = remove(belongings(models[0]), trash)
+    assert everything(tmp_path) == {}
+    restore(undo, trash)
+    assert everything(tmp_path) == before
+
+
+def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, trash: Trash) -> None:
+    small, large = in_folder(tmp_path, "tiny-Q4_0.gguf", "tiny-Q8_0.gguf", "mmproj.gguf")
+    plan = planned(small, [small, large], aliases=[], chosen={})
+    assert [Path(file).name for file in plan.files] == ["tiny-Q4_0.gguf"]
+    assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: tiny-Q8_0 needs it."])
+    remove(belongings(small), trash)
+    assert set(everything(tmp_path)) == {"tiny-Q8_0.gguf", "mmproj.gguf"}
+    remove(belongings(large), trash)
+    assert everything(tmp_path) == {}
+
+
+def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> None:
+    (model,) = in_folder(tmp_path / "one", "tiny-Q4_0.gguf", "mmproj.gguf")
+    (far,) = in_folder(tmp_path / "two", "far-Q4_0.gguf")
+    made = info(Path(model.path), "terse", preset=Preset(base=model.name, template="x", chat_template="x"))
+    chosen = {name: str(tmp_path / "one" / "mmproj.gguf") for name in (model.name, "terse", "forgotten")}
+    assert planned(model, [model, far, made], aliases=[], chosen=chosen).projectors == ["mmproj.gguf"]
+    plan = planned(model, [model, far, made], aliases=[], chosen=chosen | {far.name: chosen["terse"]})
+    assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: far-Q4_0 needs it."])
+
+
+def test_nobodys_projector_and_what_only_bears_the_name_stay(tmp_path: Path) -> None:
+    one, two = in_folder(tmp_path, "one-Q4_0.gguf", "two-Q4_0.gguf", "mmproj.gguf")
+    assert planned(one, [one, two], aliases=[], chosen={}).projectors == []
+    (tmp_path / "one-mmproj.gguf").write_text("no such thing")
+    assert [file.name for file in belongings(one).contents] == ["one-Q4_0.gguf"]
+
+
+def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("weights")
+    for name, target in (("m.gguf", "real"), ("away.gguf", "gone")):
+        try:
+            (tmp_path / name).symlink_to(target)
+        except OSError:
+            pytest.skip("this system lets nobody make links")
+        found = belongings(info(tmp_path / name))
+        assert (found.contents, found.frees_bytes) == ([tmp_path / name], 0)
+
+
+def linked(cache: Path, commit: str, name: str, content: bytes) -> ModelInfo:
+    """A file of the cache, whose content is a blob."""
+    blob = cache / "blobs" / content[:9].hex().ljust(64, "0")
+    blob.write_bytes(content)
+    link = cache / "snapshots" / commit / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(os.path.relpath(blob, link.parent))
+    return info(link, f"{link.stem}@{commit[0]}")
+
+
+@pytest.fixture
+def pulled(cache: Path) -> Path:
+    """The same repository, with nothing in it yet."""
+    shutil.rmtree(cache / "snapshots")
+    for file in (cache / "blobs").iterdir():
+        file.unlink()
+    return cache
+
+
+def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(pulled: Path, trash: Trash) -> None:
+    model = linked(pulled, NEW, "UD/tiny-UD-Q4_K_XL-00001-of-00002.gguf", b"weights 1")
+    linked(pulled, NEW, "UD/tiny-UD-Q4_K_XL-00002-of-00002.gguf", b"weights 2")
+    for commit in (OLD, NEW):  # the model of the old version is gone, and its projector was left behind
+        linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = everything(pulled)
+    plan = planned(model, [model], aliases=[], chosen={})
+    assert (plan.projectors, plan.left, plan.frees_bytes) == (["mmproj-F16.gguf"], [], 18 + len(PROJECTOR))
+    undo = remove(belongings(model), trash)
+    assert everything(pulled) == {}
+    assert list((pulled / "snapshots").iterdir()) == []
+    restore(undo, trash)
+    assert everything(pulled) == before
+
+
+def test_in_the_cache_a_projector_stays_for_another_quantisation(pulled: Path, trash: Trash) -> None:
+    small = linked(pulled, NEW, "tiny-Q4_0.gguf", b"4 bits of")
+    large = linked(pulled, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
+    linked(pulled, NEW, "mmproj-F16.gguf", PROJECTOR)
+    plan = planned(small, [small, large], aliases=[], chosen={})
+    assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q8_0@1 needs it."])
+    remove(belongings(small), trash)
+    assert {Path(name).name for name in everything(pulled / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
+    assert planned(large, [large], aliases=[], chosen={}).projectors == ["mmproj-F16.gguf"]
+
+
+def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Path, trash: Trash) -> None:
+    old = linked(pulled, OLD, "tiny-Q4_0.gguf", b"before it")
+    new = linked(pulled, NEW, "tiny-Q4_0.gguf", b"after it!")
+    for commit in (OLD, NEW):
+        linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = everything(pulled)
+    plan = planned(old, [old, new], aliases=[], chosen={})
+    assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q4_0@1 needs it."])
+    assert plan.frees_bytes == 9
+    undo = remove(belongings(old, Others.of(old, [old, new], {})), trash)
+    assert set(everything(pulled / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
+    restore(undo, trash)
+    assert everything(pulled) == before

@@ -84,10 +84,10 @@ def can_verify(model: ModelInfo) -> bool:
 
 
 def removed(done: Removal, title: str) -> str:
-    """Return what is said once a model is in the trash: what it frees, and who misses it."""
-    missing = f" {', '.join(done.made_models)} cannot be used without it." if done.made_models else ""
-    size = words.size(done.frees_bytes)
-    return f"{title} is in the trash. {size} are free once that is emptied.{missing}"
+    """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
+    missing = [f"{', '.join(done.made_models)} cannot be used without it."] if done.made_models else []
+    gone = f"{words.going(title, len(done.projectors))} in the trash."
+    return " ".join([gone, f"{words.size(done.frees_bytes)} are free once that is emptied.", *missing, *done.left])
 
 
 def checked(job: LibraryJob) -> str:
