@@ -23,7 +23,7 @@ function Invoke-Step([string[]]$Command) {
 if ($Target -ne "run") { $env:QT_QPA_PLATFORM = "offscreen" }
 switch ($Target) {
     "run" { Invoke-Step @("roundhouse") }
-    "test" { Invoke-Step @("pytest", "-q") }
+    "test" { Invoke-Step @("pytest", "-q", "--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile") }
     "check" {
         Invoke-Step @("ruff", "check", ".")
         Invoke-Step @("ruff", "format", "--check", ".")
