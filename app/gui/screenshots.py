@@ -3,6 +3,7 @@
 WORD draws only the scenes with it in their names. Pictures need a UI font that fontconfig finds, e.g. Inter.
 """
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -22,23 +23,26 @@ from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 
 _SETTLE_MS = 30
-_USAGE = "Usage: python -m app.gui.screenshots FOLDER [WORD]\n"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Draw every scene into a folder. Returns the exit status."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if not arguments:
-        sys.stderr.write(_USAGE)
-        return 2
-    folder, word = Path(arguments[0]), (arguments[1:] or [""])[0]
+    asked = _arguments().parse_args(argv)
+    folder: Path = asked.folder
     folder.mkdir(parents=True, exist_ok=True)
     application = prepared(["roundhouse", "-platform", "offscreen"])
     for scene in scenes():
-        if word in scene.name:
+        if asked.word in scene.name:
             for look in scene.looks:
                 draw(application, scene, look, folder / f"{scene.name}-{look.suffix}.png")
     return 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app.gui.screenshots", description="Draw every screen.")
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument("word", nargs="?", default="", help="draw only the scenes with this in their names")
+    return parser
 
 
 def draw(application: QApplication, scene: Scene, look: Look, file: Path) -> None:

@@ -42,5 +42,8 @@ def test_every_page_is_drawn_in_every_look() -> None:
 
 
 def test_a_folder_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert "FOLDER" in capsys.readouterr().err
+    for wrong in ([], ["--nonsense"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2
+    assert "folder" in capsys.readouterr().err
