@@ -54,6 +54,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /library/reclaim  ReclaimDuplicates LibraryJob: what was found shares its space
     POST   /library/separate                   LibraryJob: what shares it is copied apart again
     GET    /library/disk                       DiskUse
+    POST   /library/empty-trash  EmptyTrash    LibraryJob: models in the trash are deleted for good
     GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory

@@ -1,8 +1,27 @@
 """What models take of the disks they lie on: drives, folders, and what each model holds. Sizes are bytes."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+
+class Trashed(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a drive's trash were models: what is deleted for good when somebody asks for it, and nothing else."""
+
+    files: int
+    size_bytes: int
+    """What is free without them."""
+    paths: list[str]
+    """Where they lay: files, and whole folders."""
+    token: str
+    """Stands for exactly these (`EmptyTrash`)."""
+
+
+class EmptyTrash(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for models in the trash to be deleted for good: those that these tokens of `Trashed` stand for."""
+
+    tokens: Annotated[list[str], msgspec.Meta(max_length=64)]
 
 
 class Drive(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +36,8 @@ class Drive(msgspec.Struct, frozen=True, kw_only=True):
     """What models take: a file that several use counts once."""
     trash_bytes: int | None = None
     """What its trash holds, models and whatever else; None where that cannot be looked into."""
+    trashed: Trashed | None = None
+    """What of that were models; None where there are none, or it cannot be told."""
 
 
 class FolderKind(StrEnum):

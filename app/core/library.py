@@ -36,18 +36,20 @@ class RemoveModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class JobKind(StrEnum):
-    """What is done in the background: one at a time, since each reads whole files.
+    """What is done in the background: one at a time, since most read whole files.
 
     verify      a model's files are held against their hashes
     duplicates  equal files are looked for
     reclaim     those that were found share their space from now on
     separate    those that share it are copied apart again
+    empty       models in the trash are deleted for good
     """
 
     VERIFY = "verify"
     DUPLICATES = "duplicates"
     RECLAIM = "reclaim"
     SEPARATE = "separate"
+    EMPTY = "empty"
 
 
 class Verdict(StrEnum):
@@ -108,6 +110,8 @@ class LibraryJob(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: list[Duplicate] = []
     reclaimed_bytes: int = 0
     """What was freed, where it was asked for; negative for what was taken again."""
+    deleted_files: int = 0
+    """So many are gone from the trash."""
     can_undo: bool = False
     """Whether files that share their space can be copied apart again. Clones need not be: they part when written."""
 

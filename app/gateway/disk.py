@@ -1,20 +1,41 @@
-"""What models take of the disks: the folders that are looked through, and who lies in them."""
+"""What models take of the disks: the folders that are looked through, who lies in them, and who is in the trash."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.core.disk import DiskUse, FolderKind
+from app.core.errors import Conflict
 from app.gateway.launch import model_folders
 from app.gateway.services import Services
 from app.hub.disk import Looked, disk_use
 from app.hub.stores import stores
 from app.hub.trash import Trash
+from app.hub.trashed import Entry, found_on
 
 
 def used(services: Services, trash: Trash) -> DiskUse:
     """Return what lies where. Blocks; call it from a thread."""
     return disk_use(services.library.models(), list(_looked(services)), trash)
+
+
+def in_trash(services: Services, trash: Trash, tokens: Sequence[str]) -> tuple[list[Entry], int]:
+    """Return the models in the trash that tokens stand for, and what is free without them. Blocks.
+
+    Raises Conflict where the trash is not ours to empty, or is no longer what the tokens stood for (trash_changed).
+    """
+    trash.check_ours()
+    folders = [one.path for one in _looked(services)]
+    found = [found_on(trash, Path(drive.path), folders) for drive in used(services, trash).drives]
+    known = {one.told.token: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
+    if not tokens or not known.keys() >= set(tokens):
+        raise Conflict(
+            "The models in the trash are no longer those that were named.",
+            hint="Look again at what there is: roundhouse disk.",
+            code="trash_changed",
+        )
+    chosen = [known[token] for token in dict.fromkeys(tokens)]
+    return [entry for entries, _ in chosen for entry in entries], sum(size for _, size in chosen)
 
 
 def _looked(services: Services) -> Iterator[Looked]:

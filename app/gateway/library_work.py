@@ -25,7 +25,7 @@ from app.gateway import disk
 from app.gateway.background import Background
 from app.gateway.reclaiming import Reclaiming, Work
 from app.gateway.services import SERVICES, Services
-from app.hub import duplicates, removal, verifying
+from app.hub import duplicates, removal, trashed, verifying
 from app.hub.reading import Said
 from app.hub.trash import Trash
 
@@ -95,6 +95,16 @@ class LibraryWork:
         """Return what models take of the disks."""
         return await asyncio.to_thread(disk.used, self._services, self.trash)
 
+    async def empty_trash(self, tokens: list[str]) -> LibraryJob:
+        """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `disk.in_trash`."""
+        self._check_idle()
+        entries, total = await asyncio.to_thread(disk.in_trash, self._services, self.trash, tokens)
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            trashed.delete(self.trash, entries, said, found)
+
+        return self._start(LibraryJob(id=_id(), kind=JobKind.EMPTY, total_bytes=total), work)
+
     async def cancel(self) -> None:
         """Call the job off, and wait until nothing of it is left; harmless when none runs."""
         self._off.set()
@@ -121,7 +131,10 @@ class LibraryWork:
         return done
 
     async def undo(self, removed: str) -> ModelInfo:
-        """Bring back what was removed since the gateway started. Raises NotFound, StorageFault."""
+        """Bring back what was removed since the gateway started.
+
+        Raises NotFound, also once a file is no longer in the trash (not_in_trash), and StorageFault.
+        """
         if removed not in self._removed:
             raise NotFound(
                 "No such removal is known since Roundhouse started.", hint="Look into the trash.", code="not_removed"
@@ -204,7 +217,7 @@ class LibraryWork:
             error = Bug("It failed because of a mistake in Roundhouse.", hint="Please report this.").body
         job = self._job()
         self._tell(msgspec.structs.replace(job, is_done=True, error=error, file=""))
-        if job.reclaimed_bytes:
+        if job.reclaimed_bytes or job.deleted_files:
             self._services.events.publish(ModelsChanged())
 
     def _progress(self, file: str, more: int) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
 from app.core.models import ModelInfo
 from app.hub.trash import Trash
+from app.hub.trashed import found_on
 from app.hub.verifying import files_of
 
 ELSEWHERE = "Single files"
@@ -47,7 +48,7 @@ def disk_use(models: Iterable[ModelInfo], looked: Sequence[Looked], trash: Trash
     here = [model for model in models if not (model.attached or model.is_builtin or _is_made(model))]
     files = {model.name: list(_files(model)) for model in here}
     users = Counter(file for own in files.values() for file in set(own))
-    drives = _Drives(trash)
+    drives = _Drives(trash, [one.path for one in looked])
     holdings = [_holding(model, files[model.name], users, looked, drives) for model in here]
     taken = {file for own in files.values() for file in own}
     return DiskUse(
@@ -123,8 +124,8 @@ def _folder(one: Looked, holdings: Iterable[Holding]) -> Folder:
 class _Drives:
     """The disks, by their device numbers, each found once."""
 
-    def __init__(self, trash: Trash) -> None:
-        self._trash = trash
+    def __init__(self, trash: Trash, folders: Sequence[Path]) -> None:
+        self._trash, self._folders = trash, folders
         self._tops: dict[int, Path] = {}
 
     def of(self, path: Path, files: Sequence[_File]) -> str:
@@ -166,4 +167,5 @@ class _Drives:
             free_bytes=usage.free,
             models_bytes=models_bytes,
             trash_bytes=self._trash.size_on(top),
+            trashed=found_on(self._trash, top, self._folders).told,
         )

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.core.errors import Conflict, StorageFault
+from app.core.errors import Conflict, NotFound, StorageFault
 from app.core.library import Removal
 from app.core.models import ModelInfo
 from app.hub.candidates import candidate_for
 from app.hub.companions import why_no_projector
 from app.hub.projectors import models_with, projectors_beside
 from app.hub.pulled import origin_of
-from app.hub.trash import Trash
+from app.hub.trash import Stamp, Trash, stamp_of
 
 
 class Belongings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,11 +75,18 @@ class _Sorted(NamedTuple):
     left: list[str]
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A file in the trash: where it is, where it was, and what tells it from another of its name."""
+
+    place: Path
+    original: Path
+    stamp: Stamp | None
+
+
 class Undo(msgspec.Struct, frozen=True, kw_only=True):
     """What brings a removed model back."""
 
-    kept: list[tuple[Path, Path]]
-    """Where a file is in the trash, and where it was."""
+    kept: list[Kept]
     links: list[tuple[Path, str]]
     notes: list[tuple[Path, str]]
     """Small files that named what is gone, and what they said."""
@@ -140,11 +147,11 @@ def remove(found: Belongings, trash: Trash | None) -> Undo:
             if trash is None:
                 file.unlink()
             elif (kept := trash.put(file)) is not None:
-                undo.kept.append((kept, file))
+                undo.kept.append(Kept(kept, file, stamp_of(kept)))
         for folder in found.tidied:
             _tidy(folder, undo)
     except (OSError, StorageFault) as error:
-        with contextlib.suppress(OSError, StorageFault):
+        with contextlib.suppress(OSError, NotFound, StorageFault):
             restore(undo, trash or Trash(Path()))
         if isinstance(error, StorageFault):
             raise
@@ -153,9 +160,14 @@ def remove(found: Belongings, trash: Trash | None) -> Undo:
 
 
 def restore(undo: Undo, trash: Trash) -> None:
-    """Bring everything back. Raises StorageFault, and leaves in the trash what could not be."""
-    for kept, original in undo.kept:
-        trash.restore(kept, original)
+    """Bring everything back. Raises NotFound (not_in_trash) or StorageFault, and leaves in the trash what is there.
+
+    Nothing is half brought back: that all can be is looked at first.
+    """
+    with trash.lock:
+        _check_restorable(undo)
+        for one in undo.kept:
+            trash.restore(one.place, one.original)
     try:
         for link, target in undo.links:
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +179,23 @@ def restore(undo: Undo, trash: Trash) -> None:
                 file.write_text(said, encoding="utf-8")
     except OSError as error:
         raise StorageFault(f"Not all could be brought back: {error.strerror or error}.") from error
+
+
+def _check_restorable(undo: Undo) -> None:
+    gone = [one.original.name for one in undo.kept if stamp_of(one.place) != one.stamp]
+    if gone:
+        rest = f"The other {len(undo.kept) - len(gone)} files are there." if len(gone) < len(undo.kept) else ""
+        raise NotFound(
+            f"Nothing was brought back: {', '.join(gone)} {'are' if len(gone) > 1 else 'is'} no longer in the trash.",
+            hint=f"The model can be downloaded again. {rest}".strip(),
+            code="not_in_trash",
+        )
+    for one in undo.kept:
+        if os.path.lexists(one.original):
+            raise StorageFault(
+                f"Nothing was brought back: there is another {one.original.name} by now.",
+                hint=f"Move {one.original} elsewhere first.",
+            )
 
 
 def _plain(path: Path, others: Others) -> Belongings:

@@ -2,17 +2,44 @@
 
 Files move within their own disk: into the home trash, or into `.Trash-UID` at the top of another disk.
 https://specifications.freedesktop.org/trash-spec/1.0/ . On macOS and Windows Send2Trash asks the system; what is there
-is brought back with the system's own means.
+is brought back, and deleted for good, with the system's own means.
 """
 
 import contextlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
-from app.core.errors import StorageFault
+from app.core.errors import Conflict, StorageFault
+
+NOTE_HEAD, NOTE_PATH, NOTE_ENDING = "[Trash Info]", "Path=", ".trashinfo"
+NOTE_OURS = "X-Roundhouse=model"
+"""A line of our own in the note of what we put there: others pass over it, as the specification asks them to."""
+_SYSTEMS = {
+    "darwin": ("macOS", "Empty it in the Finder."),
+    "win32": ("Windows", "Empty the Recycle Bin, or delete single files there."),
+}
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file is still the one it was: names in the trash are given again."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of what is there itself, not of what it leads to; None if nothing is."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class Trash:
@@ -20,6 +47,8 @@ class Trash:
 
     def __init__(self, home_trash: Path, *, platform: str = sys.platform) -> None:
         self._home_trash, self._platform = home_trash, platform
+        self.lock = threading.Lock()
+        """Held while a model is brought back, and while something is deleted: never the one amid the other."""
 
     @property
     def can_restore(self) -> bool:
@@ -58,11 +87,24 @@ class Trash:
         """Return what the trash of the disk that begins there holds; None where that cannot be looked into."""
         if not self.can_restore:
             return None
-        places = [top / f".Trash-{os.getuid()}"]
+        return sum(_size_of(place / "files") for place in self.places_on(top))
+
+    def places_on(self, top: Path) -> list[Path]:
+        """Return the folders that are the trash of the disk that begins there; none where the system keeps them."""
+        if not self.can_restore:
+            return []
+        own = top / f".Trash-{os.getuid()}"
+        places = [] if own.is_symlink() else [own]  # a link on a disk that others write leads elsewhere
         with contextlib.suppress(OSError):
             if self._nearest().stat().st_dev == top.stat().st_dev:
                 places.append(self._home_trash)
-        return sum(_size_of(place / "files") for place in places)
+        return places
+
+    def check_ours(self) -> None:
+        """Raise Conflict (trash_of_system) where what is in the trash is the system's to delete."""
+        if not self.can_restore:
+            system, hint = _SYSTEMS.get(self._platform, ("the system", "Empty it there."))
+            raise Conflict(f"The trash is kept by {system}.", hint=hint, code="trash_of_system")
 
     def _nearest(self) -> Path:
         """Return the home trash, or what is there of the way to it: it is made when it is needed."""
@@ -75,7 +117,9 @@ class Trash:
         target, info = _reserved(root, file.name)
         try:
             when = time.strftime("%Y-%m-%dT%H:%M:%S")
-            info.write_text(f"[Trash Info]\nPath={quote(listed_as)}\nDeletionDate={when}\n", encoding="ascii")
+            path = quote(os.fsencode(listed_as))
+            note = f"{NOTE_HEAD}\n{NOTE_PATH}{path}\nDeletionDate={when}\n{NOTE_OURS}\n"
+            info.write_text(note, encoding="ascii")
             file.rename(target)
         except OSError:
             with contextlib.suppress(OSError):
@@ -122,4 +166,4 @@ def _size_of(folder: Path) -> int:
 
 
 def _info_of(kept: Path) -> Path:
-    return kept.parent.parent / "info" / f"{kept.name}.trashinfo"
+    return kept.parent.parent / "info" / f"{kept.name}{NOTE_ENDING}"

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
+from app.core.disk import Trashed
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
 from app.core.library import JobKind, LibraryJob, Verdict
@@ -26,6 +28,7 @@ from app.hub.trash import Trash
 from tests.gguf_files import TinyLlama, projector_for
 
 PATIENCE_S = 20.0
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 
 
 class Setting:
@@ -248,6 +251,104 @@ async def test_for_good_cannot_be_undone(work: LibraryWork, tmp_path: Path) -> N
     done = await work.remove("m", for_good=True)
     assert (done.id, done.goes_to_trash, file.exists()) == ("", False, False)
     assert not (tmp_path / "trash").exists()
+
+
+class TrashHere(Trash):
+    """What lies in the real trash of this disk is nobody's to delete here."""
+
+    def places_on(self, top: Path) -> list[Path]:
+        del top
+        return [self._home_trash]
+
+
+@pytest.fixture
+def binned(work: LibraryWork, services: Any, tmp_path: Path) -> LibraryWork:  # noqa: ANN401 -- as above
+    """With two models in one folder, and their disk to look at."""
+    work.trash = TrashHere(tmp_path / "trash", platform="linux")
+    services.paths = SimpleNamespace(models=tmp_path / "models", hub_cache=tmp_path / "hub")
+    services.settings.flags["models.other_programs"] = False
+    for name in ("a", "b"):
+        TinyLlama().write(tmp_path / "models" / f"{name}.gguf")
+    return work
+
+
+async def trashed(work: LibraryWork) -> Trashed | None:
+    (drive,) = (await work.disk()).drives
+    return drive.trashed
+
+
+@LINUX
+async def test_models_in_the_trash_are_told_and_deleted_for_good(
+    binned: LibraryWork,
+    services: Any,  # noqa: ANN401 -- as above
+    tmp_path: Path,
+) -> None:
+    assert await trashed(binned) is None
+    size = (tmp_path / "models" / "a.gguf").stat().st_size
+    done = [await binned.remove(name, for_good=False) for name in ("a", "b")]
+    (tmp_path / "trash" / "files" / "letter").write_text("not a model")
+    told = await trashed(binned)
+    assert told is not None
+    assert (told.files, told.size_bytes) == (2, 2 * size)
+    before = services.events.revision
+    begun = await binned.empty_trash([told.token])
+    assert (begun.kind, begun.total_bytes) == (JobKind.EMPTY, 2 * size)
+    job = await ended(binned)
+    assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
+    assert services.events.revision > before
+    assert [file.name for file in (tmp_path / "trash" / "files").iterdir()] == ["letter"]
+    assert await trashed(binned) is None
+    with pytest.raises(NotFound, match="no longer in the trash"):
+        await binned.undo(done[0].id)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+@LINUX
+async def test_only_what_was_named_is_deleted(binned: LibraryWork, tmp_path: Path) -> None:
+    done = await binned.remove("a", for_good=False)
+    told = await trashed(binned)
+    assert told is not None
+    await binned.remove("b", for_good=False)
+    for tokens in ([told.token], [], ["nonsense"]):
+        with pytest.raises(Conflict) as caught:
+            await binned.empty_trash(tokens)
+        assert caught.value.code == "trash_changed"
+    assert (await binned.undo(done.id)).name == "a"
+
+
+async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: LibraryWork, tmp_path: Path) -> None:
+    binned.trash = Trash(tmp_path / "trash", platform="darwin")
+    assert await trashed(binned) is None
+    with pytest.raises(Conflict, match="macOS") as caught:
+        await binned.empty_trash(["any"])
+    assert "Finder" in caught.value.hint
+
+
+@LINUX
+async def test_emptying_can_be_called_off_between_two_files(binned: LibraryWork, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        await binned.remove(name, for_good=False)
+    told = await trashed(binned)
+    assert told is not None
+    deleting, go_on = threading.Event(), threading.Event()
+    really = Path.unlink
+
+    def slow(path: Path, *, missing_ok: bool = False) -> None:
+        deleting.set()
+        assert go_on.wait(PATIENCE_S)
+        really(path, missing_ok=missing_ok)
+
+    with patch.object(Path, "unlink", slow):
+        await binned.empty_trash([told.token])
+        assert await asyncio.to_thread(deleting.wait, PATIENCE_S)
+        ending = asyncio.create_task(binned.cancel())
+        await asyncio.sleep(0)
+        go_on.set()
+        await ending
+    job = await ended(binned)
+    assert job.error is not None
+    assert (job.error.code, job.deleted_files) == ("cancelled", 1)
+    assert len(list((tmp_path / "trash" / "files").iterdir())) == 1
 
 
 async def test_what_is_loaded_stays(work: LibraryWork, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above

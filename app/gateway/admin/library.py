@@ -1,6 +1,6 @@
 """The files of models: remove and bring back, check, find what is here twice."""
 
-from app.core.disk import DiskUse
+from app.core.disk import DiskUse, EmptyTrash
 from app.core.library import (
     FindDuplicates,
     LibraryJob,
@@ -63,6 +63,11 @@ async def separate(call: Call[None, NoQuery]) -> LibraryJob:
 async def disk(call: Call[None, NoQuery]) -> DiskUse:
     """GET /library/disk."""
     return await call.library.disk()
+
+
+async def empty_trash(call: Call[EmptyTrash, NoQuery]) -> LibraryJob:
+    """POST /library/empty-trash."""
+    return await call.library.empty_trash(call.body.tokens)
 
 
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
@@ -145,6 +150,14 @@ ENDPOINTS = (
         handler=disk,
         summary="Show what models take of the disks: drives, folders, and each model",
         reply=DiskUse,
+    ),
+    Endpoint(
+        method="POST",
+        path="/library/empty-trash",
+        handler=empty_trash,
+        summary="Delete models in the trash for good: those that the tokens of the drives stand for, and nothing else",
+        body=EmptyTrash,
+        reply=LibraryJob,
     ),
     Endpoint(
         method="GET",

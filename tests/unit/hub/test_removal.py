@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Conflict, StorageFault
+from app.core.errors import Conflict, NotFound, StorageFault
 from app.core.models import ModelInfo, Preset
 from app.hub.removal import Others, belongings, planned, remove, restore
 from app.hub.trash import Trash
@@ -133,6 +133,30 @@ def test_a_removal_that_fails_half_way_is_undone(cache: Path, tmp_path: Path) ->
     with pytest.raises(StorageFault):
         remove(found, Trash(tmp_path / "file" / "trash", platform="linux"))
     assert everything(cache) == before
+
+
+def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash: Trash) -> None:
+    for number in (1, 2):
+        (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
+    undo = remove(belongings(info(tmp_path / "big-00001-of-00002.gguf")), trash)
+    second = undo.kept[1].place
+    second.unlink()
+    for _ in range(2):
+        with pytest.raises(NotFound, match=r"big-00002-of-00002\.gguf is no longer in the trash") as caught:
+            restore(undo, trash)
+        assert caught.value.code == "not_in_trash"
+        assert everything(tmp_path) == {}
+        second.write_text("another file that was thrown away under that name")
+
+
+def test_what_is_there_by_now_is_not_replaced_and_nothing_is_brought_back(tmp_path: Path, trash: Trash) -> None:
+    for number in (1, 2):
+        (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
+    undo = remove(belongings(info(tmp_path / "big-00001-of-00002.gguf")), trash)
+    (tmp_path / "big-00002-of-00002.gguf").write_text("new")
+    with pytest.raises(StorageFault, match=r"another big-00002-of-00002\.gguf"):
+        restore(undo, trash)
+    assert everything(tmp_path) == {"big-00002-of-00002.gguf": "new"}
 
 
 REFUSED: dict[str, Callable[[Path], ModelInfo]] = {

@@ -1,12 +1,13 @@
 """What is put into the trash lies where the system looks for it, and comes back."""
 
+import os
 import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from app.core.errors import StorageFault
+from app.core.errors import Conflict, StorageFault
 from app.hub.trash import Trash
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
@@ -24,10 +25,11 @@ def test_a_file_goes_there_with_a_note_and_comes_back(trash: Trash, tmp_path: Pa
     assert kept == tmp_path / "share/Trash/files/my model.gguf"
     assert not file.exists()
     note = (tmp_path / "share/Trash/info/my model.gguf.trashinfo").read_text()
-    head, path, when = note.splitlines()
+    head, path, when, whose = note.splitlines()
     assert head == "[Trash Info]"
     assert unquote(path.removeprefix("Path=")) == str(file)
     assert when.startswith("DeletionDate=2")
+    assert whose == "X-Roundhouse=model"
     trash.restore(kept, file)
     assert file.read_bytes() == b"weights"
     assert list((tmp_path / "share/Trash/info").iterdir()) == []
@@ -52,6 +54,26 @@ def test_what_came_in_the_meantime_is_not_overwritten(trash: Trash, tmp_path: Pa
     with pytest.raises(StorageFault, match="could not be brought back"):
         trash.restore(kept, file)
     assert (file.read_bytes(), kept.read_bytes()) == (b"new", b"old")
+
+
+def test_a_name_that_is_no_text_goes_there_and_comes_back(trash: Trash, tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"mod\xe8le.gguf")
+    file.write_bytes(b"weights")
+    kept = trash.put(file)
+    assert kept is not None
+    assert b"mod%E8le.gguf" in (tmp_path / "share/Trash/info" / f"{kept.name}.trashinfo").read_bytes()
+    trash.restore(kept, file)
+    assert file.read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize(("platform", "hint"), [("darwin", "Finder"), ("win32", "Recycle Bin"), ("other", "there")])
+def test_where_the_system_keeps_the_trash_it_is_the_systems_to_empty(tmp_path: Path, platform: str, hint: str) -> None:
+    Trash(tmp_path, platform="linux").check_ours()
+    with pytest.raises(Conflict) as caught:
+        Trash(tmp_path, platform=platform).check_ours()
+    assert hint in caught.value.hint
+    assert caught.value.code == "trash_of_system"
+    assert Trash(tmp_path, platform=platform).places_on(tmp_path) == []
 
 
 def test_where_there_is_no_trash_it_is_said(tmp_path: Path) -> None:

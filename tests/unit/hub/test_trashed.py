@@ -1,0 +1,294 @@
+"""What of the trash were models is told by where it lay; exactly that is deleted, and nothing beside it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from app.core.errors import StorageFault
+from app.hub.trash import Trash
+from app.hub.trashed import Found, delete, found_on
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
+
+Thrown = Callable[..., Path]
+COMMIT = "0" * 40
+
+
+@pytest.fixture
+def trash(tmp_path: Path) -> Trash:
+    return Trash(tmp_path / "share" / "Trash")
+
+
+@pytest.fixture
+def bin_(tmp_path: Path) -> Path:
+    place = tmp_path / "share" / "Trash"
+    for folder in ("files", "info", "expunged"):
+        (place / folder).mkdir(parents=True)
+    (tmp_path / "models").mkdir()
+    return place
+
+
+@pytest.fixture
+def throw(bin_: Path) -> Thrown:
+    """Puts a thing into the trash as other programs do; `lay` is where it was."""
+
+    def throw(name: str, lay: str | Path, content: str = "1234", note: str = "") -> Path:
+        file = bin_ / "files" / name
+        file.write_text(content)
+        path = quote(str(lay), safe="/%" if "%" in str(lay) else "/")
+        said = note or f"[Trash Info]\nPath={path}\nDeletionDate=2026-01-01T00:00:00\n"
+        (bin_ / "info" / f"{name}.trashinfo").write_bytes(said.encode())
+        return file
+
+    return throw
+
+
+def found(trash: Trash, tmp_path: Path, *folders: Path) -> Found:
+    """As on a disk that begins at `tmp_path`: what lies in the trash of the real one is nobody's to delete here."""
+    return found_on(trash, tmp_path, folders or [tmp_path / "models"])
+
+
+def emptied(trash: Trash, what: Found) -> list[dict[str, int]]:
+    told: list[dict[str, int]] = []
+    delete(trash, what.entries, lambda _file, _more: None, lambda **changes: told.append(changes))
+    return told
+
+
+def left(bin_: Path) -> set[str]:
+    return {f"{one.parent.name}/{one.name}" for one in bin_.glob("*/*")}
+
+
+def test_what_roundhouse_threw_away_is_told_and_deleted(trash: Trash, bin_: Path, tmp_path: Path) -> None:
+    assert found(trash, tmp_path) == Found([], None)
+    for name in ("alone.gguf", "config.json"):  # registered by itself, not in a folder that is looked through
+        (tmp_path / name).write_bytes(b"12345")
+        trash.put(tmp_path / name)
+    what = found(trash, tmp_path)
+    assert what.told is not None
+    assert (what.told.files, what.told.size_bytes) == (2, 10)
+    assert what.told.paths == [str(tmp_path / "alone.gguf"), str(tmp_path / "config.json")]
+    assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 10}
+    assert left(bin_) == set()
+    assert found(trash, tmp_path).told is None
+
+
+def test_what_others_threw_away_counts_where_it_was_a_model(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path
+) -> None:
+    models = tmp_path / "models"
+    throw("a.gguf", models / "deep" / "a.gguf")
+    throw("b", models / "b.safetensors")
+    throw("mine.gguf", tmp_path / "elsewhere" / "mine.gguf")
+    throw("letter.gguf", models / "letter.odt")
+    throw("beside.gguf", tmp_path / "models2" / "beside.gguf")
+    throw("up.gguf", f"{models}/../up.gguf")
+    throw("config.json", models / "config.json")
+    what = found(trash, tmp_path)
+    assert sorted(one.file.name for one in what.entries) == ["a.gguf", "b"]
+    before = left(bin_)
+    emptied(trash, what)
+    assert before - left(bin_) == {"files/a.gguf", "files/b", "info/a.gguf.trashinfo", "info/b.trashinfo"}
+
+
+def test_notes_written_in_percent_or_from_the_top_are_read(trash: Trash, throw: Thrown, tmp_path: Path) -> None:
+    throw("one.gguf", f"{tmp_path}/m%6fdels/my%20one.gguf")
+    throw("two.gguf", "../models/two.gguf")
+    throw("three.gguf", "models/three.gguf")  # from the folder that the trash is in
+    folders = (tmp_path / "models", tmp_path / "share" / "models")
+    assert [one.original for one in found(trash, tmp_path, *folders).entries] == [
+        tmp_path / "models" / "my one.gguf",
+        tmp_path / "share" / "models" / "three.gguf",
+    ]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "Path={}\n",
+        "[Trash Info]\n",
+        "[Trash Info]\nPath=\n",
+        "[Trash Info]\nPath=/elsewhere\nPath={}\n",
+        "[Trash Info]\nPath={}%00\n",
+        "[Trash Info]\nPath={}\n\u00ff",
+        " [Trash Info]\nPath={}",
+    ],
+)
+def test_a_broken_note_makes_it_somebody_elses(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, note: str
+) -> None:
+    throw("m.gguf", "", note=note.format(tmp_path / "models" / "m.gguf") or "\n")
+    assert found(trash, tmp_path).entries == []
+
+
+def test_what_has_no_note_or_no_file_is_left_alone(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    throw("a.gguf", tmp_path / "models" / "a.gguf")
+    (bin_ / "info" / "a.gguf.trashinfo").unlink()
+    throw("b.gguf", tmp_path / "models" / "b.gguf").unlink()
+    throw("c.gguf", tmp_path / "models" / "c.gguf")
+    note = bin_ / "info" / "c.gguf.trashinfo"
+    note.rename(tmp_path / "note")
+    note.symlink_to(tmp_path / "note")
+    os.mkfifo(bin_ / "info" / "pipe.trashinfo")
+    (bin_ / "info" / "folder.trashinfo").mkdir()
+    assert found(trash, tmp_path).entries == []
+
+
+def test_a_link_in_the_trash_is_deleted_itself_and_never_followed(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "weights.gguf").write_text("precious")
+    for name, target in (("file.gguf", kept / "weights.gguf"), ("folder.gguf", kept), ("broken.gguf", kept / "gone")):
+        throw(name, tmp_path / "models" / name).unlink()
+        (bin_ / "files" / name).symlink_to(target)
+    emptied(trash, found(trash, tmp_path))
+    assert left(bin_) == set()
+    assert (kept / "weights.gguf").read_text() == "precious"
+
+
+def test_a_trash_that_leads_elsewhere_is_not_looked_into(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path
+) -> None:
+    throw("m.gguf", tmp_path / "models" / "m.gguf")
+    (bin_ / "files").rename(tmp_path / "real")
+    (bin_ / "files").symlink_to(tmp_path / "real")
+    assert found(trash, tmp_path).entries == []
+
+
+def folder_in(bin_: Path, throw: Thrown, name: str, lay: Path, *files: str) -> Path:
+    throw(name, lay).unlink()
+    for file in files:
+        (bin_ / "files" / name / file).parent.mkdir(parents=True, exist_ok=True)
+        (bin_ / "files" / name / file).write_text("12345")
+    return bin_ / "files" / name
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("config.json", "model.safetensors", "README.md", "merges.txt"),
+        ("Q4/a-Q4.gguf", "mmproj.gguf"),
+        ("genai_config.json", "model.onnx"),
+    ],
+)
+def test_a_folder_with_a_model_and_nothing_else_counts(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    folder = folder_in(bin_, throw, "any name", tmp_path / "models" / "m", *files)
+    what = found(trash, tmp_path)
+    assert what.told is not None
+    assert (what.told.files, what.told.size_bytes) == (len(files), 5 * len(files))
+    assert found(trash, tmp_path, tmp_path / "elsewhere").entries == []
+    emptied(trash, what)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "files", [("config.json",), ("model.gguf", "thesis.docx"), ("model.gguf", "deep/deeper/notes.txt")]
+)
+def test_a_folder_with_anything_else_in_it_is_left_alone(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    folder_in(bin_, throw, "model.gguf", tmp_path / "models" / "m", *files)
+    assert found(trash, tmp_path).entries == []
+
+
+def test_a_folder_with_a_link_keeps_what_that_leads_to(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    folder = folder_in(bin_, throw, "m", tmp_path / "models" / "m", "model.gguf")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "weights").write_text("precious")
+    (folder / "more.gguf").symlink_to(tmp_path / "kept")
+    emptied(trash, found(trash, tmp_path))
+    assert not folder.exists()
+    assert (tmp_path / "kept" / "weights").read_text() == "precious"
+
+
+def test_what_lay_in_the_hubs_cache_is_the_hubs(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    throw("blob", hub / "models--org--m" / "blobs" / ("a" * 64))
+    throw("letter", hub / "models--org--m" / "letter")
+    throw("other", hub / "datasets--org--m" / "blobs" / ("a" * 64))
+    folder_in(bin_, throw, "snapshot", hub / "models--org--m" / "snapshots" / COMMIT, "any", "more/b")
+    folder_in(bin_, throw, "repository", hub / "models--org--n", f"snapshots/{COMMIT}/any")
+    assert sorted(one.file.name for one in found(trash, tmp_path, hub).entries) == ["blob", "repository", "snapshot"]
+
+
+def test_a_folder_reached_by_a_link_is_the_same_folder(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "models")
+    throw("a.gguf", tmp_path / "models" / "a.gguf")
+    throw("b.gguf", tmp_path / "link" / "b.gguf")
+    for folder in ("models", "link"):
+        assert len(found(trash, tmp_path, tmp_path / folder).entries) == 2
+
+
+def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    first = throw("a.gguf", tmp_path / "models" / "a.gguf")
+    throw("b.gguf", tmp_path / "models" / "b.gguf").unlink()
+    os.link(first, bin_ / "files" / "b.gguf")
+    told = found(trash, tmp_path).told
+    assert told is not None
+    assert (told.files, told.size_bytes) == (2, 4), "both names go"
+    os.link(first, tmp_path / "models" / "a.gguf")
+    what = found(trash, tmp_path)
+    assert what.told is not None
+    assert (what.told.files, what.told.size_bytes) == (2, 0)
+    assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
+
+
+def test_the_token_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    file = throw("a.gguf", tmp_path / "models" / "a.gguf")
+    tokens = []
+    for change in (lambda: None, lambda: throw("b.gguf", tmp_path / "models" / "b.gguf"), file.unlink):
+        change()
+        told = found(trash, tmp_path).told
+        assert told is not None
+        tokens.append(told.token)
+        again = found(trash, tmp_path).told
+        assert again == told
+    assert len(set(tokens)) == 3
+
+
+def test_what_is_another_by_now_is_left(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+    throw("a.gguf", tmp_path / "models" / "a.gguf")
+    throw("b.gguf", tmp_path / "models" / "b.gguf")
+    what = found(trash, tmp_path)
+    (bin_ / "files" / "a.gguf").rename(tmp_path / "models" / "a.gguf")  # brought back
+    throw("b.gguf", tmp_path / "letters" / "b.gguf", "another file of that name")
+    emptied(trash, what)
+    assert left(bin_) == {"files/b.gguf", "info/b.gguf.trashinfo", "info/a.gguf.trashinfo"}
+    assert (tmp_path / "models" / "a.gguf").exists()
+
+
+def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
+    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throw("a.gguf", tmp_path / "models" / "theirs.gguf")
+    folder_in(bin_, throw, "b", tmp_path / "models" / "folder", "model.gguf")
+    throw("c.gguf", tmp_path / "models" / "c.gguf")
+    really = Path.unlink
+
+    def refused(path: Path, *, missing_ok: bool = False) -> None:
+        if path.name == "a.gguf":
+            raise PermissionError(13, "Permission denied")
+        really(path, missing_ok=missing_ok)
+
+    def refuse_folder(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr(shutil, "rmtree", refuse_folder)
+    told: list[dict[str, int]] = []
+    with pytest.raises(StorageFault) as caught:
+        delete(trash, found(trash, tmp_path).entries, lambda _file, _more: None, lambda **changes: told.append(changes))
+    assert str(caught.value) == (
+        "theirs.gguf, folder could not be deleted and are still in the trash: Permission denied."
+    )
+    assert (caught.value.code, told[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
+    assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b", "info/b.trashinfo"}
