@@ -1,17 +1,17 @@
 """The files of models: rm, verify, duplicates, import."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from app.cli.gateway import connected
+from app.cli.library_job import carry_out
 from app.cli.output import json_option, show, talk
 from app.client.http import Client, segment
 from app.core import words
-from app.core.errors import BadRequest, EnvironmentFault
-from app.core.events import Event, LibraryJobChanged
+from app.core.errors import BadRequest
 from app.core.library import Duplicate, FindDuplicates, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
 from app.core.models import ModelInfo, RegisterModel
 from app.core.settings import SettingInfo
@@ -60,7 +60,7 @@ def verify(name: str, *, as_json: bool) -> None:
 
     Those are the hub's and Ollama's; a file without one is held against its own header. Exit code 1: a file is wrong.
     """
-    job = _carry_out(connected(), "/library/verify", VerifyModel(model=name))
+    job = carry_out(connected(), "/library/verify", VerifyModel(model=name))
     show("job", job, as_json=as_json, text=_checked)
     if any(check.verdict in _BAD for check in job.checks):
         sys.exit(1)
@@ -78,9 +78,9 @@ def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
     if undo and reclaim:
         raise click.UsageError("--undo takes back what --reclaim did: name one of them.")
     if undo:
-        show("job", _carry_out(connected(), "/library/separate", None), as_json=as_json, text=_separated)
+        show("job", carry_out(connected(), "/library/separate", None), as_json=as_json, text=_separated)
         return
-    job = _carry_out(connected(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
+    job = carry_out(connected(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
     show("job", job, as_json=as_json, text=lambda found: _duplicates(found, reclaimed=reclaim))
 
 
@@ -158,35 +158,3 @@ def _copies(one: Duplicate) -> Iterator[str]:
     for path in one.paths:
         yield f"  {path}{'  could share' if path in one.reclaimable else ''}"
     yield from (f"  {note}" for note in one.notes)
-
-
-def _carry_out(client: Client, path: str, body: object) -> LibraryJob:
-    """Begin a job and follow it to its end; Ctrl-C calls it off. Raises what it ended by."""
-    events = client.stream("/events", Event, timeout_s=_LONG_S)
-    begun = client.post(path, body, LibraryJob, timeout_s=_DISK_S)
-    try:
-        done = _followed(events, begun, _shown() if sys.stderr.isatty() else lambda _job: None)
-    except KeyboardInterrupt:
-        client.delete("/library/job")
-        raise
-    if done.error is not None:
-        raise EnvironmentFault(done.error.sentence, hint=done.error.hint, code=done.error.code)
-    return done
-
-
-def _followed(events: Iterator[Event], begun: LibraryJob, tell: Callable[[LibraryJob], None]) -> LibraryJob:
-    for event in events:
-        if isinstance(event, LibraryJobChanged) and event.job.id == begun.id:
-            tell(event.job)
-            if event.job.is_done:
-                return event.job
-    raise EnvironmentFault("The service ended while it worked.", hint="Start it again.", code="gateway_gone")
-
-
-def _shown() -> Callable[[LibraryJob], None]:
-    def show_line(job: LibraryJob) -> None:
-        share = job.done_bytes / job.total_bytes if job.total_bytes else 1.0
-        line = "" if job.is_done else f"{share:4.0%} of {words.size(job.total_bytes)}  {Path(job.file).name}"
-        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
-
-    return show_line

@@ -14,14 +14,14 @@ class Trashed(msgspec.Struct, frozen=True, kw_only=True):
     """What is free without them."""
     paths: list[str]
     """Where they lay: files, and whole folders."""
-    token: str
+    digest: str
     """Stands for exactly these (`EmptyTrash`)."""
 
 
 class EmptyTrash(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask for models in the trash to be deleted for good: those that these tokens of `Trashed` stand for."""
+    """Ask for models in the trash to be deleted for good: those that these digests of `Trashed` stand for."""
 
-    tokens: Annotated[list[str], msgspec.Meta(max_length=64)]
+    digests: Annotated[list[str], msgspec.Meta(max_length=64)]
 
 
 class Drive(msgspec.Struct, frozen=True, kw_only=True):

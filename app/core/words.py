@@ -66,6 +66,20 @@ def going(model: str, projectors: int) -> str:
     return f"{model} and its projector{'s' * (projectors > 1)} are" if projectors else f"{model} is"
 
 
+def trashed(files: int, size_bytes: int) -> str:
+    """Return models in the trash, with their verb: "3 files of removed models (11.3 GiB) are"."""
+    if files == 1:
+        return f"1 file of a removed model ({size(size_bytes)}) is"
+    return f"{files:,} files of removed models ({size(size_bytes)}) are"
+
+
+def emptied(files: int, size_bytes: int) -> str:
+    """Return what came of deleting them."""
+    if not files:
+        return "Nothing was deleted: the files are no longer in the trash."
+    return f"{trashed(files, size_bytes)} deleted for good."
+
+
 _SAMPLING = {
     "temperature": "temperature",
     "top_p": "top-p",

@@ -19,22 +19,22 @@ def used(services: Services, trash: Trash) -> DiskUse:
     return disk_use(services.library.models(), list(_looked(services)), trash)
 
 
-def in_trash(services: Services, trash: Trash, tokens: Sequence[str]) -> tuple[list[Entry], int]:
-    """Return the models in the trash that tokens stand for, and what is free without them. Blocks.
+def in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple[list[Entry], int]:
+    """Return the models in the trash that digests stand for, and what is free without them. Blocks.
 
-    Raises Conflict where the trash is not ours to empty, or is no longer what the tokens stood for (trash_changed).
+    Raises Conflict where the trash is not ours to empty, or is no longer what the digests stood for (trash_changed).
     """
     trash.check_ours()
     folders = [one.path for one in _looked(services)]
     found = [found_on(trash, Path(drive.path), folders) for drive in used(services, trash).drives]
-    known = {one.told.token: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
-    if not tokens or not known.keys() >= set(tokens):
+    known = {one.told.digest: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
+    if not digests or not known.keys() >= set(digests):
         raise Conflict(
             "The models in the trash are no longer those that were named.",
             hint="Look again at what there is: roundhouse disk.",
             code="trash_changed",
         )
-    chosen = [known[token] for token in dict.fromkeys(tokens)]
+    chosen = [known[digest] for digest in dict.fromkeys(digests)]
     return [entry for entries, _ in chosen for entry in entries], sum(size for _, size in chosen)
 
 

@@ -95,10 +95,10 @@ class LibraryWork:
         """Return what models take of the disks."""
         return await asyncio.to_thread(disk.used, self._services, self.trash)
 
-    async def empty_trash(self, tokens: list[str]) -> LibraryJob:
+    async def empty_trash(self, digests: list[str]) -> LibraryJob:
         """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `disk.in_trash`."""
         self._check_idle()
-        entries, total = await asyncio.to_thread(disk.in_trash, self._services, self.trash, tokens)
+        entries, total = await asyncio.to_thread(disk.in_trash, self._services, self.trash, digests)
 
         def work(said: Said, found: Callable[..., None]) -> None:
             trashed.delete(self.trash, entries, said, found)

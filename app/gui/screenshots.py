@@ -16,7 +16,8 @@ from PySide6.QtWidgets import QApplication
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
-from app.gui.demo.scenes import Look, Scene, scenes
+from app.gui.demo.scene import Look, Scene
+from app.gui.demo.scenes import scenes
 from app.gui.main import prepared
 from app.gui.shell.memory import WindowMemory, remember
 from app.gui.shell.window import Window

@@ -65,7 +65,7 @@ def found_on(trash: Trash, top: Path, folders: Iterable[Path]) -> Found:
         files=files,
         size_bytes=size,
         paths=[str(one.original) for one in entries],
-        token=hashlib.sha256(repr((entries, files, size)).encode(errors="surrogateescape")).hexdigest(),
+        digest=hashlib.sha256(repr((entries, files, size)).encode(errors="surrogateescape")).hexdigest(),
     )
     return Found(entries, told)
 

@@ -291,7 +291,7 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
     assert told is not None
     assert (told.files, told.size_bytes) == (2, 2 * size)
     before = services.events.revision
-    begun = await binned.empty_trash([told.token])
+    begun = await binned.empty_trash([told.digest])
     assert (begun.kind, begun.total_bytes) == (JobKind.EMPTY, 2 * size)
     job = await ended(binned)
     assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
@@ -309,9 +309,9 @@ async def test_only_what_was_named_is_deleted(binned: LibraryWork, tmp_path: Pat
     told = await trashed(binned)
     assert told is not None
     await binned.remove("b", for_good=False)
-    for tokens in ([told.token], [], ["nonsense"]):
+    for digests in ([told.digest], [], ["nonsense"]):
         with pytest.raises(Conflict) as caught:
-            await binned.empty_trash(tokens)
+            await binned.empty_trash(digests)
         assert caught.value.code == "trash_changed"
     assert (await binned.undo(done.id)).name == "a"
 
@@ -339,7 +339,7 @@ async def test_emptying_can_be_called_off_between_two_files(binned: LibraryWork,
         really(path, missing_ok=missing_ok)
 
     with patch.object(Path, "unlink", slow):
-        await binned.empty_trash([told.token])
+        await binned.empty_trash([told.digest])
         assert await asyncio.to_thread(deleting.wait, PATIENCE_S)
         ending = asyncio.create_task(binned.cancel())
         await asyncio.sleep(0)

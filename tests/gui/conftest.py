@@ -33,10 +33,14 @@ class QuietShell(Shell):
         self.undos: list[Callable[[], object] | None] = []
         self.copied: list[str] = []
         self.pages: list[Page] = []
+        self.asked: list[tuple[str, str, Command]] = []
 
     def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         self.said.append(sentence)
         self.undos.append(undo)
+
+    def confirm(self, title: str, sentence: str, deed: Command) -> None:
+        self.asked.append((title, sentence, deed))
 
     def show_page(self, page: Page) -> None:
         self.pages.append(page)

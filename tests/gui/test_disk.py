@@ -9,8 +9,9 @@ from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from app.core.disk import DiskUse, Drive, Holding
+from app.core.disk import DiskUse, Drive, EmptyTrash, Holding, Trashed
 from app.core.downloads import Pull
+from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.library import JobKind, LibraryJob
 from app.core.models import ModelInfo
@@ -22,9 +23,11 @@ from app.gui.screens.models.folders_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Task
+from app.gui.shell.contract import Command, Page, Task
+from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
+from app.gui.widgets.press import Button
 from tests.gui.conftest import QuietShell
 
 
@@ -33,7 +36,11 @@ def held(name: str, size: int, place: str = "here", **more: object) -> Holding:
 
 
 def use(*holdings: Holding, **drive: int) -> DiskUse:
-    return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))
+    return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))  # type: ignore[arg-type]  # by name
+
+
+def trashed(size: int, files: int = 3) -> Trashed:
+    return Trashed(files=files, size_bytes=size, paths=["/m/a.gguf"], digest="d")
 
 
 @pytest.fixture
@@ -69,6 +76,36 @@ def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
         ("Other files", 150),
     ]
     assert disk.headline(told.drives[0]) == "400 B free of 1000 B"
+
+
+def test_the_trash_is_cut_into_models_and_all_else() -> None:
+    drive = Drive(path="/", trash_bytes=50, trashed=trashed(30))
+    told = DiskUse(drives=[drive], folders=[], holdings=[])
+    assert [(part.name, part.amount, said) for part, said in disk.pieces(drive, told)] == [
+        ("Removed models", 30, "Removed models in the trash, 30 B"),
+        ("Trash", 20, "Other trash, 20 B"),
+    ]
+    only = msgspec.structs.replace(drive, trashed=trashed(50))
+    assert [said for _, said in disk.pieces(only, told)] == ["Removed models in the trash, 50 B"]
+    assert sum(part.amount for part, _ in disk.pieces(msgspec.structs.replace(drive, trashed=trashed(90)), told)) == 50
+
+
+@pytest.mark.parametrize(
+    ("path", "files", "said"),
+    [
+        ("/", 1, ("1 file of a removed model (7 B) is deleted from the trash of this computer.", "Delete 1 file")),
+        (
+            "/usb",
+            2000,
+            ("2,000 files of removed models (7 B) are deleted from the trash of /usb.", "Delete 2,000 files"),
+        ),
+    ],
+)
+def test_the_question_says_how_many_files_and_bytes(path: str, files: int, said: tuple[str, str]) -> None:
+    found = trashed(7, files)
+    assert disk.warning(Drive(path=path), found).startswith(said[0])
+    assert "cannot be undone" in disk.warning(Drive(path=path), found)
+    assert disk.deed(found) == f"{said[1]} for good"
 
 
 def test_what_is_shared_counts_once_in_a_drive() -> None:
@@ -149,6 +186,78 @@ def test_a_disk_without_models_has_no_map(api: DemoApi, shell: QuietShell, scree
     api.flush()
     assert not screen.disk.treemap.isVisible()
     assert screen.disk.folders.isVisible()
+
+
+def empty_buttons(screen: ModelsScreen) -> list[Button]:
+    return [button for button in screen.disk.findChildren(Button) if "from the trash" in button.accessibleName()]
+
+
+def test_removed_models_are_deleted_from_the_trash_after_a_question(
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
+) -> None:
+    (button,) = empty_buttons(on_disk)
+    assert button.isVisible(), "the other drive's trash holds none"
+    assert button.text() == "Delete removed models for good, 11.3 GiB"
+    button.click()
+    assert api.asked("POST", "/library/empty-trash") == []
+    ((title, sentence, deed),) = shell.asked
+    assert title == "Delete removed models for good?"
+    assert "3 files of removed models (11.3 GiB) are deleted from the trash of this computer." in sentence
+    deed.run()
+    assert api.asked("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
+    api.flush()
+    assert not button.isEnabled()
+    before = len(api.asked("GET", "/library/disk"))
+    job = msgspec.structs.replace(demo.EMPTYING, is_done=True, deleted_files=3, reclaimed_bytes=11 << 30)
+    shell.receive(LibraryJobChanged(job=job))
+    assert shell.said[-1] == "3 files of removed models (11.0 GiB) are deleted for good."
+    assert len(api.asked("GET", "/library/disk")) == before + 1
+    assert button.isEnabled()
+
+
+def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
+) -> None:
+    api.replies["POST /library/empty-trash"] = data.NO_SUCH_MODEL  # as when something else is in the trash by now
+    on_disk.model.empty_trash(demo.USE.drives[0])
+    shell.asked[-1][2].run()
+    before = len(api.asked("GET", "/library/disk"))
+    api.flush()
+    assert on_disk._trouble.isVisible()
+    assert len(api.asked("GET", "/library/disk")) == before + 1
+    on_disk._trouble.hide()
+    api.replies["POST /library/empty-trash"] = demo.EMPTYING
+    on_disk.model.work.empty_trash("1")
+    api.flush()
+    error = ErrorBody(code="trash_kept", sentence="a.gguf could not be deleted.")
+    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error)))
+    assert on_disk._trouble.isVisible()
+
+
+def test_where_the_trash_cannot_be_told_nothing_is_offered(
+    api: DemoApi, shell: QuietShell, screen: ModelsScreen
+) -> None:
+    drives = [msgspec.structs.replace(one, trash_bytes=None, trashed=None) for one in demo.USE.drives]
+    api.replies["GET /library/disk"] = msgspec.structs.replace(demo.USE, drives=drives)
+    shell.task_asked.emit(Task.DISK)
+    api.flush()
+    assert empty_buttons(screen) == []
+    screen.model.empty_trash(drives[0])
+    assert shell.asked == []
+
+
+def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[[Page], Window]) -> None:
+    window = make_window(Page.CONNECT)
+    done: list[int] = []
+    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: done.append(1)))
+    question = window.question
+    assert [button.text() for button in question.buttons] == ["Cancel", "Delete it"]
+    assert question.buttons[0].hasFocus()
+    question.buttons[0].click()
+    assert (question.isVisible(), done) == (False, [])
+    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: done.append(1)))
+    question.buttons[1].click()
+    assert done == [1]
 
 
 def with_folders(folders: list[str]) -> list[object]:

@@ -7,7 +7,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.gui.demo.scenes import EVERY_LOOK, Look, scenes
+from app.gui.demo.scene import EVERY_LOOK, Look
+from app.gui.demo.scenes import scenes
 from app.gui.screenshots import draw, main
 from app.gui.theme.tokens import DARK, LIGHT
 

@@ -67,7 +67,7 @@ async def disk(call: Call[None, NoQuery]) -> DiskUse:
 
 async def empty_trash(call: Call[EmptyTrash, NoQuery]) -> LibraryJob:
     """POST /library/empty-trash."""
-    return await call.library.empty_trash(call.body.tokens)
+    return await call.library.empty_trash(call.body.digests)
 
 
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
@@ -155,7 +155,7 @@ ENDPOINTS = (
         method="POST",
         path="/library/empty-trash",
         handler=empty_trash,
-        summary="Delete models in the trash for good: those that the tokens of the drives stand for, and nothing else",
+        summary="Delete models in the trash for good: those that the drives' digests stand for, and nothing else",
         body=EmptyTrash,
         reply=LibraryJob,
     ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
 from app.core.library import Duplicate, Freshness, JobKind, LibraryJob, ModelUpdate
 from app.gui.demo.machines import GIB
 
@@ -42,6 +42,12 @@ USE = DiskUse(
             free_bytes=_gib(61.4),
             models_bytes=_gib(60.8),
             trash_bytes=_gib(14.2),
+            trashed=Trashed(
+                files=3,
+                size_bytes=_gib(11.3),
+                paths=["/home/ada/models/gemma-2-9b-it-q4_k_m.gguf", "/home/ada/models/phi-4-q4_k_m.gguf"],
+                digest="1",
+            ),
         ),
         Drive(path=_USB, total_bytes=_gib(931), free_bytes=_gib(702), models_bytes=_gib(39.6), trash_bytes=0),
     ],
@@ -123,6 +129,13 @@ CHECKING = LibraryJob(
     done_bytes=_gib(4.3),
     total_bytes=_gib(11.3),
 )
+EMPTYING = LibraryJob(
+    id="emptying",
+    kind=JobKind.EMPTY,
+    file="/home/ada/models/phi-4-q4_k_m.gguf",
+    done_bytes=_gib(5.4),
+    total_bytes=_gib(11.3),
+)
 UPDATES = [
     ModelUpdate(
         model="gemma-3-12b-it-q4_0",
@@ -144,5 +157,6 @@ def replies() -> Mapping[str, object]:
         "GET /library/job": None,
         "GET /library/updates": UPDATES,
         "POST /library/duplicates": SEARCHING,
+        "POST /library/empty-trash": EMPTYING,
         "DELETE /library/job": None,
     }

@@ -1,24 +1,24 @@
-"""What is photographed: a scene is a page, what the demo gateway answers, and what happens before the picture.
+"""What is photographed: all scenes there are.
 
 Every page is drawn in every look; what is special (long names, errors, nothing there, no gateway) in light and dark.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import msgspec
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from app.core.chats import Chat, ChatSummary
 from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
-from app.core.events import CalibrationChanged, EngineJobChanged, LibraryJobChanged
-from app.core.library import LibraryJob
-from app.gui.demo import advice, connections, data, disk, engines, hub, machines, updates
+from app.core.events import CalibrationChanged, EngineJobChanged
+from app.gui.demo import advice, connections, data, engines, hub, machines, updates
 from app.gui.demo.api import DemoApi
+from app.gui.demo.disk_scenes import disk_scenes
+from app.gui.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Look, Replies, Scene, scroll_to
 from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.connect.view import ConnectScreen
@@ -31,60 +31,17 @@ from app.gui.screens.machine.truths import Truths
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.screens.machine.wishes import Wishes
 from app.gui.screens.models.card import CardView
-from app.gui.screens.models.duplicates_view import DuplicatesView
-from app.gui.screens.models.folders_view import FoldersView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
-from app.gui.shell.contract import Page, Task
+from app.gui.shell.contract import Page
 from app.gui.shell.departure import Departure, DepartureKnown
 from app.gui.shell.leaving import Service
 from app.gui.shell.window import Window
-from app.gui.theme.theme import Mode
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import Page as PageView
-
-SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
-_LAID_OUT_MS, _ROUNDS = 30, 4
-Replies = Mapping[str, object]
-Act = Callable[[Window, DemoApi], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a scene is drawn."""
-
-    mode: Mode = "light"
-    percent: int = 100
-    size: tuple[int, int] = USUAL
-    is_mirrored: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """The end of the file's name."""
-        width, height = self.size
-        return f"{self.mode}-{self.percent}-{width}x{height}" + ("-rtl" if self.is_mirrored else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One state of one page."""
-
-    name: str
-    page: Page
-    replies: Replies = field(default_factory=data.replies)
-    act: Act = lambda _window, _api: None
-    is_online: bool = True
-    looks: tuple[Look, ...] = (Look("light"), Look("dark"))
-
-
-EVERY_LOOK = tuple(
-    Look(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
-)
-BOTH = (Look("light"), Look("dark"))
-USUAL_LOOKS = (*BOTH, *EVERY_LOOK)
 
 
 def scenes() -> Iterator[Scene]:
@@ -256,47 +213,6 @@ def discover(text: str = "", *, is_open: bool = False) -> Act:
     return act
 
 
-def disk_scenes() -> Iterator[Scene]:
-    """Yield what the models page shows of the disks, of equal files and of checks."""
-    usual, page = data.replies(), Page.MODELS
-    empty, wrong = {**usual, "GET /library/disk": disk.NOTHING}, {**usual, "GET /library/disk": data.NO_SUCH_MODEL}
-    yield Scene("disk", page, usual, on_disk(), looks=(*USUAL_LOOKS, Look(is_mirrored=True)))
-    yield Scene("disk-found", page, usual, on_disk(disk.FOUND, DuplicatesView), looks=(*BOTH, *EVERY_LOOK[:3]))
-    yield Scene("disk-searching", page, usual, on_disk(disk.SEARCHING, DuplicatesView), looks=(*BOTH, EVERY_LOOK[2]))
-    yield Scene("disk-folders", page, usual, on_disk(None, FoldersView), looks=(*BOTH, EVERY_LOOK[2]))
-    yield Scene("disk-empty", page, empty, on_disk())
-    yield Scene("disk-wrong", page, wrong, on_disk())
-    yield Scene("models-checking", page, usual, lambda window, _api: tell_job(window, disk.CHECKING))
-    yield Scene("models-newer", page, usual, look_for_newer, looks=(*BOTH, *EVERY_LOOK[:3]))
-
-
-def on_disk(job: LibraryJob | None = None, shown: type[QWidget] | None = None) -> Act:
-    """Return what turns to the disks, has the gateway tell of a job, and scrolls to a part."""
-
-    def act(window: Window, api: DemoApi) -> None:
-        window.shell.task_asked.emit(Task.DISK)
-        api.flush()
-        if job is not None:
-            tell_job(window, job)
-        if shown is not None:
-            for _ in range(_ROUNDS):  # a page that was hidden is laid out in several
-                QTest.qWait(_LAID_OUT_MS)
-            scroll_to(shown)(window, api)
-
-    return act
-
-
-def tell_job(window: Window, job: LibraryJob) -> None:
-    """Have the gateway tell of a job with files."""
-    window.shell.receive(LibraryJobChanged(job=job))
-
-
-def look_for_newer(window: Window, api: DemoApi) -> None:
-    """Ask the hub for newer files."""
-    window.shell.task_asked.emit(Task.UPDATES)
-    api.flush()
-
-
 def connect_scenes() -> Iterator[Scene]:
     """Yield what the connect page shows beside its usual state."""
     usual, page = data.replies(), Page.CONNECT
@@ -360,19 +276,6 @@ def scroll_down(window: Window, _api: DemoApi) -> None:
     if isinstance(page, PageView):
         bar = page.scroller.verticalScrollBar()
         bar.setValue(bar.maximum())
-
-
-def scroll_to(kind: type[QWidget]) -> Act:
-    """Return what brings the first widget of a kind to the top."""
-
-    def act(window: Window, _api: DemoApi) -> None:
-        page = window.pages.currentWidget()
-        if isinstance(page, PageView) and (found := page.findChildren(kind)):
-            content = page.scroller.widget()
-            top = found[0].mapTo(content, QPoint(0, 0)).y() if content else 0
-            page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
-
-    return act
 
 
 def wish_long(window: Window, api: DemoApi) -> None:

@@ -82,6 +82,9 @@ class Shell(QObject):
     def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something in passing at the foot of the window, with an Undo button if there is a way back."""
 
+    def confirm(self, title: str, sentence: str, deed: Command) -> None:
+        """Ask before what cannot be undone; `deed` is done if its button is pressed."""
+
     def show_page(self, page: Page) -> None:
         """Bring a page to the front."""
 

@@ -45,7 +45,8 @@ from app.gui.theme.tokens import MINIMUM_WINDOW
 from app.gui.widgets.focus import FocusRing
 from app.gui.widgets.layout import Column, Line
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.question import Question
+from app.gui.widgets.press import Look
+from app.gui.widgets.question import Question, Reply
 from app.gui.widgets.toast import Toast
 
 _FIRST_SIZE = (1200, 780)
@@ -61,6 +62,11 @@ class WindowShell(Shell):
     def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something at the foot of the window."""
         self._window.toast.say(sentence, undo)
+
+    def confirm(self, title: str, sentence: str, deed: Command) -> None:
+        """Ask over the window; the keyboard is on the answer that changes nothing."""
+        replies = [Reply("Cancel", lambda: None), Reply(deed.title, deed.run, Look.DANGER)]
+        self._window.question.ask(title, sentence, replies)
 
     def show_page(self, page: Page) -> None:
         """Bring a page to the front."""

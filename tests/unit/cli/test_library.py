@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from app.cli import disk, library, model_updates
 from app.cli.main import roundhouse
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
 from app.core.downloads import Download, Pull
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
@@ -189,6 +189,71 @@ def test_the_disk_is_told_by_drives_folders_and_models(gateway: Gateway) -> None
     assert "/usb: It is not there now." in said.stderr
     assert "m11" in run("disk", "--all").stdout
     assert json.loads(run("disk", "--json").stdout)["disk"]["saved_bytes"] == 1 << 30
+
+
+def binned(*files: int) -> DiskUse:
+    drives = [
+        Drive(
+            path=f"/{count}",
+            trash_bytes=count << 31,
+            trashed=Trashed(files=count, size_bytes=count << 30, paths=[f"/m/{count}.gguf"], digest=str(count)),
+        )
+        for count in files
+    ]
+    return DiskUse(drives=[Drive(path="/", trash_bytes=5), *drives], folders=[], holdings=[])
+
+
+def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
+    gateway.disk = binned(2, 3)
+    said = run("disk").stdout
+    assert "5 files of removed models (5.0 GiB) are in the trash." in said
+    assert "roundhouse disk --empty-trash" in said
+    gateway.disk = binned()
+    assert "removed" not in run("disk").stdout
+
+
+def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
+    gateway.disk = binned(2, 1)
+    for arguments in ((), ("--json",)):
+        refused = run("disk", "--empty-trash", *arguments, typed="n\n")
+        assert refused.exit_code == 1
+        assert gateway.asked == []
+        for said in (
+            "/m/2.gguf",
+            "/m/1.gguf",
+            "3 files of removed models (3.0 GiB) are to be deleted",
+            "cannot be undone",
+        ):
+            assert said in refused.stderr
+    gateway.end = msgspec.structs.replace(
+        JOB, kind=JobKind.EMPTY, is_done=True, deleted_files=1, reclaimed_bytes=1 << 30
+    )
+    done = run("disk", "--empty-trash", typed="y\n")
+    assert done.stdout == "1 file of a removed model (1.0 GiB) is deleted for good.\n"
+    assert gateway.asked == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
+    shown = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
+    assert shown["job"]["deleted_files"] == 1
+
+
+def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
+    gateway.disk = binned(2)
+    error = ErrorBody(code="trash_kept", sentence="a.gguf could not be deleted.", hint="Look at its rights.")
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
+    done = run("disk", "--empty-trash", "--yes")
+    assert done.exit_code == 1
+    assert "could not be deleted" in done.stderr
+    gateway.end = msgspec.structs.replace(JOB, is_done=True)
+    assert "no longer in the trash" in run("disk", "--empty-trash", "--yes").stdout
+
+
+def test_where_nothing_was_a_model_nothing_is_asked(gateway: Gateway) -> None:
+    gateway.disk = binned()
+    assert run("disk", "--empty-trash").stdout == "Nothing in the trash was a model.\n"
+    assert gateway.asked == []
+    assert run("disk", "--yes").exit_code == 2
+    gateway.disk = DiskUse(drives=[Drive(path="/")], folders=[], holdings=[])
+    run("disk", "--empty-trash")
+    assert gateway.asked == [("POST", "/library/empty-trash", {"digests": []})], "whose trash it is, the gateway says"
 
 
 def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> None:

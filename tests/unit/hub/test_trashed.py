@@ -242,17 +242,17 @@ def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin
     assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
 
 
-def test_the_token_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
+def test_the_digest_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
     file = throw("a.gguf", tmp_path / "models" / "a.gguf")
-    tokens = []
+    digests = []
     for change in (lambda: None, lambda: throw("b.gguf", tmp_path / "models" / "b.gguf"), file.unlink):
         change()
         told = found(trash, tmp_path).told
         assert told is not None
-        tokens.append(told.token)
+        digests.append(told.digest)
         again = found(trash, tmp_path).told
         assert again == told
-    assert len(set(tokens)) == 3
+    assert len(set(digests)) == 3
 
 
 def test_what_is_another_by_now_is_left(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:

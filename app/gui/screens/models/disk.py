@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
 from app.core.errors import ErrorBody
 from app.core.events import Event, ModelsChanged, SettingChanged
 from app.gui.net.api import GatewayApi
@@ -16,7 +16,7 @@ from app.gui.theme.tokens import PARTS
 from app.gui.widgets.bars import Part
 from app.gui.widgets.treemap import Cell, Group
 
-_OTHERS, _TRASH = "edge", "ink-2"
+_OTHERS, _TRASH, _TRASHED = "edge", "ink-2", "ink"
 _MOST_CELLS = 60
 """Beyond that no part could be told from another: the smallest are one."""
 _LEAST_SHARE = 0.004
@@ -108,10 +108,26 @@ def pieces(drive: Drive, use: DiskUse) -> list[tuple[Part, str]]:
         for place, color in colors(use).items()
         if totals[place]
     ]
-    if drive.trash_bytes:
-        found.append((Part("Trash", drive.trash_bytes, _TRASH), f"Trash, {words.size(drive.trash_bytes)}"))
+    found += _trash(drive)
     others = _others(drive)
     return [*found, (Part("Other files", others, _OTHERS), f"Other files, {words.size(others)}")] if others else found
+
+
+def offer(trashed: Trashed) -> str:
+    """Return what the button says that empties the trash of models."""
+    return f"Delete removed models for good, {words.size(trashed.size_bytes)}"
+
+
+def deed(trashed: Trashed) -> str:
+    """Return what the button says that answers the question."""
+    return f"Delete {trashed.files:,} file{'' if trashed.files == 1 else 's'} for good"
+
+
+def warning(drive: Drive, trashed: Trashed) -> str:
+    """Return what is asked before models in the trash are deleted."""
+    where = "of this computer" if drive.path == "/" else f"of {drive.path}"
+    gone = f"{words.trashed(trashed.files, trashed.size_bytes)} deleted from the trash {where}."
+    return f"{gone} This cannot be undone. Everything else in the trash stays."
 
 
 def headline(drive: Drive) -> str:
@@ -146,6 +162,17 @@ def folder_facts(folder: Folder) -> str:
 def can_remove(folder: Folder) -> bool:
     """Whether a person named it, and so can take it out again."""
     return folder.kind is FolderKind.NAMED
+
+
+def _trash(drive: Drive) -> list[tuple[Part, str]]:
+    """Return what lies in a drive's trash: models, and whatever else."""
+    trashed = min(drive.trashed.size_bytes, drive.trash_bytes or 0) if drive.trashed else 0
+    rest = (drive.trash_bytes or 0) - trashed
+    parts = [
+        (Part("Removed models", trashed, _TRASHED), f"Removed models in the trash, {words.size(trashed)}"),
+        (Part("Trash", rest, _TRASH), f"{'Other trash' if trashed else 'Trash'}, {words.size(rest)}"),
+    ]
+    return [(part, said) for part, said in parts if part.amount]
 
 
 def _least(holdings: Sequence[Holding]) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QPointF, Signal
+from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
@@ -23,6 +23,7 @@ from app.gui.widgets.flow import Flow
 from app.gui.widgets.layout import Column, Line, Surface, clear
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.press import Button, Look
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Label
 from app.gui.widgets.treemap import Treemap
@@ -39,12 +40,12 @@ class DiskView(QWidget):
         box = Column(theme, self, gap=16)
         self._error = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, rows=5, is_card=True)
-        self._usage = _Usage(theme)
+        self._usage = _Usage(theme, model)
         self.treemap = self._usage.treemap
         self.treemap.chosen.connect(self._open_menu)
         self.folders = FoldersView(theme, model, ask_folder)
         self.duplicates = DuplicatesView(theme, model.work)
-        checking = JobView(theme, model.work, {JobKind.VERIFY})
+        checking = JobView(theme, model.work, {JobKind.VERIFY, JobKind.EMPTY})
         for widget in (self._error, checking, self._skeleton, self._usage, self.duplicates, self.folders):
             box.addWidget(widget)
         self._state.changed.connect(self._show)
@@ -86,8 +87,9 @@ class DiskView(QWidget):
 class _Usage(Surface):
     """Figures, a bar for each drive, and the models as large as they are."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, model: ModelsModel) -> None:
         super().__init__(theme)
+        self._model = model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self, margins=(16, 16, 16, 16), gap=16)
         self._figures = Flow(theme, gap=32, line_gap=12)
@@ -98,6 +100,7 @@ class _Usage(Surface):
         box.addLayout(self._figures)
         box.addLayout(self._drives)
         box.addWidget(self.treemap)
+        model.work.changed.connect(self._show_busy)
 
     def show_use(self, use: DiskUse) -> None:
         """Show what is so now."""
@@ -105,13 +108,18 @@ class _Usage(Surface):
         drives = {drive.path: drive for drive in use.drives}
         if list(drives) != list(self._shown_drives):
             clear(self._drives)
-            self._shown_drives = {path: _DriveView(self.theme, drive) for path, drive in drives.items()}
+            self._shown_drives = {path: _DriveView(self.theme, self._model, drive) for path, drive in drives.items()}
             for view in self._shown_drives.values():
                 self._drives.addWidget(view)
         for path, drive in drives.items():
             self._shown_drives[path].show_drive(drive, use)
         self.treemap.show_groups(disk.groups(use))
         self.treemap.setVisible(bool(self.treemap.cells))
+        self._show_busy()
+
+    def _show_busy(self) -> None:
+        for view in self._shown_drives.values():
+            view.empty_button.setEnabled(not self._model.work.is_busy)
 
     def _show_figures(self, use: DiskUse) -> None:
         figures = {name: value for value, name in disk.summary(use)}
@@ -127,8 +135,9 @@ class _Usage(Surface):
 class _DriveView(QWidget):
     """One drive."""
 
-    def __init__(self, theme: Theme, drive: Drive) -> None:
+    def __init__(self, theme: Theme, model: ModelsModel, drive: Drive) -> None:
         super().__init__()
+        self._model, self._drive = model, drive
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self, gap=6)
         head = Line(theme, gap=8)
@@ -140,12 +149,24 @@ class _DriveView(QWidget):
         self._bar, self._legend = PartsBar(theme, name), Legend(theme)
         box.addWidget(self._bar)
         box.addWidget(self._legend)
+        self.empty_button = Button(theme, "", look=Look.BARE, icon="trash-2", action=self._empty)
+        box.addSpacing(theme.px(2))
+        box.addWidget(self.empty_button, 0, Qt.AlignmentFlag.AlignLeading)
 
     def show_drive(self, drive: Drive, use: DiskUse) -> None:
         """Show what is so now."""
+        self._drive = drive
         pieces = disk.pieces(drive, use)
         whole = float(drive.total_bytes or drive.models_bytes or 1)
         said = [*(words for _, words in pieces), disk.headline(drive)]
         self._free.setText(disk.headline(drive))
         self._bar.set_parts([part for part, _ in pieces], whole, "; ".join(said))
         self._legend.set_entries([(part.color, words) for part, words in pieces])
+        self.empty_button.setVisible(drive.trashed is not None)
+        if drive.trashed is not None:
+            offer = disk.offer(drive.trashed)
+            self.empty_button.set_text(offer)
+            self.empty_button.setAccessibleName(f"{offer}, from the trash: {disk.drive_name(drive)}")
+
+    def _empty(self) -> None:
+        self._model.empty_trash(self._drive)

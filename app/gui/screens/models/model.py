@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client.http import segment
 from app.core import words
 from app.core.attached import AttachEndpoint
+from app.core.disk import Drive
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.library import ModelUpdate
@@ -17,13 +18,14 @@ from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.screens.models import disk
 from app.gui.screens.models.disk import Disk
 from app.gui.screens.models.files import ModelFiles
 from app.gui.screens.models.sharing import Sharing
 from app.gui.screens.models.tuning import Tuning
 from app.gui.screens.models.updates import Updates
 from app.gui.screens.models.work import LibraryWork
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import Command, Shell
 
 _FEW = 8
 """From this many models on, a search field is worth its place."""
@@ -76,7 +78,7 @@ class ModelsModel(QObject):
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
-        self._api = api
+        self._api, self._shell = api, shell
         self.library = Library(api, shell)
         self.running = Running(api, shell)
         self.preferences = Preferences(api, shell)
@@ -233,6 +235,13 @@ class ModelsModel(QObject):
         again = before if isinstance(before, list) else []
         said = f"{folder.name} is no longer looked through. Its files stay where they are."
         self.said.emit(said, lambda: self._set_folders(again))
+
+    def empty_trash(self, drive: Drive) -> None:
+        """Delete removed models from a drive's trash for good, if a person says so when asked."""
+        trashed = drive.trashed
+        if trashed is not None:
+            deed = Command(disk.deed(trashed), lambda: self.work.empty_trash(trashed.digest))
+            self._shell.confirm("Delete removed models for good?", disk.warning(drive, trashed), deed)
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""

@@ -6,6 +6,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
+from app.core.disk import EmptyTrash
+from app.core.errors import ErrorBody
 from app.core.events import Event, LibraryJobChanged
 from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
 from app.gui.net.api import GatewayApi
@@ -16,6 +18,7 @@ _TITLES = {
     JobKind.DUPLICATES: "Looking for equal files",
     JobKind.RECLAIM: "Letting equal files share their space",
     JobKind.SEPARATE: "Copying files apart",
+    JobKind.EMPTY: "Deleting removed models from the trash",
 }
 CANCELLED = "cancelled"
 
@@ -68,6 +71,16 @@ class LibraryWork(QObject):
         """Copy apart what was made to share its space."""
         self._begin("/library/separate", None)
 
+    def empty_trash(self, digest: str) -> None:
+        """Delete for good what of a drive's trash were models: what was there when its figures were read."""
+
+        def refused(error: ErrorBody) -> None:
+            self.ended.emit()  # something else is there by now: the figures are to be read anew
+            self.failed.emit(error)
+
+        body = EmptyTrash(digests=[digest])
+        self._api.post("/library/empty-trash", body, kind=LibraryJob, then=self._begun, failed=refused)
+
     def cancel(self) -> None:
         """Call the job off; the event says that it has ended."""
         self._api.delete("/library/job", lambda: None, self.failed.emit)
@@ -101,7 +114,7 @@ class LibraryWork(QObject):
             self._tell_end(job)
 
     def _tell_end(self, job: LibraryJob) -> None:
-        if job.kind in {JobKind.RECLAIM, JobKind.SEPARATE}:
+        if job.kind in {JobKind.RECLAIM, JobKind.SEPARATE, JobKind.EMPTY}:
             self.ended.emit()
         if job.id not in self._own:
             return
@@ -112,6 +125,8 @@ class LibraryWork(QObject):
             self.said.emit(freed(job), self.separate if job.can_undo else None)
         elif job.kind is JobKind.SEPARATE:
             self.said.emit(f"Files have space of their own again: {words.size(-job.reclaimed_bytes)}.", None)
+        elif job.kind is JobKind.EMPTY:
+            self.said.emit(words.emptied(job.deleted_files, job.reclaimed_bytes), None)
 
 
 def title(job: LibraryJob) -> str:

@@ -1,0 +1,66 @@
+"""What a picture is taken of: a page, what the demo gateway answers, what happens before, and in which looks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QWidget
+
+from app.gui.demo import data
+from app.gui.demo.api import DemoApi
+from app.gui.shell.contract import Page
+from app.gui.shell.window import Window
+from app.gui.theme.theme import Mode
+from app.gui.widgets.panels import Page as PageView
+
+SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
+Replies = Mapping[str, object]
+Act = Callable[[Window, DemoApi], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a scene is drawn."""
+
+    mode: Mode = "light"
+    percent: int = 100
+    size: tuple[int, int] = USUAL
+    is_mirrored: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """The end of the file's name."""
+        width, height = self.size
+        return f"{self.mode}-{self.percent}-{width}x{height}" + ("-rtl" if self.is_mirrored else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One state of one page."""
+
+    name: str
+    page: Page
+    replies: Replies = field(default_factory=data.replies)
+    act: Act = lambda _window, _api: None
+    is_online: bool = True
+    looks: tuple[Look, ...] = (Look("light"), Look("dark"))
+
+
+EVERY_LOOK = tuple(
+    Look(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
+)
+BOTH = (Look("light"), Look("dark"))
+USUAL_LOOKS = (*BOTH, *EVERY_LOOK)
+
+
+def scroll_to(kind: type[QWidget]) -> Act:
+    """Return what brings the first widget of a kind to the top."""
+
+    def act(window: Window, _api: DemoApi) -> None:
+        page = window.pages.currentWidget()
+        if isinstance(page, PageView) and (found := page.findChildren(kind)):
+            content = page.scroller.widget()
+            top = found[0].mapTo(content, QPoint(0, 0)).y() if content else 0
+            page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
+
+    return act
