@@ -219,10 +219,16 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     assert not file.exists()
     if removed["id"]:
         assert call("POST", "/removals/{id}/undo", id=removed["id"])["name"] == "unwanted"
-        call("POST", "/removals", {"model": "unwanted", "for_good": True})
+        call("POST", "/removals", {"model": "unwanted"})
     else:
         call("POST", "/removals/{id}/undo", id="nothing")
     assert not file.exists()
+    trashed = [drive["trashed"] for drive in call("GET", "/library/disk")["drives"] if drive["trashed"]]
+    ours = [one["digest"] for one in trashed if one["paths"] == [str(file)]]  # never what somebody's own trash holds
+    begun = call("POST", "/library/empty-trash", {"digests": ours or ["nothing"]})
+    if ours:
+        assert begun["kind"] == "empty"
+        assert ended(call)["deleted_files"] == 1
 
 
 def equal_files_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
