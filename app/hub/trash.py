@@ -6,7 +6,9 @@ is brought back, and deleted for good, with the system's own means.
 """
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 import threading
 import time
@@ -19,6 +21,8 @@ from app.core.errors import Conflict, StorageFault
 NOTE_HEAD, NOTE_PATH, NOTE_ENDING = "[Trash Info]", "Path=", ".trashinfo"
 NOTE_OURS = "X-Roundhouse=model"
 """A line of our own in the note of what we put there: others pass over it, as the specification asks them to."""
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+"""What file systems answer that have one name for each file, such as FAT and exFAT."""
 _SYSTEMS = {
     "darwin": ("macOS", "Empty it in the Finder."),
     "win32": ("Windows", "Empty the Recycle Bin, or delete single files there."),
@@ -26,9 +30,12 @@ _SYSTEMS = {
 
 
 class Stamp(NamedTuple):
-    """What tells whether a file is still the one it was: names in the trash are given again."""
+    """What tells whether a file is still the one it was: names in the trash are given again.
 
-    inode: int
+    Inodes do not tell: on drives with FAT or exFAT they are others each time.
+    """
+
+    kind: int
     size: int
     changed_ns: int
 
@@ -39,7 +46,7 @@ def stamp_of(path: Path) -> Stamp | None:
         status = path.lstat()
     except OSError:
         return None
-    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+    return Stamp(stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 
 class Trash:
@@ -75,12 +82,11 @@ class Trash:
         """Move a file back to where it was. Raises StorageFault, also if something else is there by now."""
         try:
             original.parent.mkdir(parents=True, exist_ok=True)
-            os.link(kept, original)  # a rename would overwrite what came in the meantime
+            _move(kept, original)
         except OSError as error:
             raise StorageFault(
                 f"{original.name} could not be brought back: {error.strerror or error}.", hint=f"It is at {kept}."
             ) from error
-        kept.unlink(missing_ok=True)
         _info_of(kept).unlink(missing_ok=True)
 
     def size_on(self, top: Path) -> int | None:
@@ -136,6 +142,18 @@ class Trash:
         while top.parent != top and top.parent.stat().st_dev == disk:
             top = top.parent
         return top / f".Trash-{os.getuid()}", str(file.parent.resolve().relative_to(top) / file.name)
+
+
+def _move(kept: Path, original: Path) -> None:
+    """Move a file back, never over another. Raises OSError."""
+    try:
+        os.link(kept, original, follow_symlinks=False)  # a rename would overwrite what came in the meantime
+    except OSError as error:
+        if error.errno not in _NO_LINKS or os.path.lexists(original):
+            raise
+        kept.rename(original)
+    else:
+        kept.unlink()
 
 
 def _reserved(root: Path, name: str) -> tuple[Path, Path]:

@@ -142,17 +142,24 @@ def _entry(place: Path, note: Path) -> Entry | None:
     return Entry(file, note, original, NOTE_OURS in lines, stamp)
 
 
-def _was_model(one: Entry, looked: Iterable[Path]) -> bool:
+def _was_model(one: Entry, looked: set[Path]) -> bool:
     is_folder = one.file.is_dir() and not one.file.is_symlink()
     if one.is_ours and not is_folder:  # we put files there, one by one
         return True
-    lay = (one.original, Path(os.path.realpath(one.original.parent)) / one.original.name)
-    inside = [path.relative_to(folder).parts for path in lay for folder in looked if path.is_relative_to(folder)]
+    lay = {one.original, Path(os.path.realpath(one.original.parent), one.original.name)}
+    inside = [parts for path in lay for parts in _inside(path, looked)]
     if not inside:
         return False
     if is_folder:
         return any(map(_is_repository, inside)) or _is_model_folder(one.file)
     return any(map(_is_cached, inside)) or one.original.name.lower().endswith(_WEIGHTS)
+
+
+def _inside(path: Path, looked: set[Path]) -> Iterator[tuple[str, ...]]:
+    """Yield what a path is called within each folder that it lies in."""
+    for steps, around in enumerate((path, *path.parents)):
+        if around in looked:
+            yield path.parts[len(path.parts) - steps :]
 
 
 def _is_repository(parts: Sequence[str]) -> bool:

@@ -1,5 +1,6 @@
 """What is put into the trash lies where the system looks for it, and comes back."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -43,6 +44,27 @@ def test_two_of_a_name_have_places_of_their_own(trash: Trash, tmp_path: Path) ->
     assert [place.name for place in kept if place] == ["model.gguf", "model.gguf.2"]
     assert kept[0] is not None
     assert kept[0].read_bytes() == b"one"
+
+
+def test_where_a_file_has_one_name_only_it_is_renamed_back(
+    trash: Trash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_source: Path, _target: Path, *, follow_symlinks: bool) -> None:
+        assert not follow_symlinks
+        raise OSError(errno.EPERM, "Operation not permitted")  # as on FAT
+
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"old")
+    kept = trash.put(file)
+    assert kept is not None
+    monkeypatch.setattr(os, "link", refused)
+    file.write_bytes(b"new")
+    with pytest.raises(StorageFault):
+        trash.restore(kept, file)
+    assert (file.read_bytes(), kept.read_bytes()) == (b"new", b"old")
+    file.unlink()
+    trash.restore(kept, file)
+    assert (file.read_bytes(), kept.exists()) == (b"old", False)
 
 
 def test_what_came_in_the_meantime_is_not_overwritten(trash: Trash, tmp_path: Path) -> None:
