@@ -234,6 +234,21 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
     assert on_disk._trouble.isVisible()
 
 
+@pytest.mark.parametrize(
+    ("files", "said"), [(0, "It was called off."), (1, "1 file of a removed model (1.0 GiB) is deleted for good.")]
+)
+def test_emptying_that_was_called_off_says_how_far_it_came(
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, said: str
+) -> None:
+    on_disk.model.work.empty_trash("1")
+    api.flush()
+    error = ErrorBody(code="cancelled", sentence="It was called off.")
+    job = msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error, deleted_files=files)
+    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
+    assert shell.said[-1] == said
+    assert not on_disk._trouble.isVisible()
+
+
 def test_where_the_trash_cannot_be_told_nothing_is_offered(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen
 ) -> None:

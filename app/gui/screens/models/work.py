@@ -126,7 +126,7 @@ class LibraryWork(QObject):
         elif job.kind is JobKind.SEPARATE:
             self.said.emit(f"Files have space of their own again: {words.size(-job.reclaimed_bytes)}.", None)
         elif job.kind is JobKind.EMPTY:
-            self.said.emit(words.emptied(job.deleted_files, job.reclaimed_bytes), None)
+            self.said.emit(emptied(job), None)
 
 
 def title(job: LibraryJob) -> str:
@@ -150,6 +150,13 @@ def freed(job: LibraryJob) -> str:
     if not job.reclaimed_bytes:
         return "Nothing was freed: the files changed since they were read."
     return f"{words.size(job.reclaimed_bytes)} were freed. Every model keeps its name and its place."
+
+
+def emptied(job: LibraryJob) -> str:
+    """Return what came of deleting models in the trash, also where that was called off."""
+    if job.error is not None and not job.deleted_files:
+        return job.error.sentence
+    return words.emptied(job.deleted_files, job.reclaimed_bytes)
 
 
 def offer(found: Sequence[Duplicate]) -> str:
