@@ -276,12 +276,12 @@ def engine_headers(lease: Lease, engine: Descriptor, body: bytes) -> dict[str, s
     """Return the headers that every request to an engine has, whoever asked for it.
 
     `Connection: close` has engine and session agree on what the engine would do anyway; a body that merely speaks of
-    streams costs a new connection.
+    streams, or is too large to be looked through in passing, costs a new connection.
     """
     headers: dict[str, str] = {hdrs.CONTENT_TYPE: "application/json"}
     if lease.key:  # an attached endpoint may want none
         headers[hdrs.AUTHORIZATION] = f"Bearer {lease.key}"
-    if engine.closes_after_stream and _STREAM in body:
+    if engine.closes_after_stream and (len(body) > _AT_ONCE_BYTES or _STREAM in body):
         headers[hdrs.CONNECTION] = "close"
     return headers
 
