@@ -5,7 +5,6 @@ can wait (reaping orphans, looking through model folders) happens after the firs
 """
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -45,6 +44,7 @@ from app.gateway.machine import MachineReader
 from app.gateway.measuring import Measuring
 from app.gateway.metrics import Metrics
 from app.gateway.model_facts import FactsReader
+from app.gateway.own_memory import give_back, leave_start_up_out_of_collections
 from app.gateway.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.hub.library import Library
@@ -62,8 +62,6 @@ EXIT_USAGE = 2
 
 GRACE_S = 5.0
 """How long answers in progress may go on after we are asked to end."""
-_GARBAGE = 5000
-"""Objects made before the collector looks at them; Python's own is 700, which is less than two requests make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +256,7 @@ async def _settle_in(services: Services) -> None:
             watch_loads(services),
             rescuer.watch(services.events),
             watch_library(services.library, services.events),
+            give_back(),
         )
     except RoundhouseError as error:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
@@ -283,15 +282,6 @@ async def _close_stores(app: web.Application) -> None:
         await gauge.close()
     await app[SERVICES].chats.close()
     app[SERVICES].keys.close()
-
-
-def leave_start_up_out_of_collections() -> None:
-    """Keep the garbage collector from walking every module again and again: 30 ms in which no stream moves.
-
-    Of what requests leave behind it then looks at more at a time: eight that come together else wait for it twice.
-    """
-    gc.freeze()
-    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
 
 
 def _on_signals(stop: Callable[[], None]) -> None:
