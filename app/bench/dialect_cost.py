@@ -12,7 +12,7 @@ from app.bench.programs import is_checkout
 from app.bench.proxy_cost import PER_SECOND, Arena, arena, per_chunk
 from app.bench.ttft_cost import CHUNKS as FEW_CHUNKS
 from app.bench.ttft_cost import PER_SECOND as UNHURRIED
-from app.bench.ttft_cost import Source, round_of
+from app.bench.ttft_cost import TOO_BUSY, Source, round_of
 
 COST_TARGET = 2.5
 DELAY_TARGET = 2.0
@@ -56,7 +56,7 @@ def measure_delay(waves: int = WAVES) -> Sequence[Figure]:
         rounds = [round_of(sources, number) for number in range(waves)]
     bare_s, *added = (statistics.median(seen[at] - seen[0] for seen in rounds) for at in range(1, len(sources)))
     if bare_s <= 0:
-        return _missing(names, DELAY_TARGET, "the computer is too busy: the bare proxy was no later than the engine")
+        return _missing(names, DELAY_TARGET, TOO_BUSY)
     figures = [
         at_most(names[dialect], late_s / bare_s, DELAY_TARGET) for dialect, late_s in zip(served, added, strict=True)
     ]

@@ -1,7 +1,7 @@
 """The benchmarks work, in small; what they measure is for `make bench`, on a quiet machine."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +10,7 @@ import pytest
 from app.bench import __main__ as bench
 from app.bench import cancelling, crowd, dialect_cost, indexing, proxy_cost, soak, startup, throughput, ttft_cost
 from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
+from app.bench.ttft_cost import TOO_BUSY
 from tests.gguf_files import TinyLlama
 
 FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_measured("c", "<= 1", "not here")]
@@ -81,22 +82,41 @@ def test_both_proxies_are_measured_in_the_same_run() -> None:
     assert spent.ok is None
 
 
+def undisturbed(measure: Callable[[], Sequence[Figure]]) -> Sequence[Figure]:
+    """Return the first measurement that says figures: beside other work the bare proxy may seem to cost nothing."""
+    for _ in range(20):
+        figures = measure()
+        if not any(TOO_BUSY in figure.measured for figure in figures):
+            return figures
+    pytest.fail(TOO_BUSY)
+
+
+@pytest.mark.parametrize(("bare_s", "is_measured"), [(0.001, True), (0.0, False), (-0.001, False)])
+def test_a_bare_proxy_that_costs_nothing_is_no_measure(
+    bare_s: float, *, is_measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ttft_cost, "round_of", lambda _sources, _number: [0.02, 0.02 + bare_s, 0.022])
+    ratio, _ = ttft_cost.measure(waves=1)
+    assert (ratio.ok is not None) is is_measured
+    assert (TOO_BUSY in ratio.measured) is not is_measured
+
+
 def test_added_time_is_measured() -> None:
-    ratio, added = ttft_cost.measure(waves=1)
-    assert ratio.ok is not None
+    ratio, added = undisturbed(lambda: ttft_cost.measure(waves=1))
+    assert float(ratio.measured) > 0
     assert "ms" in added.measured
 
 
 def test_every_dialect_is_measured_beside_the_bare_proxy() -> None:
     spoken = ("Ollama", "LM Studio", "Anthropic")
     costs = dialect_cost.measure_cost(rounds=1, chunks=40)
-    delays = dialect_cost.measure_delay(waves=1)
+    delays = undisturbed(lambda: dialect_cost.measure_delay(waves=1))
     for figures in (costs, delays):
         assert {name for name in spoken for figure in figures if name in figure.name and figure.ok is not None} == {
             *spoken
         }
     assert len(costs) == len(dialect_cost.ROUTES)
-    assert delays[-1].measured.startswith("bare proxy") or "too busy" in delays[-1].measured
+    assert delays[-1].measured.startswith("bare proxy")
 
 
 def test_a_crowd_is_served() -> None:
