@@ -88,7 +88,7 @@ def test_ollamas_client_is_too(client: Client, distant: str) -> None:
         assert "".join(chunk.message.content or "" for chunk in stream) == whole.message.content
         assert "completion" in (api.show(distant).capabilities or [])
         assert f"{distant}:latest" in [model.model for model in api.list().models]
-        api.create("far-terse", from_=distant, system="One word.", parameters={"num_predict": 3})
+        api.create("far-terse", from_=distant, system="One word.", parameters={"num_predict": 3, "temperature": 0})
         assert api.chat("far-terse", TOLD).eval_count == 3
         api.delete("far-terse")
 
