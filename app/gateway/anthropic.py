@@ -43,7 +43,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     found = await resolve(services, name)
-    model, load, terms = found.model, await load_of(services, found, asked), terms_of(asked, route)
+    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     if route is Route.MESSAGES and not passes(services.adapters[load.engine].descriptor, asked):
         ask = await ask_for(services, body, asked, Found(model, load), name)
         return msgspec.structs.replace(ask, terms=terms)

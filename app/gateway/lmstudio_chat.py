@@ -11,7 +11,6 @@ from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, RoundhouseError, UserError
-from app.gateway.asked_context import with_context
 from app.gateway.bodies import read_json
 from app.gateway.dialects.canonical import Event, Level, Message, Role, Text
 from app.gateway.dialects.lmstudio.cards import reasoning_of
@@ -30,7 +29,7 @@ from app.gateway.heartbeat import Signs
 from app.gateway.launch import resolve
 from app.gateway.lmstudio_models import known_of
 from app.gateway.middleware import ARRIVED
-from app.gateway.native import path_of
+from app.gateway.native import load_of, path_of
 from app.gateway.opening import first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
@@ -93,7 +92,7 @@ async def _understood(request: web.Request, wanted: ChatRequest) -> Job:
     await _check_reasoning(services, found, work.thinking)
     context, plan = wanted.context_length, await supplied(services, found, work)
     ask = Ask(
-        load=found.load if context is None else await with_context(services, found, context),
+        load=await load_of(services, found, context),
         path=path,
         body=plan.body,
         plan=plan,

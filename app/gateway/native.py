@@ -75,13 +75,13 @@ def terms_of(asked: Staying, route: Route) -> Terms:
     return Terms(keep_s=asked.keep_s, context=asked.context, takes_slot=takes_slot)
 
 
-async def load_of(services: Services, found: Found, asked: Staying) -> LoadRequest:
-    """Return what loads the model with at least the context asked for, as far as it can be had."""
-    if asked.context is None:
+async def load_of(services: Services, found: Found, context: int | None) -> LoadRequest:
+    """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
+    if context is None:
         return found.load
     from app.gateway.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
-    return await with_context(services, found, asked.context)
+    return await with_context(services, found, context)
 
 
 def named(model: str | None) -> str:

@@ -27,7 +27,8 @@ from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateReques
 from app.gateway.faults import ollama_error
 from app.gateway.heartbeat import EVERY_S, Signs
 from app.gateway.middleware import ARRIVED
-from app.gateway.ollama_asked import abilities_of, find, json_reply, load_for, read_document
+from app.gateway.native import load_of
+from app.gateway.ollama_asked import abilities_of, find, json_reply, read_document
 from app.gateway.opening import first_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
@@ -121,7 +122,7 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
     found = await find(services, wanted.model)
     if wanted.unheeded:
         log.warning("Options that have no effect here: %s", ", ".join(wanted.unheeded), extra={"model": wanted.model})
-    load = await load_for(services, found, wanted.num_ctx)
+    load = await load_of(services, found, wanted.num_ctx)
     asks = wanted.request
     path, plan = ("", None) if asks is None else await _sendable(services, found, wanted.model, asks)
     ask = Ask(

@@ -15,7 +15,6 @@ from app.gateway.launch import resolve
 from app.gateway.recent import Found
 from app.gateway.services import Services
 from app.gateway.tuned import with_sight
-from app.supervisor.policy import LoadRequest
 from engines.api import Feature, Route
 
 log = logging.getLogger(__name__)
@@ -66,15 +65,6 @@ async def abilities_of(services: Services, found: Found) -> list[str]:
     """Return what the model can do with the engine that runs it, in Ollama's words."""
     facts = await facts_of(services, found.model)
     return capabilities_of(found.model, facts, lacking=_lacking(services, found.load.engine))
-
-
-async def load_for(services: Services, found: Found, num_ctx: int | None) -> LoadRequest:
-    """Return what loads the model with at least so much context, as far as it can be had."""
-    if num_ctx is None:
-        return found.load
-    from app.gateway.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
-
-    return await with_context(services, found, num_ctx)
 
 
 def _lacking(services: Services, engine: str) -> frozenset[str]:

@@ -12,7 +12,8 @@ from app.gateway.dialects.ollama.embedding import Vectors, body_for, normalised,
 from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
 from app.gateway.middleware import ARRIVED
-from app.gateway.ollama_asked import find, json_reply, load_for, read_document
+from app.gateway.native import load_of
+from app.gateway.ollama_asked import find, json_reply, read_document
 from app.gateway.proxy import Ask
 from app.gateway.services import SERVICES, Services
 from app.gateway.translated import READY_S, asked_whole
@@ -83,7 +84,7 @@ async def _ask(services: Services, sent: EmbedRequest | EmbeddingsRequest, texts
     if not found.model.embeds or path is None:
         raise abilities.cannot(sent.model, "embedding")
     return Ask(
-        load=await load_for(services, found, options.num_ctx),
+        load=await load_of(services, found, options.num_ctx),
         path=path,
         body=body_for(texts, model=found.model.name),
         model=found.model.name,

@@ -67,7 +67,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     async with made(request, job):
         with watched(services.metrics, route=Route.RESPONSES, model=model, started=request[ARRIVED]) as watch:
             async with aclosing(_heard(request, job, watch)) as batches:
-                return await (_streamed if job.streams else _whole)(request, job, batches, watch)
+                return await (_streamed if job.asked.stream else _whole)(request, job, batches, watch)
 
 
 async def count(request: web.Request) -> web.Response:
@@ -90,7 +90,7 @@ def _heard(request: web.Request, job: Job, watch: Watch) -> Batches:
     async def ask_for(work: Generate) -> Ask:
         return await with_plan(request.app[SERVICES], job.ask, job.found, work)
 
-    trimming = Trimming(work=job.work, ask_for=ask_for, dropped=job.encoder.trimmed) if job.trims else None
+    trimming = Trimming(work=job.said.work, ask_for=ask_for, dropped=job.encoder.trimmed) if job.asked.trims else None
     return asked_trimmed(request, job.ask, watch, trimming)
 
 
@@ -106,14 +106,14 @@ async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch
 
 
 async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
-    encoder, response = job.encoder, web.StreamResponse(headers=_STREAM_HEADERS)
-    signs = Signs(opening.HEAD_WITHIN_S, ALIVE_EVERY_S, head=encoder.begin, alive=lambda: _ALIVE)
+    response = web.StreamResponse(headers=_STREAM_HEADERS)
+    signs = Signs(opening.HEAD_WITHIN_S, ALIVE_EVERY_S, head=job.begin, alive=lambda: _ALIVE)
     before = b""
     try:
         first = await first_of(batches, request, response, signs)
         if not response.prepared:
             await response.prepare(request)
-            before = encoder.begin()
+            before = job.begin()
         await _send(request, response, job, first, before=before)
         async for batch in batches:
             await _send(request, response, job, batch)

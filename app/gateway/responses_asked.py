@@ -3,6 +3,7 @@
 import logging
 import secrets
 import time
+from functools import cached_property
 
 import msgspec
 
@@ -14,6 +15,7 @@ from app.gateway.dialects.responses.items import (
     Item,
     conversation,
     items_of,
+    kept_item,
     passed_over,
     references,
     resolved,
@@ -23,13 +25,11 @@ from app.gateway.dialects.responses.stream import Encoder
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.launch import resolve
-from app.gateway.native import BESIDE_SLOTS, named, path_of
-from app.gateway.ollama_asked import load_for
+from app.gateway.native import load_of, named, path_of, terms_of
 from app.gateway.proxy import Ask
 from app.gateway.recent import Found
 from app.gateway.services import Services
-from app.gateway.supplying import with_plan
-from app.supervisor.policy import Terms
+from app.gateway.supplying import supplied
 from engines.api import Route
 
 log = logging.getLogger(__name__)
@@ -37,18 +37,24 @@ log = logging.getLogger(__name__)
 _ID_BYTES = 24
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A request understood. `given` is what it adds to the conversation; `is_kept`: the response is to be kept."""
+class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A request understood: what it says, what the engine is asked, and the response that it is to become."""
 
-    work: Generate
+    asked: Asked
+    said: "Read"
     found: Found
     ask: Ask
-    encoder: Encoder
-    given: tuple[Item, ...]
-    previous: str | None
-    streams: bool
-    trims: bool
-    is_kept: bool
+    about: About
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The response in the making. It is begun only now that somebody wants it: the engine is at work by then."""
+        offer = self.said.offer
+        return Encoder(begun(self.asked, offer, self.about), _manner(self.asked, offer), new_id)
+
+    def begin(self) -> bytes:
+        """Open the stream, if it is not open yet."""
+        return self.encoder.begin()
 
 
 async def understood(services: Services, body: bytes) -> Job:
@@ -58,17 +64,7 @@ async def understood(services: Services, body: bytes) -> Job:
     said = await read(services, asked)
     is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
     about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
-    return Job(
-        work=said.work,
-        found=found,
-        ask=await ask_for(services, asked, found, said.work),
-        encoder=Encoder(begun(asked, said.offer, about), _manner(asked, said.offer), new_id),
-        given=said.given,
-        previous=asked.previous_response_id,
-        streams=bool(asked.stream),
-        trims=asked.truncation == "auto",
-        is_kept=is_kept,
-    )
+    return Job(asked=asked, said=said, found=found, ask=await ask_for(services, asked, found, said.work), about=about)
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +78,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
 async def read(services: Services, asked: Asked) -> Read:
     """Return what a request says, with the conversation it goes on with. Raises BadRequest."""
     check(asked)
-    given = items_of(asked.input if asked.input is not None else [], new_id)
+    given = items_of(asked.input if asked.input is not None else [])
     if wanted := references(given):
         given = resolved(given, await services.chats.response_items(wanted))
     if skipped := passed_over(given):
@@ -94,15 +90,15 @@ async def read(services: Services, asked: Asked) -> Read:
 
 async def ask_for(services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT) -> Ask:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
-    context = asked.context
-    ask = Ask(
-        load=await load_for(services, found, context),
+    plan = await supplied(services, found, work)
+    return Ask(
+        load=await load_of(services, found, asked.context),
         path=path_of(services, found.load.engine, found.model, route),
-        body=b"",
+        body=plan.body,
+        plan=plan,
         model=found.model.name,
-        terms=Terms(keep_s=asked.keep_s, context=context, takes_slot=route not in BESIDE_SLOTS),
+        terms=terms_of(asked, route),
     )
-    return await with_plan(services, ask, found, work)
 
 
 def new_id(prefix: str) -> str:
@@ -117,7 +113,7 @@ async def _earlier(services: Services, response_id: str | None) -> tuple[Item, .
         kept = await services.chats.response_conversation(response_id)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code="previous_response_not_found") from None
-    return tuple(Item(item.id, msgspec.Raw(item.value.encode())) for item in kept)
+    return tuple(kept_item(item.id, item.value) for item in kept)
 
 
 def _offer(asked: Asked) -> Offer:

@@ -9,14 +9,13 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
-from app.gateway.dialects.responses.items import Item
+from app.gateway.dialects.responses.items import kept_item, to_keep
 from app.gateway.dialects.responses.listing import Deleted, page, wanted
-from app.gateway.dialects.responses.stream import Encoder
 from app.gateway.dialects.responses.wire import Response
 from app.gateway.inspector import INSPECTOR
 from app.gateway.middleware import REQUEST_ID
 from app.gateway.ollama_asked import json_reply
-from app.gateway.responses_asked import Job
+from app.gateway.responses_asked import Job, new_id
 from app.gateway.services import SERVICES, Services
 from app.gateway.watch import Stopped
 from app.store.responses import Bounds, KeptItem, KeptResponse
@@ -29,8 +28,8 @@ _SETTINGS = frozenset({"responses.kept", "responses.days"})
 class Making:
     """A response being made by the request `request_id`. `over` is set when it is made no more."""
 
-    def __init__(self, encoder: Encoder, request_id: str) -> None:
-        self.encoder = encoder
+    def __init__(self, job: Job, request_id: str) -> None:
+        self.job = job
         self.request_id = request_id
         self.over = asyncio.Event()
 
@@ -55,7 +54,7 @@ async def show(request: web.Request) -> web.Response:
         )
     making = request.app[_MAKING].get(request.match_info["id"])
     if making is not None:
-        return json_reply(making.encoder.response)
+        return json_reply(making.job.encoder.response)
     return json_reply(_document(await _found(request)))
 
 
@@ -70,7 +69,7 @@ async def list_input(request: web.Request) -> web.Response:
     """GET /v1/responses/{id}/input_items: what its own request said, the newest first unless asked otherwise."""
     part = wanted(request.query)
     kept = await _found(request)
-    return json_reply(page([Item(item.id, msgspec.Raw(item.value.encode())) for item in kept.input], part))
+    return json_reply(page([kept_item(item.id, item.value) for item in kept.input], part))
 
 
 async def cancel(request: web.Request) -> web.Response:
@@ -81,33 +80,32 @@ async def cancel(request: web.Request) -> web.Response:
         raise BadRequest(f"The response {kept.id!r} is not being made any more.", code="response_not_running")
     request.app[INSPECTOR].stop(making.request_id)
     await making.over.wait()
-    return json_reply(making.encoder.response)
+    return json_reply(making.job.encoder.response)
 
 
 @asynccontextmanager
 async def made(request: web.Request, job: Job) -> AsyncIterator[None]:
     """Let a response be found by its id while it is made."""
-    making, name = Making(job.encoder, request[REQUEST_ID]), job.encoder.response.id
+    making, name = Making(job, request[REQUEST_ID]), job.about.id
     request.app[_MAKING][name] = making
     try:
         yield
     except Stopped:
-        making.encoder.cancel()
+        making.job.encoder.cancel()
         await keep(request.app[SERVICES], job)
         raise
     finally:
-        making.encoder.cancel()
+        making.job.encoder.cancel()
         del request.app[_MAKING][name]
         making.over.set()
 
 
 async def keep(services: Services, job: Job) -> None:
     """Keep a response that has ended, if it is to be. An answer is not lost because a disk is full."""
-    response = job.encoder.response
-    if not job.is_kept:
+    if not job.about.is_stored:
         return
     try:
-        await services.chats.keep_response(_kept(job, response), _bounds(services))
+        await services.chats.keep_response(_kept(job, job.encoder.response), _bounds(services))
     except RoundhouseError as error:
         log.error("A response was not kept: %s", error, extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
 
@@ -129,11 +127,12 @@ def _document(kept: KeptResponse) -> dict[str, msgspec.Raw]:
 
 
 def _kept(job: Job, response: Response) -> KeptResponse:
+    given = [to_keep(item, new_id) for item in job.said.given]
     return KeptResponse(
         id=response.id,
-        previous=job.previous,
+        previous=job.asked.previous_response_id,
         body=msgspec.json.encode(msgspec.structs.replace(response, output=[])).decode(),
-        input=tuple(KeptItem(item.id, bytes(item.value).decode()) for item in job.given),
+        input=tuple(KeptItem(item.id, bytes(item.value).decode()) for item in given),
         output=tuple(KeptItem(item.id, msgspec.json.encode(item).decode()) for item in response.output),
     )
 

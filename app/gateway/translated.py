@@ -58,7 +58,7 @@ async def _once(request: web.Request, ask: Ask, watch: Watch) -> Batches:
     async with _Call(request, ask) as (lease, upstream):
         if upstream.status >= _ERROR_STATUS:
             raise refused(await read_whole(upstream, lease), upstream.status)
-        yield [Started(load_s=lease.load_s, context=lease.status.context)]
+        yield [Started(load_s=lease.load_s, context=lease.context)]
         heard = _heard(upstream, lease, watch)
         if reading is not None:
             heard = _read(heard, AnswerReader(reading), Counter(request.app[SERVICES], lease, ask))

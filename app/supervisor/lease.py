@@ -21,6 +21,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     served_name: str
     engine: str
+    context: int | None
+    """Tokens of each slot; None where nobody knows."""
     see: Callable[[], EngineStatus]
     """Says how things stand now; nobody has to know to send a request."""
     load_s: float

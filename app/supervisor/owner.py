@@ -103,6 +103,7 @@ class Owner:
             key=facts.key,
             served_name=facts.served_name,
             engine=request.engine,
+            context=facts.context,
             see=self.status,
             load_s=0.0 if was_ready else self._loop.time() - asked_s,
             end=said.run.end,

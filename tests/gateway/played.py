@@ -118,6 +118,7 @@ class StandInSupervisor:
                 key=self.upstream.key,
                 served_name=self.served_name,
                 engine="llama.cpp",
+                context=self.status().context,
                 see=self.status,
                 load_s=0.0,
                 end=end,

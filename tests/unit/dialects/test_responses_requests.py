@@ -35,9 +35,11 @@ from app.gateway.dialects.responses.items import (
     Item,
     conversation,
     items_of,
+    kept_item,
     passed_over,
     references,
     resolved,
+    to_keep,
 )
 from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.request import Asked, check, generate
@@ -53,11 +55,12 @@ def raws(values: list[object]) -> list[msgspec.Raw]:
 
 
 def items(given: object) -> list[Item]:
+    return items_of(given if isinstance(given, str) else raws(list(given)))  # type: ignore[call-overload]
+
+
+def kept_as(given: object) -> list[Item]:
     numbers = itertools.count(1)
-    return items_of(
-        given if isinstance(given, str) else raws(list(given)),  # type: ignore[call-overload]
-        lambda kind: f"{kind}_{next(numbers)}",
-    )
+    return [to_keep(item, lambda kind: f"{kind}_{next(numbers)}") for item in items(given)]
 
 
 def turns(*given: object) -> list[Message]:
@@ -217,7 +220,7 @@ def test_pictures_files_and_refusals_are_read() -> None:
 
 
 def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
-    kept = items(
+    kept = kept_as(
         [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, {"type": "odd", "id": "o1"}]
     )
     assert [item.id for item in kept] == ["msg_1", "msg_2", "o1"]
@@ -229,6 +232,12 @@ def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
         "id": "msg_1",
     }
     assert msgspec.json.decode(kept[1].value)["content"] == [{"type": "output_text", "text": "Yo", "annotations": []}]
+    assert kept_as("Hi") == kept_as([{"role": "user", "content": "Hi"}])
+    again = [kept_item(item.id, bytes(item.value).decode()) for item in kept]
+    assert again == kept
+    assert [msgspec.json.decode(to_keep(item, str).value) for item in again] == [
+        msgspec.json.decode(item.value) for item in kept
+    ]
 
 
 def test_references_stand_for_what_is_kept() -> None:
@@ -370,7 +379,7 @@ def test_how_long_a_model_is_kept_can_be_said_as_elsewhere() -> None:
 
 
 def test_input_is_listed_page_by_page() -> None:
-    kept = items([{"role": "user", "content": str(at)} for at in range(3)])
+    kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
     def listed(**query: str) -> tuple[list[Any], bool]:
         found = page(kept, wanted(query))

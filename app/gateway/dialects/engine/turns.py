@@ -31,7 +31,7 @@ def _with_reminders(messages: Iterable[Message]) -> list[Message]:
         if message.role is Role.SYSTEM:
             waiting.append(_reminder(message))
         elif message.role is Role.USER:
-            turns.append(Message(Role.USER, (*waiting, *message.parts)))
+            turns.append(Message(Role.USER, (*waiting, *message.parts)) if waiting else message)
             waiting.clear()
         else:
             turns += _in_a_turn(waiting)
@@ -50,6 +50,9 @@ def _in_a_turn(parts: Sequence[Part]) -> list[Message]:
 
 def _wired(message: Message) -> list[dict[str, object]]:
     """Return one message's; the results of tools come before what is said beside them, as templates expect."""
+    match message.parts:
+        case (Text(text=text),):  # as most are
+            return [{"role": message.role, "content": text}]
     results = [_result(part) for part in message.parts if isinstance(part, ToolResult)]
     rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
     if results and not rest:

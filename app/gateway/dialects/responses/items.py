@@ -1,4 +1,4 @@
-"""The items of a conversation: given ids to be kept under, and read as turns.
+"""The items of a conversation: read as turns, and given the form in which they are kept.
 
 What one turn of the assistant was comes as several items (reasoning, message, calls), and becomes one turn again. Items
 of kinds that nobody here makes, such as web searches, are passed over, as the dialect has it.
@@ -30,15 +30,17 @@ _PREFIXES = {
     "local_shell_call": "lsh",
 }
 _OTHER_PREFIX = "item"
+_ASSISTANT = msgspec.Raw(b'"assistant"')
 _BETWEEN = "\n\n"
 _SAID = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One item, as JSON, and its id."""
+    """One item: what it is, its JSON as it was sent or kept, and its id, empty if the client gave it none."""
 
-    id: str
+    kind: str
     value: msgspec.Raw
+    id: str = ""
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,21 +107,36 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-def items_of(given: str | Sequence[msgspec.Raw], new_id: NewId) -> list[Item]:
-    """Return what a request says as items, each with an id. Raises BadRequest for what is no item."""
+def items_of(given: str | Sequence[msgspec.Raw]) -> list[Item]:
+    """Return what a request says as items. Raises BadRequest for what is no item."""
     if isinstance(given, str):
-        return [_item({"role": msgspec.Raw(b'"user"'), "content": _raw(given)}, new_id)]
-    return [_item(_read(raw, dict[str, msgspec.Raw], at), new_id) for at, raw in enumerate(given)]
+        return [Item("message", _raw({"role": "user", "content": given}))]
+    return [_item(raw, at) for at, raw in enumerate(given)]
+
+
+def kept_item(name: str, value: str) -> Item:
+    """Return an item that was kept."""
+    return msgspec.structs.replace(_item(msgspec.Raw(value.encode())), id=name)
+
+
+def to_keep(item: Item, new_id: NewId) -> Item:
+    """Return an item as it is kept: with its kind and an id, and what a message says as parts."""
+    sent = msgspec.json.decode(item.value, type=dict[str, msgspec.Raw])
+    name = item.id or new_id(_PREFIXES.get(item.kind, _OTHER_PREFIX))
+    fields: dict[str, object] = {**sent, "type": item.kind, "id": name}
+    if item.kind == "message":
+        fields = {"status": "completed", **fields, **_parted(sent.get("content"), sent.get("role"))}
+    return Item(item.kind, _raw(fields), name)
 
 
 def references(items: Iterable[Item]) -> list[str]:
     """Return the ids of earlier items that these stand for."""
-    return [item.id for item in items if _head(item).kind == REFERENCE]
+    return [item.id for item in items if item.kind == REFERENCE]
 
 
 def resolved(items: Iterable[Item], found: Mapping[str, str]) -> list[Item]:
     """Return the items with what the references stand for. Raises BadRequest if one is not kept."""
-    return [_resolved(item, found) if _head(item).kind == REFERENCE else item for item in items]
+    return [_resolved(item, found) if item.kind == REFERENCE else item for item in items]
 
 
 def conversation(items: Sequence[Item], *, earlier: int = 0) -> list[Message]:
@@ -132,7 +149,7 @@ def conversation(items: Sequence[Item], *, earlier: int = 0) -> list[Message]:
 
 def passed_over(items: Iterable[Item]) -> list[str]:
     """Return the kinds of those items that are not read."""
-    return list(dict.fromkeys(kind for kind in (_head(item).kind for item in items) if kind not in _READERS))
+    return list(dict.fromkeys(item.kind for item in items if item.kind not in _READERS))
 
 
 class _Calls:
@@ -155,7 +172,7 @@ class _Calls:
 
 
 def _turns(item: Item, at: int, calls: _Calls) -> Iterator[Message]:
-    read = _READERS.get(_head(item).kind)
+    read = _READERS.get(item.kind)
     turn = read(item.value, at, calls) if read is not None else None
     if turn is not None and turn.parts:
         yield turn
@@ -266,23 +283,17 @@ def _results_first(turn: Message) -> list[Message]:
     return [Message(Role.TOOL, results), Message(Role.USER, images)]
 
 
-def _item(fields: dict[str, msgspec.Raw], new_id: NewId) -> Item:
-    """Return an item with its kind and an id, and what a message says as parts."""
-    head = _head(Item("", _raw(fields)))
-    kind = head.kind
-    name = head.id or new_id(_PREFIXES.get(kind, _OTHER_PREFIX))
-    fields = {**fields, "type": _raw(kind), "id": _raw(name)}
-    if kind == "message":
-        fields = {"status": _raw("completed"), **fields, **_parted(fields.get("content"), head.role)}
-    return Item(name, _raw(fields))
+def _item(raw: msgspec.Raw, at: int = 0) -> Item:
+    head = _read(raw, _Head, at)
+    return Item(head.kind, raw, head.id or "")
 
 
-def _parted(content: msgspec.Raw | None, role: str | None) -> dict[str, msgspec.Raw]:
+def _parted(content: msgspec.Raw | None, role: msgspec.Raw | None) -> dict[str, object]:
     if content is None or not bytes(content).startswith(b'"'):
         return {}
-    if role == "assistant":
-        return {"content": _raw([{"type": "output_text", "text": content, "annotations": []}])}
-    return {"content": _raw([{"type": "input_text", "text": content}])}
+    if role == _ASSISTANT:
+        return {"content": [{"type": "output_text", "text": content, "annotations": []}]}
+    return {"content": [{"type": "input_text", "text": content}]}
 
 
 def _resolved(item: Item, found: Mapping[str, str]) -> Item:
@@ -292,14 +303,7 @@ def _resolved(item: Item, found: Mapping[str, str]) -> Item:
             hint="Send the item itself: the response it belongs to is not kept.",
             code="item_not_found",
         )
-    return Item(item.id, msgspec.Raw(found[item.id].encode()))
-
-
-def _head(item: Item) -> _Head:
-    try:
-        return msgspec.json.decode(item.value, type=_Head)
-    except msgspec.ValidationError as error:
-        raise _invalid(f"An item of `input` is not as expected: {error}.") from None
+    return kept_item(item.id, found[item.id])
 
 
 def _object(arguments: str) -> str:

@@ -83,7 +83,7 @@ class _Prose:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._pieces: list[str] = []
-        self._head = delta_head(self._delta, place, **self._index())
+        self._head = delta_head(self._delta, place, **self._index(), **self._beside())
 
     @property
     def text(self) -> str:
@@ -136,9 +136,8 @@ class Message(_Prose):
     _delta = "response.output_text.delta"
 
     def __init__(self, place: Place) -> None:
-        super().__init__(place)
         self._logprobs: list[TopLogprob] = []
-        self._head = delta_head(self._delta, place, content_index=0, logprobs=[])
+        super().__init__(place)
 
     def add_with_odds(self, sink: Sink, text: str, told: Sequence[TokenLogprob]) -> bytes:
         """Return what adds a piece whose tokens' odds are known."""

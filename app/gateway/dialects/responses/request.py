@@ -104,6 +104,11 @@ class Asked(Staying, frozen=True, kw_only=True):
     moderation: msgspec.Raw = ABSENT
 
     @property
+    def trims(self) -> bool:
+        """Tell whether the oldest of a conversation that is too long may be left out."""
+        return self.truncation == "auto"
+
+    @property
     def is_one_at_a_time(self) -> bool:
         """Tell whether an answer may hold one tool call at most."""
         return self.parallel_tool_calls is False

@@ -61,8 +61,9 @@ class Encoder:
         if self._has_begun:
             return b""
         self._has_begun = True
+        begun = msgspec.Raw(msgspec.json.encode(self._response))
         told = ("response.created", "response.in_progress")
-        return b"".join(self._sink.event(kind, response=self._response) for kind in told)
+        return b"".join(self._sink.event(kind, response=begun) for kind in told)
 
     def trimmed(self, messages: int) -> None:
         """Note that so many of the oldest messages were left out."""

@@ -20,6 +20,7 @@ INPUT = "input"
 """The one argument of a custom tool."""
 _ABSENT = msgspec.Raw()
 _NULL = msgspec.Raw(b"null")
+_UNSAID = (_ABSENT, _NULL)
 _FREE_TEXT = msgspec.Raw(
     b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
 )
@@ -62,6 +63,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return self.known.get(name) or Known(kind=Kind.FUNCTION, name=name)
 
 
+_NO_OFFER = Offer()
+
+
 class _Grammar(msgspec.Struct, frozen=True):
     type: str = "text"
     syntax: str = ""
@@ -100,6 +104,8 @@ def flat_name(namespace: str | None, name: str) -> str:
 
 def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = _ABSENT, *, one_at_a_time: bool = False) -> Offer:
     """Return what is offered for `tools` and `tool_choice`. Raises BadRequest for what cannot be read or done."""
+    if not tools and choice in _UNSAID and not one_at_a_time:
+        return _NO_OFFER  # as with every request that is only text
     ready: list[_Ready] = []
     told: list[msgspec.Raw] = []
     left_out: list[str] = []
@@ -117,7 +123,7 @@ def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = _ABSENT, *, one
         choice=chosen.choice,
         known={one.tool.name: one.known for one in ready},
         told=tuple(told),
-        told_choice=msgspec.Raw(b'"auto"') if choice in (_ABSENT, _NULL) else choice,
+        told_choice=msgspec.Raw(b'"auto"') if choice in _UNSAID else choice,
         left_out=tuple(dict.fromkeys(left_out)),
     )
 
@@ -128,7 +134,7 @@ def _made(sent: _Sent, field: str) -> list[_Ready] | None:
 
 
 def _function(sent: _Sent, field: str) -> list[_Ready]:
-    parameters = None if sent.parameters in (_ABSENT, _NULL) else sent.parameters
+    parameters = None if sent.parameters in _UNSAID else sent.parameters
     if not sent.name:
         raise _invalid(f"`{field}.name` is missing: a function is flat here, not inside a `function` of its own.")
     if parameters is not None and not bytes(parameters).startswith(b"{"):
@@ -198,8 +204,8 @@ class _Chosen(msgspec.Struct, frozen=True):
 
 def _chosen(raw: msgspec.Raw, ready: Sequence[_Ready], *, one_at_a_time: bool) -> _Chosen:
     """Return the tools that may be called. No engine is told a name: it is offered the one tool, and must call it."""
-    if raw in (_ABSENT, _NULL) or bytes(raw).startswith(b'"'):
-        choose = Choose.AUTO if raw in (_ABSENT, _NULL) else _read(raw, Choose, "tool_choice")
+    if raw in _UNSAID or bytes(raw).startswith(b'"'):
+        choose = Choose.AUTO if raw in _UNSAID else _read(raw, Choose, "tool_choice")
         allowed = [] if choose is Choose.NONE else ready
     else:
         wanted = _read(raw, _Choice, "tool_choice")
