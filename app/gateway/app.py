@@ -2,19 +2,19 @@
 
 from aiohttp import web
 
-from app.gateway import anthropic, llama_server, lmstudio, ollama, ollama_pull, openai, public, responses
-from app.gateway.access import Access
 from app.gateway.admin.routes import add_routes as add_admin_routes
-from app.gateway.connection_log import add_connections
-from app.gateway.downloading import add_downloads
-from app.gateway.guard import Guard, is_wide
-from app.gateway.inspector import INSPECTOR, Inspector
-from app.gateway.library_work import add_library
+from app.gateway.entry.access import Access
+from app.gateway.entry.guard import Guard, is_wide
+from app.gateway.entry.middleware import ACCESS, GUARD, add_headers, answer
+from app.gateway.hub.downloading import add_downloads
+from app.gateway.hub.searching import add_catalogue
+from app.gateway.library.work import add_library
 from app.gateway.listen import own_names
-from app.gateway.middleware import ACCESS, GUARD, add_headers, answer
-from app.gateway.searching import add_catalogue
+from app.gateway.routes import anthropic, llama_server, lmstudio, ollama, ollama_pull, openai, public, responses
 from app.gateway.services import SERVICES, Services
-from app.gateway.updating import add_updates
+from app.gateway.updates.updating import add_updates
+from app.gateway.watching.connection_log import add_connections
+from app.gateway.watching.inspector import INSPECTOR, Inspector
 
 _MIB = 1024 * 1024
 

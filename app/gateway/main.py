@@ -26,27 +26,27 @@ from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.shelf import Shelf
-from app.gateway.access import KeyNeeded
-from app.gateway.afterwards import Afterwards
+from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.measuring import Measuring
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
-from app.gateway.engine_moves import Moves
-from app.gateway.engine_rescue import Rescuer, announce
+from app.gateway.engines.moves import Moves
+from app.gateway.engines.rescue import Rescuer, announce
+from app.gateway.entry.access import KeyNeeded
+from app.gateway.entry.guard import is_wide
+from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
-from app.gateway.gauge import MemoryGauge
-from app.gateway.guard import is_wide
 from app.gateway.instance import AlreadyRunning, Instance
-from app.gateway.journal import open_journal
-from app.gateway.keys import Keys
-from app.gateway.launch import devices_of, model_folders, policy_from
-from app.gateway.library_watch import watch_library
+from app.gateway.library.watch import watch_library
 from app.gateway.listen import Endpoint, bind
-from app.gateway.machine import MachineReader
-from app.gateway.measuring import Measuring
-from app.gateway.metrics import Metrics
-from app.gateway.model_facts import FactsReader
+from app.gateway.loading.gauge import MemoryGauge
+from app.gateway.loading.launch import devices_of, model_folders, policy_from
 from app.gateway.own_memory import give_back, leave_start_up_out_of_collections
-from app.gateway.proxy import engine_session
+from app.gateway.relay.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
+from app.gateway.updates.afterwards import Afterwards
+from app.gateway.watching.journal import open_journal
+from app.gateway.watching.metrics import Metrics
 from app.hub.library import Library
 from app.hub.listings import Listings
 from app.hub.stores import other_models
@@ -250,7 +250,7 @@ async def _settle_in(services: Services) -> None:
         await asyncio.to_thread(services.catalogue.shelf.sweep)
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
-        from app.gateway.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
+        from app.gateway.advising.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
         await asyncio.gather(
             watch_loads(services),

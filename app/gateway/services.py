@@ -12,8 +12,8 @@ from aiohttp import web
 
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
-from app.gateway.afterwards import Afterwards
-from app.gateway.recent import Recent
+from app.gateway.loading.recent import Recent
+from app.gateway.updates.afterwards import Afterwards
 from app.hub.memory import HubMemory
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from app.config.paths import Paths
     from app.config.store import Settings
     from app.engine_store.catalogue import Catalogue
+    from app.gateway.advising.machine import MachineReader
+    from app.gateway.advising.measuring import Measuring
+    from app.gateway.advising.model_facts import FactsReader
+    from app.gateway.entry.keys import Keys
     from app.gateway.events import EventHub
-    from app.gateway.gauge import MemoryGauge
-    from app.gateway.keys import Keys
-    from app.gateway.machine import MachineReader
-    from app.gateway.measuring import Measuring
-    from app.gateway.metrics import Metrics
-    from app.gateway.model_facts import FactsReader
+    from app.gateway.loading.gauge import MemoryGauge
+    from app.gateway.watching.metrics import Metrics
     from app.hub.library import Library
     from app.store.database import ChatStore
     from app.supervisor.pool import Supervisor

@@ -12,7 +12,7 @@ from app.connect.tool import KEY, USUAL_CONTEXT, Served, Tool, Wiring
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.core.tools import ToolProbe
-from app.gateway.launch import find_model
+from app.gateway.loading.launch import find_model
 from app.gateway.services import Services
 
 _PATIENCE_S = 300.0

@@ -11,7 +11,7 @@ from app.client.http import Client
 from app.config.paths import Paths
 from app.core.api import Status
 from app.core.keys import NewKey
-from app.gateway.keys import Keys
+from app.gateway.entry.keys import Keys
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.written import contents_below
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.attached import AttachEndpoint
-from app.gateway.attaching import attach
+from app.gateway.library.attaching import attach
 from app.hub.library import Library
 from app.supervisor.pool import Folders, Policy, Supervisor
 from engines.registry import ADAPTERS

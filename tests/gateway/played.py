@@ -20,15 +20,15 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import EngineFailed, NotFound
 from app.core.memory import Pause
 from app.core.models import ModelInfo
+from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.measuring import Measuring
+from app.gateway.advising.model_facts import FactsReader
+from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
-from app.gateway.keys import Keys
-from app.gateway.launch import policy_from
-from app.gateway.machine import MachineReader
-from app.gateway.measuring import Measuring
-from app.gateway.metrics import Metrics
-from app.gateway.model_facts import FactsReader
-from app.gateway.proxy import engine_session
+from app.gateway.loading.launch import policy_from
+from app.gateway.relay.proxy import engine_session
 from app.gateway.services import Identity, Limits, Services
+from app.gateway.watching.metrics import Metrics
 from app.store.database import ChatStore
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, Terms

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.keys import NewKey, Scope
-from app.gateway.attempts import ALLOWED
+from app.gateway.entry.attempts import ALLOWED
 from app.gateway.listen import bind, reachable_at
 from app.gateway.main import opened
 from app.gateway.services import Identity, Services

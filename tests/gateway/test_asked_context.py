@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.engines import EngineState, EngineStatus
-from app.gateway import asked_context
-from app.gateway.asked_context import rounded_down, rounded_up, with_context
-from app.gateway.gauge import with_capacity
-from app.gateway.launch import resolve
-from app.gateway.recent import Found
+from app.gateway.loading import asked_context
+from app.gateway.loading.asked_context import rounded_down, rounded_up, with_context
+from app.gateway.loading.gauge import with_capacity
+from app.gateway.loading.launch import resolve
+from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from tests.gateway.played import Gateway

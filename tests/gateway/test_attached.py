@@ -11,7 +11,7 @@ from aiohttp import web
 from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
-from app.gateway.attaching import attach
+from app.gateway.library.attaching import attach
 from app.network import connector
 from app.network import door as door_module
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from aiohttp import web
 
-from app.gateway.journal import LONGEST_TEXT, WITHOUT_WORDS, JsonLines, PlainText, open_journal
+from app.gateway.watching.journal import LONGEST_TEXT, WITHOUT_WORDS, JsonLines, PlainText, open_journal
 from tests.gateway.played import Gateway
 
 MIB = 1 << 20

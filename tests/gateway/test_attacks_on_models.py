@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.core.keys import NewKey, Scope
-from app.gateway.keys import Keys
+from app.gateway.entry.keys import Keys
 from tests.gateway.played import Gateway
 
 CHANGES = [
@@ -188,7 +188,7 @@ def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: p
         compared.append((len(one), len(other)))
         return bool(real(one, other))
 
-    monkeypatch.setattr("app.gateway.keys.secrets.compare_digest", counted)
+    monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", counted)
     for shown in (*made, "rh-" + "x" * 43, "", "x"):
         compared.clear()
         keys.find(shown)

@@ -16,8 +16,8 @@ from app.core.chats import NewChat
 from app.core.errors import EnvironmentFault
 from app.core.keys import MadeKey, NewKey
 from app.core.report import Bundle, BundleFile
-from app.gateway import bundle
-from app.gateway.bundle import last_lines
+from app.gateway.watching import bundle
+from app.gateway.watching.bundle import last_lines
 from app.hardware import doctor
 from app.hardware.redaction import Private
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.connections import ConnectionList, Purpose, Why
 from app.core.events import ConnectionChanged, ConnectionsForgotten
-from app.gateway import connection_log
+from app.gateway.watching import connection_log
 from app.network.door import door
 from app.store.database import ChatStore
 from tests.fake_hub.hub import FakeHub
@@ -24,6 +24,7 @@ PATIENCE = aiohttp.ClientTimeout(total=60)
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    door.take()  # what earlier tests of this process left there
     with serving(FakeHub()) as served:
         monkeypatch.setenv("HF_ENDPOINT", served.url)
         yield served

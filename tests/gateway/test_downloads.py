@@ -12,8 +12,8 @@ import pytest
 from app.config.paths import Paths
 from app.core.downloads import DownloadState
 from app.core.models import ModelSampling
-from app.gateway.downloads import SMOOTHING_S, Downloads, Where, _Pace
-from app.gateway.tuned import recommendation
+from app.gateway.hub.downloads import SMOOTHING_S, Downloads, Where, _Pace
+from app.gateway.loading.tuned import recommendation
 from app.hub.download.job import Job
 from app.hub.generation import NOTHING
 from app.hub.library import Library
@@ -324,7 +324,7 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
     async def have_begun() -> bool:
         return len(jobs) == 2
 
-    monkeypatch.setattr("app.gateway.downloads.DownloadChild", Waiting)
+    monkeypatch.setattr("app.gateway.hub.downloads.DownloadChild", Waiting)
     both = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 2)
     queue = Downloads(paths.downloads_file, lambda: both, lambda _event: None)
     for number in range(3):

@@ -2,7 +2,7 @@
 
 from app.engine_store.host import Host
 from app.engine_store.recipe import recipes
-from app.gateway.engine_stock import offers_of
+from app.gateway.engines.stock import offers_of
 
 LLAMA_CPP = recipes()["llama.cpp"]
 

@@ -24,11 +24,11 @@ from app.core.events import Notice
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import PROVEN_LOADS, Shelf
-from app.gateway import engine_trials
-from app.gateway.engine_moves import Moves
-from app.gateway.engine_rescue import Rescuer, announce
-from app.gateway.launch import model_folders, policy_from
+from app.gateway.engines import trials
+from app.gateway.engines.moves import Moves
+from app.gateway.engines.rescue import Rescuer, announce
 from app.gateway.listen import bind
+from app.gateway.loading.launch import model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services
 from app.hub.library import Library
@@ -52,7 +52,7 @@ from tests.gateway.played import Upstream, played_services, until
 from tests.gguf_files import TinyLlama
 from tests.unit.engine_store.package_index import Index
 
-WELL = Behaviour(token=engine_trials.EXPECTED, tokens=1)
+WELL = Behaviour(token=trials.EXPECTED, tokens=1)
 BUNDLED_VERSION = "0.5"
 VERSIONS = {
     BUNDLED_VERSION: WELL,
@@ -170,8 +170,8 @@ async def store(
     recipe: Callable[[str], Recipe],
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Store]:
-    monkeypatch.setattr(engine_trials, "STALL_S", 1.5)
-    monkeypatch.setattr(engine_trials, "_ANSWER", aiohttp.ClientTimeout(total=1.5))
+    monkeypatch.setattr(trials, "STALL_S", 1.5)
+    monkeypatch.setattr(trials, "_ANSWER", aiohttp.ClientTimeout(total=1.5))
     TinyLlama().write(paths.models / "model.gguf")
     TinyLlama().write(paths.models / "second.gguf")
     settings = Settings(paths.settings_file, {"ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"})
@@ -222,7 +222,7 @@ async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_me
     await store.install("1.0")
     began = time.monotonic()
     job, text = await asyncio.gather(store.install(version), store.answer())
-    assert text.strip() == engine_trials.EXPECTED
+    assert text.strip() == trials.EXPECTED
     assert time.monotonic() - began < 10
     code, words = BAD[version]
     assert job.error is not None
@@ -247,7 +247,7 @@ async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_re
     began = time.monotonic()
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
     assert time.monotonic() - began < 10
-    assert {text.strip() for text in answers} == {engine_trials.EXPECTED}
+    assert {text.strip() for text in answers} == {trials.EXPECTED}
     (status,) = store.services.supervisor.statuses()
     assert (status.version, store.current()) == (BUNDLED_VERSION, "bundled")
     assert [notice.code for notice in store.notices] == ["engine_rolled_back"]
@@ -261,7 +261,7 @@ async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_reques
     async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
         await reply.read()
     await until(lambda: store.current() == "bundled")
-    assert (await store.answer()).strip() == engine_trials.EXPECTED
+    assert (await store.answer()).strip() == trials.EXPECTED
 
 
 async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Store) -> None:
@@ -294,7 +294,7 @@ async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_
     assert (store.current(), store.notices) == ("1.0-cpu", [])
     store.may_move.append(True)
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
-    assert {text.strip() for text in answers} == {engine_trials.EXPECTED}
+    assert {text.strip() for text in answers} == {trials.EXPECTED}
     assert store.current() == "bundled"
     (notice,) = store.notices
     assert notice.code == "engine_moved"
@@ -318,7 +318,7 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
     await store.call("POST", "/unload", {"model": "model"})
     await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu"})
     await until(lambda: store.services.catalogue.shelf.state("fake").current == "1.0-cpu")
-    assert (await store.answer()).strip() == engine_trials.EXPECTED
+    assert (await store.answer()).strip() == trials.EXPECTED
 
 
 async def test_switching_back_and_forth_and_removing(store: Store) -> None:
@@ -356,7 +356,7 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     assert (await store.call("DELETE", "/engines/fake/versions/own", fails=True))["code"] == "not_ours"
     await store.call("POST", "/unload", {"model": "model"})
     own.unlink()
-    assert (await store.answer()).strip() == engine_trials.EXPECTED, "the one before answers"
+    assert (await store.answer()).strip() == trials.EXPECTED, "the one before answers"
     assert store.current() == "bundled"
 
 

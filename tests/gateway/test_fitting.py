@@ -8,8 +8,8 @@ import pytest
 from app.advisor.placement import MARGIN
 from app.config.paths import guide_gguf
 from app.core.models import LoadOptions, ModelSettings
-from app.gateway import fitting
-from app.gateway.launch import HEAD_ROOM, policy_from, resolve
+from app.gateway.loading import fitting
+from app.gateway.loading.launch import HEAD_ROOM, policy_from, resolve
 from app.supervisor.policy import LoadRequest, ModelPolicy
 from engines.api import LaunchOptions, ModelFormat, ModelSource
 from tests.gateway.played import Gateway

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from app.gateway.guard import Guard
+from app.gateway.entry.guard import Guard
 from tests.gateway.played import Gateway
 
 GUARD = Guard("127.0.0.1", ["https://chat.example.org/"])

@@ -18,7 +18,7 @@ from app.config.programs import child_environment, command
 from app.core.api import EXIT_NO_KEY, Status
 from app.core.errors import GatewayGone
 from app.core.keys import KeyInfo, NewKey
-from app.gateway.keys import Keys
+from app.gateway.entry.keys import Keys
 from tests.gateway.admin.real_gateway import running
 from tests.written import contents_below
 

@@ -11,7 +11,7 @@ import pytest
 from app.core.errors import StorageFault
 from app.core.events import ModelsChanged
 from app.gateway.events import EventHub, Subscription
-from app.gateway.library_watch import watch_library
+from app.gateway.library.watch import watch_library
 from app.hub.library import Library
 from tests.gguf_files import TinyLlama
 
@@ -109,7 +109,7 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
             await asyncio.Event().wait()
 
     with (
-        patch("app.gateway.library_watch.asyncio.sleep", counted),
+        patch("app.gateway.library.watch.asyncio.sleep", counted),
         patch.object(library, "models", wraps=library.models) as looked,
     ):
         async with watching(library, events), asyncio.timeout(PATIENCE_S):

@@ -14,10 +14,11 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
-from app.gateway import calibrating, fitting, truths
-from app.gateway.advice import runtime_shift
-from app.gateway.calibrating import Calibrator
-from app.gateway.measuring import best_for, generation_from
+from app.gateway.advising import calibrating, truths
+from app.gateway.advising.advice import runtime_shift
+from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.measuring import best_for, generation_from
+from app.gateway.loading import fitting
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.supervisor.policy import LoadRequest
@@ -69,7 +70,7 @@ def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None
 async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_calibrated(
     parts: Services, monkeypatch: pytest.MonkeyPatch, least_bytes: int, samples: int
 ) -> None:
-    monkeypatch.setattr("app.gateway.measuring.LEAST_BYTES", least_bytes)
+    monkeypatch.setattr("app.gateway.advising.measuring.LEAST_BYTES", least_bytes)
     measuring = parts.measuring
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import Peer, RequestInfo, RequestState
-from app.gateway.metrics import Metrics, prefill_rate
-from app.gateway.watch import Outcome
+from app.gateway.watching.metrics import Metrics, prefill_rate
+from app.gateway.watching.watch import Outcome
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 ENGINE = EngineStatus(

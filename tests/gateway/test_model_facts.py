@@ -12,8 +12,8 @@ from app.advisor.memory_setting import Setting
 from app.advisor.targets import lack
 from app.config.environment import HUB, hub_endpoint
 from app.core.errors import NotFound, RoundhouseError, Unavailable
-from app.gateway.advice import where_it_runs
-from app.gateway.model_facts import FactsReader, form
+from app.gateway.advising.advice import where_it_runs
+from app.gateway.advising.model_facts import FactsReader, form
 from app.hardware.description import machine_from
 from app.hub.library import Library
 from app.hub.shapes import shape_facts

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.errors import Offline
 from app.core.library import Freshness, ModelUpdate
-from app.gateway.model_updates import check
+from app.gateway.library.model_updates import check
 from app.hub.download.cache import RepositoryCache
 from app.hub.library import Library
 from app.hub.repository import RepoFile, read_repository

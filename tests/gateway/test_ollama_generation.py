@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
-from app.gateway import opening
+from app.gateway.relay import opening
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway, Play, until
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from app.core.errors import Conflict
-from app.gateway.ollama_models import VERSION
+from app.gateway.routes.ollama_models import VERSION
 from tests.gateway.played import Gateway
 
 

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from app.core.errors import EngineFailed, Overloaded
-from app.gateway import heartbeat
+from app.gateway.relay import heartbeat
 from tests.gateway.played import Gateway
 from tests.gateway.test_streaming import ASKED, DONE, event, streams
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from app.gateway.prompt import PromptRequest
+from app.gateway.relay.prompt import PromptRequest
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 LARGE = b"x" * (8 << 20)

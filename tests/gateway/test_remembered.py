@@ -5,7 +5,7 @@ import pytest
 from app.core.errors import NotFound
 from app.gateway.dialects.canonical import Image, Message, Role, Text
 from app.gateway.dialects.lmstudio.requests import Earlier
-from app.gateway.remembered import Remembered, new_response_id
+from app.gateway.routes.remembered import Remembered, new_response_id
 
 
 def talk(characters: int) -> Earlier:

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.errors import EngineFailed
-from app.gateway import opening, responses
+from app.gateway.relay import opening
+from app.gateway.routes import responses
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway, Play, until
 from tests.gateway.test_ollama_generation import DONE, END, body_seen, dies, event, refuses, says, streams, waits

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from app.gateway import asked_context
+from app.gateway.loading import asked_context
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway
 from tests.gateway.test_asked_context import Room

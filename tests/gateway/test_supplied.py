@@ -16,9 +16,9 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
-from app.gateway import opening, streaming
-from app.gateway.answers_apart import apart
-from app.gateway.answers_stream import Piece
+from app.gateway.chats.apart import apart
+from app.gateway.chats.stream import Piece
+from app.gateway.relay import opening, streaming
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route

@@ -15,9 +15,9 @@ from app.core.api import PREFIX
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
-from app.gateway.launch import resolve
-from app.gateway.model_choices import check_template
-from app.gateway.model_facts import FactsReader
+from app.gateway.advising.model_facts import FactsReader
+from app.gateway.library.model_choices import check_template
+from app.gateway.loading.launch import resolve
 from app.gateway.services import Limits, Services
 from app.hub.library import Library
 from engines.api import Installation

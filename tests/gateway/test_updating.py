@@ -16,9 +16,9 @@ from app.config.paths import Paths
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, UpdateJob
-from app.gateway import known_updates, updating
 from app.gateway.services import Limits, Services
-from app.gateway.updating import WEEK_S, Updates, is_due
+from app.gateway.updates import known_updates, updating
+from app.gateway.updates.updating import WEEK_S, Updates, is_due
 from app.updates import exchange, ways
 from app.updates.manifest import UpdateRefused
 from tests.gateway.played import Upstream, played_services, until
@@ -382,7 +382,7 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
     exchange.remove(exchange.next_of(place))
     became: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.gateway.afterwards.become", lambda module, **_how: became.append(module))
+        patch.setattr("app.gateway.updates.afterwards.become", lambda module, **_how: became.append(module))
         services.afterwards.do()
     assert became == ["app.gateway"], "the service goes on with what is there"
     failure = (await make(InstallationKind.ARCHIVE).state()).failure

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from app.config.open_files import allow_many
 from app.config.paths import Paths
-from app.gateway.launch import policy_from
 from app.gateway.listen import bind
+from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
 from app.gateway.own_memory import leave_start_up_out_of_collections
 from app.gateway.services import Limits, Services

@@ -7,7 +7,7 @@ import pytest
 from app.gateway.dialects.anthropic.form import Messages
 from app.gateway.dialects.engine.refusals import ContextOverflow, refused
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.overflow import Counts, counts_in
+from app.gateway.relay.overflow import Counts, counts_in
 
 PROMPT = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
 BOTH = (

@@ -7,14 +7,14 @@ from app.gateway.admin.calls import Call, NoQuery
 
 async def plan(call: Call[PlanRequest, NoQuery]) -> Advice:
     """POST /plan."""
-    from app.gateway import advice  # noqa: PLC0415 -- the advisor is brought in once somebody asks it
+    from app.gateway.advising import advice  # noqa: PLC0415 -- the advisor is brought in once somebody asks it
 
     return await advice.plan(call.services, call.body)
 
 
 async def estimate(call: Call[EstimateRequest, NoQuery]) -> Estimate:
     """POST /estimate."""
-    from app.gateway import advice  # noqa: PLC0415 -- as above
+    from app.gateway.advising import advice  # noqa: PLC0415 -- as above
 
     return await advice.estimate(call.services, call.body)
 
@@ -46,13 +46,13 @@ async def loads(call: Call[None, NoQuery]) -> list[LoadTruth]:
 
 async def doctor(call: Call[None, NoQuery]) -> DoctorReport:
     """GET /doctor."""
-    from app.gateway.bundle import machine_report  # noqa: PLC0415 -- start-up must not pay for the readers
+    from app.gateway.watching.bundle import machine_report  # noqa: PLC0415 -- start-up must not pay for the readers
 
     return await machine_report(call.services)
 
 
 async def bundle(call: Call[None, NoQuery]) -> Bundle:
     """GET /bundle."""
-    from app.gateway.bundle import collect  # noqa: PLC0415 -- as above
+    from app.gateway.watching.bundle import collect  # noqa: PLC0415 -- as above
 
     return await collect(call.services, call.inspector)

@@ -2,8 +2,8 @@
 
 from app.core.attached import AttachEndpoint
 from app.core.models import ModelInfo
-from app.gateway import attaching
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.library import attaching
 
 
 async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:

@@ -11,19 +11,19 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, Unauthorized
-from app.gateway.access import MAY_MANAGE
 from app.gateway.admin.sse import stream
-from app.gateway.answers import Answers
+from app.gateway.advising.calibrating import Calibrator
 from app.gateway.background import Background
-from app.gateway.bodies import read_json
-from app.gateway.calibrating import Calibrator
-from app.gateway.connection_log import CONNECTIONS, ConnectionLog
-from app.gateway.downloads import DOWNLOADS, Downloads
-from app.gateway.engine_slot import EnginesSlot
-from app.gateway.inspector import INSPECTOR, Inspector
-from app.gateway.library_work import LIBRARY, LibraryWork
+from app.gateway.chats.answers import Answers
+from app.gateway.engines.slot import EnginesSlot
+from app.gateway.entry.access import MAY_MANAGE
+from app.gateway.entry.bodies import read_json
+from app.gateway.hub.downloads import DOWNLOADS, Downloads
+from app.gateway.library.work import LIBRARY, LibraryWork
 from app.gateway.services import SERVICES, Services
-from app.gateway.updating import UPDATES, Updates
+from app.gateway.updates.updating import UPDATES, Updates
+from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
+from app.gateway.watching.inspector import INSPECTOR, Inspector
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)

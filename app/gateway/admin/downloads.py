@@ -1,8 +1,8 @@
 """Downloads: asked for, paused, gone on with, moved in the queue, taken off the list."""
 
 from app.core.downloads import Download, MoveDownload, Pull
-from app.gateway import pulling
 from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.hub import pulling
 
 
 async def list_downloads(call: Call[None, NoQuery]) -> list[Download]:

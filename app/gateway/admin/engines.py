@@ -14,7 +14,7 @@ from app.core.engine_store import (
 )
 from app.core.events import LogLine
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
-from app.gateway.engine_plans import engine_plan
+from app.gateway.engines.plans import engine_plan
 
 _ENGINE = "/engines/{id}"
 

@@ -25,12 +25,12 @@ from app.core.events import (
 )
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
-from app.gateway import responses_kept
-from app.gateway.access import KeyNeeded
 from app.gateway.admin.calls import Call, NoQuery
-from app.gateway.guard import is_wide
-from app.gateway.launch import policy_from
+from app.gateway.entry.access import KeyNeeded
+from app.gateway.entry.guard import is_wide
 from app.gateway.listen import reachable_at
+from app.gateway.loading.launch import policy_from
+from app.gateway.routes import responses_kept
 from app.gateway.services import Services
 from app.network.door import door
 

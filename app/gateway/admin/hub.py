@@ -15,8 +15,8 @@ from app.core.hub import (
     SetHubToken,
     TokenPlace,
 )
-from app.gateway import hub_models, searching
 from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.hub import repositories, searching
 from app.gateway.services import Services
 
 _SAID = {
@@ -42,7 +42,7 @@ class BestQuery(msgspec.Struct, frozen=True):
 
 async def model(call: Call[None, ModelQuery]) -> HubModel:
     """GET /hub/model."""
-    return await hub_models.describe(call.services, call.query.name)
+    return await repositories.describe(call.services, call.query.name)
 
 
 async def search(call: Call[None, HubQuery]) -> HubResults:

@@ -11,8 +11,8 @@ from app.core.library import (
     VerifyModel,
 )
 from app.core.models import ModelInfo
-from app.gateway import model_updates
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.library import model_updates
 
 
 async def plan(call: Call[RemoveModel, NoQuery]) -> Removal:

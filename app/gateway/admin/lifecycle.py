@@ -8,8 +8,8 @@ from app.core.events import SettingChanged
 from app.core.memory import MemoryState, Pause
 from app.core.models import ModelChoices, ModelSettings, SetModel
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
-from app.gateway.launch import find_model, policy_from
-from app.gateway.model_choices import checked, choices
+from app.gateway.library.model_choices import checked, choices
+from app.gateway.loading.launch import find_model, policy_from
 
 
 async def memory(call: Call[None, NoQuery]) -> MemoryState:

@@ -12,7 +12,7 @@ from app.core.errors import BadRequest
 from app.core.events import LogLine, ModelsChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel, UnloadModel
 from app.gateway.admin.calls import Call, NoQuery
-from app.gateway.launch import load_request
+from app.gateway.loading.launch import load_request
 
 _MAX_TAIL = 5000
 _KV_TYPES = ("f16", "q8_0", "q4_0")

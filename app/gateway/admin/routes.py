@@ -35,10 +35,10 @@ from app.gateway.admin import (
 )
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
-from app.gateway.answers import Answers
+from app.gateway.advising.calibrating import Calibrator
 from app.gateway.background import Background
-from app.gateway.calibrating import Calibrator
-from app.gateway.engine_slot import EnginesSlot
+from app.gateway.chats.answers import Answers
+from app.gateway.engines.slot import EnginesSlot
 from app.gateway.services import SERVICES
 
 _CHAT = "/chats/{id}"

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
 from app.core.errors import EngineFailed
-from app.gateway.answers_live import LiveAnswer
-from app.gateway.answers_refusal import refusal
-from app.gateway.answers_request import chat_request, messages_for
-from app.gateway.answers_stream import AnswerReader, Piece, PromptProgress, Usage
+from app.gateway.chats.live import LiveAnswer
+from app.gateway.chats.refusal import refusal
+from app.gateway.chats.request import chat_request, messages_for
+from app.gateway.chats.stream import AnswerReader, Piece, PromptProgress, Usage
 from engines.api import Feature
 from tests.gateway.admin.conftest import LAST, chunk, reasoning
 

@@ -5,7 +5,7 @@ import pytest
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
-from app.gateway.aliases import AUTO, in_use, stand_in
+from app.gateway.loading.aliases import AUTO, in_use, stand_in
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.bodies import decode
 from app.gateway.dialects.canonical import (
     Complete,
     Generate,
@@ -32,6 +31,7 @@ from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, n
 from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage
+from app.gateway.entry.bodies import decode
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
 WEBP = base64.b64encode(b"RIFF\0\0\0\0WEBPVP8 ").decode()

@@ -15,7 +15,7 @@ from app.core.errors import BadRequest
 from app.gateway.dialects.openai import fim, ranking, vectors
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.openai.vectors import Vectors
-from app.gateway.engine_errors import understood
+from app.gateway.relay.engine_errors import understood
 
 
 @pytest.mark.parametrize(

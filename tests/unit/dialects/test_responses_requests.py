@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.bodies import decode
 from app.gateway.dialects.canonical import (
     Choose,
     Generate,
@@ -45,6 +44,7 @@ from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.request import Asked, check, generate
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
 from app.gateway.dialects.trimming import shortened
+from app.gateway.entry.bodies import decode
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}

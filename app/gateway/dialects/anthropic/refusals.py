@@ -1,6 +1,6 @@
 """An engine's refusal in Anthropic's words."""
 
-from app.gateway.engine_errors import Refused
+from app.gateway.relay.engine_errors import Refused
 
 
 def refusal_sentence(refused: Refused) -> str:

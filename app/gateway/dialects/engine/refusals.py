@@ -1,7 +1,7 @@
 """What an engine says instead of an answer, as an error of ours that every dialect can put into its own shape."""
 
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError, Unavailable
-from app.gateway.engine_errors import Refused, understood
+from app.gateway.relay.engine_errors import Refused, understood
 
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503

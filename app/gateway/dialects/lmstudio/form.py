@@ -1,4 +1,4 @@
-"""`/api/v0` as `app.gateway.form.Form`: the engine's own answer in OpenAI's dialect, with three blocks at its end.
+"""`/api/v0` as a `Form`: the engine's own answer in OpenAI's dialect, with three blocks at its end.
 
 In a stream they are in the last event before `[DONE]`. Which one that is shows only when `[DONE]` comes, so from the
 first event with a finish_reason on, one event is held back; until then bytes pass as they are.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from app.core.errors import RoundhouseError
 from app.gateway.dialects.lmstudio.stats import About, Clock, Stats, Told, stats_of, told, with_blocks
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.form import Editor, Refusal
+from app.gateway.relay.form import Editor, Refusal
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')

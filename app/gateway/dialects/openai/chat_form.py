@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.form import Editor
+from app.gateway.relay.form import Editor
 
 _THOUGHT = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'
@@ -28,7 +28,7 @@ _CHOICE, _CHOICE_MENDED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"f
 
 
 class Chat(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
+    """`Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
 
     one_call: bool = False
 

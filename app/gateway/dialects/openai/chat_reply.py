@@ -18,7 +18,7 @@ from app.gateway.dialects.canonical import (
     Usage,
 )
 from app.gateway.dialects.folding import Answer
-from app.gateway.faults import openai_error
+from app.gateway.entry.faults import openai_error
 
 DONE = b"data: [DONE]\n\n"
 _ENCODER = msgspec.json.Encoder()

@@ -10,7 +10,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.form import Editor
+from app.gateway.relay.form import Editor
 
 _END = b"\n\n"
 _DATA = b"data:"
@@ -90,7 +90,7 @@ def _only(prompt: str | list[str]) -> str:
 
 
 class Fim(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for one such request."""
+    """`app.gateway.relay.form.Form` for one such request."""
 
     model: str
     includes_usage: bool = False

@@ -3,13 +3,13 @@
 import msgspec
 
 from app.core.errors import RoundhouseError
-from app.gateway.engine_errors import in_openai_shape, understood
-from app.gateway.faults import in_band
-from app.gateway.form import Editor, Refusal, as_it_is
+from app.gateway.entry.faults import in_band
+from app.gateway.relay.engine_errors import in_openai_shape, understood
+from app.gateway.relay.form import Editor, Refusal, as_it_is
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
+    """`app.gateway.relay.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
 
     Routes where something does inherit what is the same for all.
     """

@@ -28,7 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for one request; `shown` are the documents to send back, by index."""
+    """`app.gateway.relay.form.Form` for one request; `shown` are the documents to send back, by index."""
 
     shown: tuple[str, ...] = ()
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 import msgspec
 
 from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.form import Editor
+from app.gateway.relay.form import Editor
 
 _END = b"\n\n"
 _DATA = b"data:"
@@ -52,7 +52,7 @@ class _Choices(msgspec.Struct, frozen=True):
 
 
 class Texts(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for one request."""
+    """`app.gateway.relay.form.Form` for one request."""
 
     includes_usage: bool = False
 

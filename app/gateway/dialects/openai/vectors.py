@@ -37,7 +37,7 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 class Vectors(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.form.Form` for one request with `dimensions`."""
+    """`app.gateway.relay.form.Form` for one request with `dimensions`."""
 
     dimensions: int
 

@@ -1,0 +1,1 @@
+"""What this machine can do with a model: the machine, facts of models, what was measured, and the advisor asked."""

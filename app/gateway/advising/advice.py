@@ -1,0 +1,210 @@
+"""What the pure advisor is asked with: machine, facts, calibrations and installed engines, gathered here."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from app.advisor import memory, speed, speed_seen, targets
+from app.advisor.engine_table import ENGINES
+from app.advisor.memory_setting import Setting
+from app.advisor.plans import PlanInputs, advise
+from app.advisor.speed_prefill import prefill
+from app.core.advice import (
+    Advice,
+    Calibration,
+    Estimate,
+    EstimateConfidence,
+    EstimateRequest,
+    Generation,
+    LoadTruth,
+    PlanRequest,
+    Rate,
+)
+from app.core.engines import EngineInfo
+from app.core.errors import BadRequest, NotFound
+from app.core.machine import Confidence, Machine
+from app.core.model_facts import ModelFacts
+from app.gateway.advising.candidates import candidates
+from app.gateway.advising.measuring import best_for
+from app.gateway.services import Services
+from app.hardware.description import machine_from
+
+KV_TYPES = ("f16", "q8_0", "q4_0")
+USUAL_CONTEXT = 8192
+"""What an estimate is for when nobody says: a long conversation, and within what every model was trained for."""
+_LOADS_LOOKED_AT = 5
+MOST_CONTEXT = 1 << 24
+
+READERS = {
+    "gguf": "llama.cpp",
+    "mlx": "mlx-lm",
+    "exl2": "exllamav2",
+    "exl3": "exllamav3",
+    "openvino": "openvino",
+    "onnx-genai": "onnxruntime-genai",
+    "mlc": "mlc-llm",
+    "tensorrt": "tensorrt-llm",
+}
+"""Which engine a format is for; the rest is served by vLLM."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine showed: of the engine, and of the model itself."""
+
+    calibrations: list[Calibration] = []
+    generations: list[Generation] = []
+
+
+async def plan(services: Services, request: PlanRequest) -> Advice:
+    """Return ranked plans. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
+    _check_plan(request)
+    found, (machine, is_here) = await asyncio.gather(
+        candidates(services.facts, request.model.strip()), machine_for(services, request.machine)
+    )
+    inputs = PlanInputs(
+        machine=machine,
+        candidates=found.candidates,
+        model=found.model,
+        intent=request.intent,
+        users=request.users,
+        context=request.context,
+        loras=request.loras,
+        kv_type=request.kv_type,
+        engines=await asyncio.to_thread(services.catalogue.list) if is_here else [],
+        calibrations=await services.measuring.calibrations() if is_here else [],
+        is_fixed=found.is_fixed,
+    )
+    return await asyncio.to_thread(advise, inputs)
+
+
+async def estimate(services: Services, request: EstimateRequest) -> Estimate:
+    """Return what running a model takes. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
+    _check(request)
+    facts, (machine, is_here) = await asyncio.gather(
+        services.facts.find(request.model), machine_for(services, request.machine)
+    )
+    engines = await asyncio.to_thread(services.catalogue.list) if is_here else []
+    setting = setting_for(facts, machine, request, engines)
+    if is_here:
+        shift = runtime_shift(await services.chats.loads(), setting.engine)
+        setting = msgspec.structs.replace(setting, runtime_shift=shift)
+    known = await seen(services, request.model, setting) if is_here else Seen()
+    found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+    if not any(engine.id == setting.engine and engine.installed for engine in engines):
+        found = where_it_runs(found, targets.lack(machine, ENGINES[setting.engine]))
+    return _by_name(found, facts) if facts.confidence is Confidence.TABLE else found
+
+
+def where_it_runs(found: Estimate, why_not: str) -> Estimate:
+    """Return the estimate as it is for a machine the engine runs on; elsewhere nothing fits, and `why_not` says why."""
+    if not why_not:
+        return found
+    return msgspec.structs.replace(found, fits=False, largest_context=0, notes=[why_not, *found.notes])
+
+
+def _by_name(found: Estimate, facts: ModelFacts) -> Estimate:
+    """Return the estimate of a model known by name only, saying so: its publisher may have mixed types otherwise."""
+    note = (
+        f"Computed from the published shape of {facts.name} as {facts.quantization} ({facts.format}), not from a file."
+    )
+    weights = msgspec.structs.replace(found.weights, confidence=EstimateConfidence.TABLE)
+    return msgspec.structs.replace(found, weights=weights, notes=[*found.notes, note])
+
+
+def runtime_shift(loads: Sequence[LoadTruth], engine: str) -> int | None:
+    """Return by how much an engine's process turned out larger than predicted, over its last loads.
+
+    Loads whose pages the system had not all in memory say nothing.
+    """
+    seen = [
+        load.resident - load.logged["total"] - (load.predicted["runtime"] - load.runtime_shift)
+        for load in loads
+        if load.engine == engine and load.resident and 0 < load.logged.get("total", 0) < load.resident
+    ]
+    return round(median(seen[:_LOADS_LOOKED_AT])) if seen else None
+
+
+async def machine_for(services: Services, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
+    """Return the machine described, or this one with what is free now; and whether it is this one."""
+    if described is None:
+        return await services.machine.read_free(), True
+    return await asyncio.to_thread(machine_from, msgspec.json.encode(described)), False
+
+
+async def seen(services: Services, model: str, setting: Setting) -> Seen:
+    """Return what was measured of an engine here, and of this model on it."""
+    engine, backend = setting.engine, setting.backend
+    try:
+        name = (await asyncio.to_thread(services.library.find, model)).name
+    except NotFound:
+        name = model
+    return Seen(
+        calibrations=await services.measuring.calibrations(),
+        generations=await services.measuring.generations(name, engine=engine, backend=backend),
+    )
+
+
+def speed_of(facts: ModelFacts, machine: Machine, known: Seen, *, depth: int = 0) -> memory.Speed:
+    """Return how to predict the speed of a model: measured beats calibrated beats predicted."""
+
+    def rates(setting: Setting, at: int) -> tuple[Rate | None, Rate | None]:
+        found = best_for(known.calibrations, engine=setting.engine, backend=setting.backend)
+        decode = speed.decode(facts, machine, setting, depth=at, calibration=found)
+        if decode is not None and known.generations:
+            expected = speed_seen.expectations(known.generations, facts, machine, setting, found)
+            decode = speed_seen.measured(decode, expected, known.generations)
+        return decode, prefill(facts, machine, setting, depth=at, calibration=found)
+
+    return memory.Speed(rates=rates, depth=depth)
+
+
+def setting_for(
+    facts: ModelFacts, machine: Machine, request: EstimateRequest, engines: Sequence[EngineInfo]
+) -> Setting:
+    """Return the setting a request stands for. An engine that is installed runs on the backend it was built for."""
+    engine = request.engine or READERS.get(facts.format, "vllm")
+    wanted = request.context or USUAL_CONTEXT
+    return Setting(
+        engine=engine,
+        backend=backend_of(engine, machine, engines),
+        context=min(wanted, facts.trained_context or wanted),
+        slots=request.slots or 1,
+        kv_type=request.kv_type or "f16",
+        task="embed" if "chat" not in facts.capabilities and "embedding" in facts.capabilities else "chat",
+        gpu_layers=request.gpu_layers,
+        gpus=max(1, len(targets.gpus_for(machine, ENGINES[engine]))),
+    )
+
+
+def backend_of(engine: str, machine: Machine, engines: Sequence[EngineInfo]) -> str:
+    """Return what an engine computes with: as it is installed here, else the best the machine offers it."""
+    installed = next((found for found in engines if found.id == engine and found.installed), None)
+    if installed is not None and installed.backend:
+        return installed.backend
+    return targets.target(machine, ENGINES[engine]).backend or "cpu"
+
+
+def _check(request: EstimateRequest) -> None:
+    if request.engine is not None and request.engine not in ENGINES:
+        raise BadRequest(
+            f"There is no engine called {request.engine!r}.",
+            hint=f"There are {', '.join(ENGINES)}.",
+            code="engine_unknown",
+        )
+    _check_figures(request, context=(1, MOST_CONTEXT), slots=(1, 1024), gpu_layers=(0, 4096), depth=(0, MOST_CONTEXT))
+
+
+def _check_plan(request: PlanRequest) -> None:
+    _check_figures(request, context=(1, MOST_CONTEXT), users=(1, 100_000), loras=(0, 10_000))
+
+
+def _check_figures(request: PlanRequest | EstimateRequest, **bounds: tuple[int, int]) -> None:
+    """Raise BadRequest for a figure that is out of bounds, and for a KV type nobody has."""
+    for name, (least, most) in bounds.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            raise BadRequest(f"`{name}` is {least} to {most}, not {value}.", code="invalid_value")
+    if request.kv_type is not None and request.kv_type not in KV_TYPES:
+        raise BadRequest(f"`kv_type` is one of {', '.join(KV_TYPES)}.", code="invalid_value")

@@ -1,0 +1,167 @@
+"""One calibration at a time: the Guide and a synthetic model run on the installed engine, and two figures come of it.
+
+It loads through the supervisor like anybody else, so it waits its turn, may be evicted afterwards, and cannot push out
+a model that answers. What it measures is kept with the engine's version and backend.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import msgspec
+
+from app.config.paths import guide_gguf
+from app.core.advice import Generation
+from app.core.errors import EngineFailed, RoundhouseError
+from app.core.events import CalibrationChanged
+from app.gateway.advising.measuring import generation_from
+from app.gateway.background import Background
+from app.gateway.services import Services
+from app.hardware.cpu import engine_threads
+from app.supervisor.lease import Lease
+from app.supervisor.policy import LoadRequest
+from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
+
+if TYPE_CHECKING:
+    from app.advisor.calibration import Sample
+
+log = logging.getLogger(__name__)
+
+ENGINE = "llama.cpp"
+CONTEXT = 1024
+PROMPT_TOKENS, ANSWER_TOKENS, ROUNDS = 512, 64, 3
+"""What scoreboards use; of several rounds the fastest counts, since whatever else runs only ever slows one down."""
+_TIMEOUT = aiohttp.ClientTimeout(total=300)
+_AS_LARGE_MODELS = {"GOMP_SPINCOUNT": "1000"}
+"""The Guide's threads would sleep between steps, and tell nothing of models that people wait for."""
+_SPREAD = 7919
+"""A prime: prompts of different rounds share no beginning, so that nothing is taken from the cache."""
+
+
+class Calibrator:
+    """Runs in the background, says how far it is, and can be stopped. Belongs to the event loop's thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._background = Background()
+        self._task: asyncio.Task[None] | None = None
+        self.last: CalibrationChanged | None = None
+        """The last thing said, so that who listens late knows too."""
+
+    def start(self) -> None:
+        """Begin, unless one runs already."""
+        if self._task is None or self._task.done():
+            self._say("Reading memory", 0.0)
+            self._task = self._background.spawn(self._run())
+
+    async def stop(self) -> None:
+        """Stop it; harmless when none runs."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        try:
+            await self._calibrate()
+        except asyncio.CancelledError:
+            self._end("It was stopped.")
+            raise
+        except RoundhouseError as error:
+            self._end(f"{error} {error.hint}".strip())
+        except (OSError, aiohttp.ClientError) as error:
+            log.warning("The calibration failed: %s", error)
+            self._end(f"The calibration failed: {error}.")
+        except Exception:
+            self._end("The calibration failed because of a mistake in Roundhouse.")
+            raise
+        else:
+            self._end("")
+
+    async def _calibrate(self) -> None:
+        from app.advisor.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+        await self._services.machine.measure()
+        self._say("Writing a model to measure with", 0.1)
+        async with self._synthetic() as synthetic:
+            samples = await self._sampled(guide_gguf(), "calibration-guide", share=0.3)
+            samples += await self._sampled(synthetic, "calibration-synthetic", share=0.6)
+        if not samples:
+            raise EngineFailed("Nothing could be measured on this machine.", code="calibration_failed")
+        await self._services.measuring.keep(solve(samples))
+
+    async def _sampled(self, path: Path, name: str, *, share: float) -> "list[Sample]":
+        """Return what one model showed."""
+        self._say("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
+        request = LoadRequest(
+            engine=ENGINE,
+            source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
+            options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
+        )
+        from app.gateway.loading.fitting import measured  # noqa: PLC0415 -- as above
+
+        request = await measured(self._services, request)
+        try:
+            async with self._services.supervisor.lease(request) as lease:
+                found = [await self._timed(lease, number) for number in range(ROUNDS)]
+        finally:
+            await self._services.supervisor.unload(name)
+        best = [min(found, key=lambda one: one.decode_s / one.completion_tokens)]
+        return [sample for one in best if (sample := await self._sample(one, path)) is not None]
+
+    async def _sample(self, generation: Generation, path: Path) -> "Sample | None":
+        from app.advisor.memory_setting import Setting  # noqa: PLC0415 -- as above
+        from app.advisor.speed_seen import sample  # noqa: PLC0415 -- as above
+
+        facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
+        setting = Setting(engine=ENGINE, backend=generation.backend, context=CONTEXT)
+        return sample(generation, facts, machine, setting)
+
+    async def _timed(self, lease: Lease, number: int) -> Generation:
+        """Return the timing of one answer. Raises EngineFailed when the engine says none."""
+        routes = self._services.adapters[ENGINE].descriptor.routes
+        body = {
+            "model": lease.served_name,
+            "prompt": [32 + (_SPREAD * (number + 1) + index) % 90 for index in range(PROMPT_TOKENS)],
+            "max_tokens": ANSWER_TOKENS,
+            "ignore_eos": True,
+            "cache_prompt": False,
+            "temperature": 0,
+        }
+        headers = {"Authorization": f"Bearer {lease.key}"}
+        url = lease.base_url + routes[Route.COMPLETIONS]
+        async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as said:
+            answer = msgspec.json.decode(await said.read(), type=_Answer)
+        generation = generation_from(lease.status, answer.timings)
+        if generation is None:
+            raise EngineFailed("The engine did not say how long it took.", code="calibration_failed")
+        return generation
+
+    @asynccontextmanager
+    async def _synthetic(self) -> AsyncIterator[Path]:
+        """Have the synthetic model on disk for as long as the block runs."""
+        from app.hub.synthetic import write_synthetic  # noqa: PLC0415 -- as above
+
+        path = self._services.paths.state / "calibration.gguf"
+        await asyncio.to_thread(write_synthetic, path)
+        try:
+            yield path
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
+    def _say(self, stage: str, fraction: float) -> None:
+        self._publish(CalibrationChanged(stage=stage, fraction=fraction))
+
+    def _end(self, error: str) -> None:
+        self._publish(CalibrationChanged(stage="Done" if not error else "Ended", fraction=1.0, done=True, error=error))
+
+    def _publish(self, event: CalibrationChanged) -> None:
+        self.last = event
+        self._services.events.publish(event)
+
+
+class _Answer(msgspec.Struct):
+    timings: dict[str, float] = {}

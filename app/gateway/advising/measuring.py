@@ -1,0 +1,125 @@
+"""What real use shows about this machine: answers refine the calibration, loads are set against their prediction.
+
+Nothing here is in a request's way: an answer's times are handed over when it is complete, and kept in the background.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from app.core.advice import Calibration, Generation
+from app.core.engines import EngineStatus
+from app.core.errors import RoundhouseError
+from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.model_facts import FactsReader
+from app.gateway.background import Background
+from app.store.database import ChatStore
+
+log = logging.getLogger(__name__)
+
+LEAST_TOKENS = 16
+"""Shorter answers say more about starting and stopping than about speed."""
+LEAST_BYTES = 64 << 20
+"""Smaller models run with sleeping threads (the worker's `waiting`): their pace says nothing of others."""
+_MS = 1e3
+CPU = "cpu"
+
+
+class Measuring:
+    """Keeps calibrations current. Belongs to the event loop's thread."""
+
+    def __init__(self, store: ChatStore, facts: FactsReader, machine: MachineReader) -> None:
+        self._store = store
+        self._facts = facts
+        self._machine = machine
+        self._background = Background()
+        self._known: dict[tuple[str, ...], Calibration] | None = None
+
+    async def calibrations(self) -> list[Calibration]:
+        """Return what is known of this machine's devices and engine builds."""
+        return list((await self._all()).values())
+
+    async def keep(self, found: Calibration) -> None:
+        """Keep a calibration in place of the one for the same device, engine build and backend."""
+        (await self._all())[_key(found)] = found
+        await self._store.save_calibration(found)
+
+    async def forget(self) -> None:
+        """Forget everything measured."""
+        self._known = {}
+        await self._store.forget_calibrations()
+
+    def heard(self, status: EngineStatus, timings: Mapping[str, float]) -> None:
+        """Take what an engine said about the time of one answer. Returns at once."""
+        generation = generation_from(status, timings)
+        if generation is not None:
+            self._background.spawn(self._learn(generation))
+
+    async def close(self) -> None:
+        """Finish what is being kept."""
+        await self._background.join()
+
+    async def generations(self, model: str, *, engine: str, backend: str) -> list[Generation]:
+        """Return how long the last answers of a model took on an engine, oldest first."""
+        found = await self._store.generations()
+        return [one for one in reversed(found) if (one.model, one.engine, one.backend) == (model, engine, backend)]
+
+    async def _learn(self, generation: Generation) -> None:
+        try:
+            await self._store.add_generation(generation)
+            known = best_for(await self.calibrations(), engine=generation.engine, backend=generation.backend)
+            if known is not None:
+                await self._refine(known, generation)
+        except RoundhouseError as error:  # a full disk, a file that is gone: what was measured before still counts
+            log.warning("A measurement was not used: %s", error)
+
+    async def _refine(self, known: Calibration, generation: Generation) -> None:
+        from app.advisor.calibration import refine  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.memory_setting import Setting  # noqa: PLC0415 -- as above
+        from app.advisor.speed_seen import sample  # noqa: PLC0415 -- as above
+
+        facts, machine = await self._facts.find(generation.model), await self._machine.read()
+        setting = Setting(engine=generation.engine, backend=generation.backend)
+        if facts.file_bytes < LEAST_BYTES:
+            return
+        seen = sample(generation, facts, machine, setting)
+        if seen is not None:
+            await self.keep(refine(known, seen))
+
+    async def _all(self) -> dict[tuple[str, ...], Calibration]:
+        if self._known is None:
+            self._known = {_key(one): one for one in await self._store.calibrations()}
+        return self._known
+
+
+def best_for(
+    found: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
+) -> Calibration | None:
+    """Return the calibration to predict with: of the same engine and backend, the build at hand before others."""
+    same = [one for one in found if (one.engine, one.backend) == (engine, backend) and device in {"", one.device}]
+    return max(same, key=lambda one: (one.version == version, one.measured_at), default=None)
+
+
+def generation_from(status: EngineStatus, timings: Mapping[str, float]) -> Generation | None:
+    """Return an answer's timing in llama-server's words as ours; None when it says too little to learn from."""
+    tokens = int(timings.get("predicted_n", 0))
+    if tokens < LEAST_TOKENS or not timings.get("predicted_ms"):
+        return None
+    return Generation(
+        model=status.model,
+        engine=status.engine,
+        version=status.version,
+        backend=status.backend,
+        device=CPU if status.backend == CPU else "",
+        prompt_tokens=int(timings.get("prompt_n", 0)),
+        cached_tokens=int(timings.get("cache_n", 0)),
+        completion_tokens=tokens,
+        prefill_s=timings.get("prompt_ms", 0.0) / _MS,
+        decode_s=timings["predicted_ms"] / _MS,
+        concurrent=max(1, status.in_flight),
+        at=time.time(),
+    )
+
+
+def _key(one: Calibration) -> tuple[str, ...]:
+    return (one.device, one.engine, one.version, one.backend)

@@ -1,0 +1,1 @@
+"""Answers in the window's chats."""

@@ -1,0 +1,212 @@
+"""Answers in chats are the gateway's: a window may close or crash, the answer goes on and can be followed again.
+
+One task conducts each answer: it starts the writing, saves the text once a second, and stores how it ended. Nobody but
+that task ends the message; everybody else asks it to stop, or reads along.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
+from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
+from app.core.events import ChatChanged
+from app.gateway.background import Background
+from app.gateway.chats.live import LiveAnswer
+from app.gateway.chats.writing import Job, write_answer
+from app.gateway.loading.launch import resolve
+from app.gateway.loading.recent import Found
+from app.gateway.services import Services
+from app.gateway.watching.metrics import Metrics
+from app.gateway.watching.watch import Outcome
+from app.store.rows import new_id
+from engines.api import Route
+
+log = logging.getLogger(__name__)
+
+SAVE_EVERY_S = 1.0
+"""What a killed gateway may lose of an answer."""
+SAVE_AGAIN_S = 5.0
+"""How long until the next try to store how an answer ended, when the disk would not take it."""
+
+_UNWRITTEN = Message(id="", chat="", parent=None, role=Role.ASSISTANT, content="", status=MessageStatus.GENERATING)
+_OUTCOMES = {MessageStatus.COMPLETE: Outcome.OK, MessageStatus.FAILED: Outcome.ENGINE_FAILED}
+
+
+class Answers:
+    """Every answer being written. Belongs to the event loop's thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._live: dict[str, LiveAnswer] = {}
+        self._background = Background()
+        self._closing = asyncio.Event()
+
+    async def start(self, chat: str, turn: NewTurn) -> Turn:
+        """Store a turn and have it answered, also if the caller goes away.
+
+        Raises NotFound, BadRequest, Conflict, StorageFault, Unavailable, or EngineFailed if nothing can run the model.
+        """
+        about = await self._services.chats.chat(chat, with_messages=False)
+        name = turn.model or about.model or self._services.settings.text("models.default")
+        found = await resolve(self._services, name)
+        if not found.model.chats:
+            raise BadRequest(
+                f"{found.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
+            )
+        unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=found.model.name, engine=found.load.engine)
+        # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
+        return await asyncio.shield(self._background.spawn(self._begin(turn, about, found, LiveAnswer(unwritten))))
+
+    async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
+        """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""
+        live = self._find(chat, message)
+        if live is not None:
+            return live.follow(offset)
+        stored = await self._stored(chat, message)
+        live = self._find(chat, message)  # begun since we looked
+        return live.follow(offset) if live is not None else _told(stored, offset)
+
+    async def stop(self, chat: str, message: str) -> Message:
+        """End an answer with what is written and return it; one that has ended stays as it is. Raises NotFound."""
+        live = self._find(chat, message)
+        if live is None:
+            return await self._stored(chat, message)
+        live.end(MessageStatus.STOPPED)
+        return await live.finished()
+
+    async def stop_all(self, chat: str) -> None:
+        """End every answer being written in a chat."""
+        for live in [live for live in self._live.values() if live.chat == chat]:
+            live.end(MessageStatus.STOPPED)
+            await live.finished()
+
+    def overlaid(self, chat: Chat) -> Chat:
+        """Return the chat with what is being written as it is this moment, not as it was last saved."""
+        if not any(live.chat == chat.id for live in self._live.values()):
+            return chat
+        return replace(chat, messages=[self._as_now(message) for message in chat.messages])
+
+    async def close(self) -> None:
+        """End every answer as interrupted and store it."""
+        self._closing.set()
+        for live in self._live.values():
+            live.end(MessageStatus.INTERRUPTED)
+        await self._background.join()
+
+    async def _begin(self, turn: NewTurn, about: Chat, found: Found, live: LiveAnswer) -> Turn:
+        if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
+            raise Unavailable("Roundhouse is shutting down.", hint="Ask again when it has started.")
+        message = live.message.id
+        self._live[message] = live  # before the store has it: nobody may see one without the other
+        try:
+            begun = await self._services.chats.begin_turn(about.id, turn, live.message)
+        except BaseException:
+            del self._live[message]
+            raise
+        job = Job(chat=about, question=begun.answer.parent or "", model=found.model, load=found.load)
+        writing = asyncio.create_task(write_answer(self._services, job, live))
+        live.begin(begun.answer, writing)
+        self._background.spawn(self._conduct(live, writing))
+        return begun
+
+    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
+        """See one answer through to its end, whatever that is."""
+        services = self._services
+        in_flight = (Route.CHAT, live.message.model)
+        services.metrics.in_flight.add(*in_flight)
+        services.events.publish(ChatChanged(chat=live.chat))
+        final = await self._written(live, writing)
+        services.metrics.in_flight.add(*in_flight, amount=-1)
+        _count(services.metrics, final)
+        try:
+            await self._store(live, final)
+        finally:
+            live.finish(final)  # only counts if storing broke: whoever reads along must not wait for ever
+            del self._live[final.id]
+            services.events.publish(ChatChanged(chat=live.chat))
+
+    async def _store(self, live: LiveAnswer, final: Message) -> None:
+        """Store how an answer ended and tell its readers; when the disk is full, tell them that and try again."""
+        try:
+            live.finish(await self._services.chats.finish(final))
+        except StorageFault as fault:
+            log.error(str(fault), extra={"code": fault.code})  # noqa: TRY400 -- the disk's doing; no traceback helps
+            live.finish(replace(final, status=MessageStatus.FAILED, error=final.error or _said(fault)))
+            await self._store_later(live.message)
+
+    async def _written(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> Message:
+        """Wait until nothing more is written and return the message as it is to be stored."""
+        try:
+            await self._save_while(live, writing)
+            await writing
+        except asyncio.CancelledError:
+            return live.ended(live.ending or MessageStatus.INTERRUPTED)
+        except RoundhouseError as error:
+            return live.ended(MessageStatus.FAILED, error=_said(error))
+        except Exception:
+            log.exception("An answer could not be written")
+            return live.ended(MessageStatus.FAILED, error=_said(Bug("Roundhouse made a mistake.", hint="See its log.")))
+        finally:
+            writing.cancel()
+        return live.ended(MessageStatus.COMPLETE)
+
+    async def _save_while(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
+        """Save what is written once a second. Raises StorageFault when that fails: writing on would be for nothing."""
+        saved = ("", "")
+        while not (await asyncio.wait({writing}, timeout=SAVE_EVERY_S))[0]:
+            now = (live.content, live.reasoning)
+            if now != saved:
+                await self._services.chats.save_text(live.message.id, content=now[0], reasoning=now[1])
+                saved = now
+
+    async def _store_later(self, final: Message) -> None:
+        """Keep trying to store how an answer ended; the disk may have space again."""
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), SAVE_AGAIN_S)
+            with suppress(StorageFault):
+                await self._services.chats.finish(final)
+                return
+
+    def _find(self, chat: str, message: str) -> LiveAnswer | None:
+        live = self._live.get(message)
+        return live if live is not None and live.chat == chat else None
+
+    async def _stored(self, chat: str, message: str) -> Message:
+        stored = await self._services.chats.message(chat, message)
+        if stored.role is not Role.ASSISTANT:
+            raise NotFound("That message is a question, not an answer.", code="message_not_found")
+        return stored
+
+    def _as_now(self, message: Message) -> Message:
+        live = self._live.get(message.id)
+        return message if live is None else live.message
+
+
+async def _told(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, None]:
+    """Yield a finished answer as `LiveAnswer.follow` would."""
+    reasoning = "" if offset else message.reasoning
+    if message.content[offset:] or reasoning:
+        yield AnswerDelta(
+            content=message.content[offset:], reasoning=reasoning, offset=min(offset, len(message.content))
+        )
+    yield AnswerDone(message=message)
+
+
+def _said(error: RoundhouseError) -> str:
+    return f"{error} {error.hint}".strip()
+
+
+def _count(metrics: Metrics, final: Message) -> None:
+    metrics.requests.add(Route.CHAT, final.model, _OUTCOMES.get(final.status, Outcome.CLIENT_GONE))
+    cost = final.timings
+    if cost is None:
+        return
+    for kind, tokens in (("prompt", cost.prompt_tokens), ("completion", cost.completion_tokens)):
+        metrics.tokens.add(final.model, kind, amount=tokens or 0)
+    if cost.ttft_s is not None:
+        metrics.ttft.observe(cost.ttft_s, Route.CHAT, final.model)

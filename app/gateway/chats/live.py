@@ -1,0 +1,190 @@
+"""One answer while it is written: its text so far, who reads along, and what it costs.
+
+Readers come and go; each has its own place in the text and gets what is new at most fifty times a second, however fast
+the engine writes. The last event of every reader is the finished message.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from msgspec.structs import asdict, replace
+
+from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message, MessageStatus, Timings
+from app.gateway.chats.stream import EngineTimings, Piece, Usage
+
+COALESCE_S = 0.02
+"""Text is sent to a reader at most this often: 200 tokens/s become 50 events/s, and the eye sees no difference."""
+
+
+class LiveAnswer:
+    """The answer `message` is going to be. Belongs to the event loop's thread."""
+
+    def __init__(self, message: Message, clock: Callable[[], float] = time.monotonic) -> None:
+        self._message = message
+        self._cost = Cost(clock)
+        self._progress: AnswerProgress | None = None
+        self._readers: set[asyncio.Event] = set()
+        self._finished = asyncio.Event()
+        self.content = ""
+        self.reasoning = ""
+        self.finish_reason = ""
+        self.ending: MessageStatus | None = None
+        """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def chat(self) -> str:
+        """The chat it belongs to."""
+        return self._message.chat
+
+    @property
+    def message(self) -> Message:
+        """The message as it is now."""
+        if self._finished.is_set():
+            return self._message
+        return replace(self._message, content=self.content, reasoning=self.reasoning)
+
+    @property
+    def cost(self) -> "Cost":
+        """What it has cost so far."""
+        return self._cost
+
+    def begin(self, message: Message, writing: "asyncio.Task[None]") -> None:
+        """Take over what the store made of the message, and the task that writes it."""
+        self._message = message
+        self._writing = writing
+        if self.ending is not None:
+            writing.cancel()
+
+    def end(self, status: MessageStatus) -> None:
+        """Have it end now, with what is written. The first who asks decides how that is called."""
+        self.ending = self.ending or status
+        if self._writing is not None:
+            self._writing.cancel()
+
+    def progress(self, stage: str, fraction: float | None = None) -> None:
+        """Say what goes on before there is anything to read."""
+        self._progress = AnswerProgress(stage=stage, fraction=fraction)
+        self._wake()
+
+    def add(self, piece: Piece) -> None:
+        """Append what the engine wrote."""
+        if piece.progress is not None:
+            self.progress("Reading the prompt", piece.progress.fraction)
+        if piece.content or piece.reasoning:
+            self._cost.token()
+            self._progress = None
+            self.content += piece.content
+            self.reasoning += piece.reasoning
+            self._wake()
+        self.finish_reason = piece.finish_reason or self.finish_reason
+        self._cost.said(piece.usage, piece.timings)
+
+    def ended(self, status: MessageStatus, *, error: str = "") -> Message:
+        """Return the message as it is to be stored, ended this way."""
+        return replace(
+            self.message,
+            status=status,
+            error=error,
+            finish_reason=self.finish_reason,
+            timings=self._cost.timings(),
+        )
+
+    def finish(self, message: Message) -> None:
+        """Give every reader the finished message. Only the first call counts."""
+        if not self._finished.is_set():
+            self._message = message
+            self._finished.set()
+            self._wake()
+
+    async def finished(self) -> Message:
+        """Wait for the end and return the finished message."""
+        await self._finished.wait()
+        return self._message
+
+    async def follow(self, offset: int) -> AsyncGenerator[AnswerEvent, None]:
+        """Yield the text from `offset` characters on, then what comes, then the finished message.
+
+        The reasoning is yielded from its start to who reads from the start; others have it already.
+        """
+        reader = asyncio.Event()
+        self._readers.add(reader)
+        written, thought = min(offset, len(self.content)), 0 if offset == 0 else len(self.reasoning)
+        told: AnswerProgress | None = None
+        try:
+            while True:
+                reader.clear()
+                is_last = self._finished.is_set()
+                if len(self.content) > written or len(self.reasoning) > thought:
+                    new = AnswerDelta(
+                        content=self.content[written:], reasoning=self.reasoning[thought:], offset=written
+                    )
+                    written, thought = len(self.content), len(self.reasoning)
+                    yield new
+                elif self._progress is not None and self._progress != told:
+                    told = self._progress
+                    yield told
+                if is_last:
+                    yield AnswerDone(message=self._message)
+                    return
+                await asyncio.sleep(COALESCE_S)
+                await reader.wait()
+        finally:
+            self._readers.discard(reader)
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.set()
+
+
+class Cost:
+    """Times on the monotonic clock, and what the engine says about its tokens, which is preferred where it says it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._first: float | None = None
+        self._last = self._began
+        self._usage = Usage()
+        self._engine = EngineTimings()
+        self.load_s: float | None = None
+
+    def token(self) -> None:
+        """Note that text arrived."""
+        self._last = self._clock()
+        if self._first is None:
+            self._first = self._last
+
+    def said(self, usage: Usage | None, engine: EngineTimings | None) -> None:
+        """Keep what the engine says at the end."""
+        self._usage = usage or self._usage
+        self._engine = engine or self._engine
+
+    def engine_timings(self) -> dict[str, float]:
+        """Return what the engine said of its own times, by its names."""
+        said = asdict(self._engine)
+        return {name: float(value) for name, value in said.items() if value is not None}
+
+    def timings(self) -> Timings:
+        """Return what is known now."""
+        usage, engine = self._usage, self._engine
+        written = usage.completion_tokens if usage.completion_tokens is not None else engine.predicted_n
+        details = usage.prompt_tokens_details
+        reused = details.cached_tokens if details is not None else None
+        return Timings(
+            ttft_s=None if self._first is None else self._first - self._began,
+            load_s=self.load_s,
+            total_s=self._clock() - self._began,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=reused if engine.cache_n is None else engine.cache_n,
+            completion_tokens=written,
+            decode_tokens_per_s=engine.predicted_per_second or self._measured_speed(written),
+            prefill_tokens_per_s=engine.prompt_per_second,
+        )
+
+    def _measured_speed(self, tokens: int | None) -> float | None:
+        """Return tokens per second after the first one."""
+        if tokens is None or tokens <= 1 or self._first is None or self._last <= self._first:
+            return None
+        return (tokens - 1) / (self._last - self._first)

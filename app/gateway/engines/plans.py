@@ -1,0 +1,87 @@
+"""Say what an engine would be started with, here or over several computers. Nothing is started."""
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
+from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.engine_store.catalogue import unknown_engine
+from app.gateway.loading.launch import find_model
+from app.gateway.services import Services
+from app.supervisor.ports import HOST
+from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, ProcessSpec
+from engines.teams import Team, team_plan
+
+HERE = "this computer"
+PORT = 50_000
+"""Stands for the free port that a start would pick."""
+_KEY = "<key>"
+_NO_ADDRESS = "The names of computers are host names or addresses."
+
+
+async def engine_plan(services: Services, engine: str, ask: AskPlan) -> EnginePlan:
+    """Return every command. Raises NotFound or BadRequest: no such model or engine, or options it cannot honour."""
+    if engine not in services.adapters:
+        unknown = unknown_engine(engine)
+        raise NotFound(str(unknown), hint=unknown.hint, code="engine_unknown")
+    model = await find_model(services, ask.model)
+    source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
+    found = await asyncio.to_thread(_installation, services, engine)
+    net = Net(host=HOST, port=PORT, key=_KEY)
+    try:
+        if ask.nodes:
+            return _team(
+                engine, Team(nodes=_checked(ask.nodes), model=source, options=_options(ask), net=net, found=found)
+            )
+        return _alone(services, engine, source, (_options(ask), net, found))
+    except ValueError as error:
+        raise BadRequest(str(error), hint="Choose other options, or another engine.", code="bad_options") from error
+
+
+def _alone(
+    services: Services, engine: str, source: ModelSource, how: tuple[LaunchOptions, Net, Installation]
+) -> EnginePlan:
+    options, net, found = how
+    plan = services.adapters[engine].plan(source, options, net, found)
+    return EnginePlan(
+        engine=engine,
+        steps=[_step(HERE, process) for process in plan.processes],
+        base_url=plan.base_url,
+        files=[file.name for file in plan.files],
+        notes=[left.sentence for left in plan.left_out],
+    )
+
+
+def _team(engine: str, team: Team) -> EnginePlan:
+    plan = team_plan(engine, team)
+    steps = [_step(step.machine, step.process) for step in plan.steps]
+    return EnginePlan(engine=engine, steps=steps, base_url=plan.base_url, notes=list(plan.notes))
+
+
+def _step(machine: str, process: ProcessSpec) -> PlannedStep:
+    hidden = dict.fromkeys(process.secrets, _KEY)
+    return PlannedStep(
+        machine=machine, role=process.role, command=shlex.join(process.argv), env={**process.env, **hidden}
+    )
+
+
+def _options(ask: AskPlan) -> LaunchOptions:
+    chosen = {name: value for name, value in msgspec.structs.asdict(ask.options).items() if value is not None}
+    return LaunchOptions(tensor_parallel=ask.tensor_parallel, **chosen)
+
+
+def _installation(services: Services, engine: str) -> Installation:
+    """Return where the engine is; a plan can be made before it is installed."""
+    try:
+        return services.catalogue.installation(engine)
+    except EngineFailed:
+        return Installation(engine=engine, version="", backend="", python=Path("python"))
+
+
+def _checked(nodes: list[str]) -> tuple[str, ...]:
+    if not all(node and all(letter.isalnum() or letter in ".-:" for letter in node) for node in nodes):
+        raise ValueError(_NO_ADDRESS)
+    return tuple(nodes)

@@ -1,0 +1,161 @@
+"""Which requests need a key, and which key is enough.
+
+    /health                      nothing
+    public routes                nothing on this computer; a key with `inference` once keys are asked for
+    /metrics                     as the public routes, but a key with `manage`
+    Roundhouse's own API         the port file's token, on this computer only; else a key with `manage`
+
+Keys are asked of everybody once the endpoint listens wider than loopback or `gateway.require_key` is on, and always of
+requests that come by way of a proxy or tunnel: those only look as if they were from this computer.
+"""
+
+import ipaddress
+import logging
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
+
+from app.core.api import PREFIX
+from app.core.errors import Conflict, Forbidden, Unauthorized, UserError
+from app.core.keys import Scope
+from app.gateway.entry.attempts import Attempts
+from app.gateway.entry.guard import names_loopback
+from app.gateway.entry.keys import Keys
+from app.supervisor.lease import CLIENT
+
+log = logging.getLogger(__name__)
+
+MAY_MANAGE = web.RequestKey("may_manage", bool)
+"""Whether the request showed the port file's token, on this computer, or a key with `manage`."""
+
+_OPEN = frozenset({"/health"})
+_KEY_HEADERS = ("x-api-key", "api-key")
+"""Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
+_VIA_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP", hdrs.VIA)
+_MOST_SHOWN = 4
+"""Keys looked at in one request: SDKs send one, some send the same one in two headers."""
+
+
+class KeyNeeded(Conflict):
+    """The endpoint does not listen wider than loopback while nobody could be asked for a key."""
+
+    default_code = "key_required"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The endpoint listens beyond this computer only when there is a key: without one, anybody near could use "
+            "it.",
+            hint="Make one with `roundhouse keys new NAME` first.",
+        )
+
+
+class TooManyWrongKeys(UserError):
+    """This peer should wait. `retry_s` says how long."""
+
+    default_code = "too_many_wrong_keys"
+    status = 429
+
+    def __init__(self, retry_s: float) -> None:
+        self.retry_s = math.ceil(retry_s)
+        super().__init__(
+            f"Too many wrong keys came from this address. Try again in {self.retry_s} seconds.",
+            hint="A right key is taken at once.",
+        )
+
+
+class Access:
+    """Decides by path, peer and what the headers show. `is_wide`: listening to more than loopback."""
+
+    def __init__(self, keys: Keys, token: str, *, is_wide: bool, asks_always: Callable[[], bool]) -> None:
+        self._keys, self._token, self._is_wide, self._asks_always = keys, token, is_wide, asks_always
+        self._attempts = Attempts()
+
+    def check(self, request: web.Request) -> None:
+        """Return if the request may go on. Raises Unauthorized, Forbidden or TooManyWrongKeys."""
+        path, is_here = _route(request), came_from_here(request)
+        if path in _OPEN:
+            return
+        is_own = path.startswith(f"{PREFIX}/")
+        if not is_own and is_here and not self._is_wide and not self._asks_always():
+            return
+        shown = list(keys_shown(request.headers))
+        if is_here and any(self._is_token(key) for key in shown):
+            request[MAY_MANAGE] = True
+            return
+        found = next(filter(None, map(self._keys.find, shown)), None)
+        if found is None:
+            raise self._refusal(shown, request.remote or "", is_own=is_own and is_here)
+        CLIENT.set(found.name)
+        request[MAY_MANAGE] = Scope.MANAGE in found.scopes
+        if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in found.scopes):
+            raise Forbidden(
+                f"The key {found.name!r} may ask models, not manage Roundhouse.",
+                hint="Use a key with the scope manage.",
+                code="scope_missing",
+            )
+
+    def _refusal(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
+        wait_s = self._attempts.wrong(peer) if shown else 0.0
+        if wait_s:
+            return TooManyWrongKeys(wait_s)
+        if shown:
+            log.info("A wrong key was shown", extra={"peer": peer})
+        if is_own:
+            return Unauthorized(
+                "This address needs the token of the running gateway.",
+                hint="Send `Authorization: Bearer` with the token from its port file, or with a key that may manage.",
+            )
+        return Unauthorized(
+            "The key is not one of this endpoint's." if shown else "This endpoint asks for a key.",
+            hint="Make one with `roundhouse keys new NAME` and send it as `Authorization: Bearer` or `x-api-key`.",
+            code="invalid_api_key" if shown else "key_required",
+        )
+
+    def _is_token(self, shown: str) -> bool:
+        return bool(self._token) and secrets.compare_digest(_bytes(shown), _bytes(self._token))
+
+
+def came_from_here(request: web.Request) -> bool:
+    """Tell whether a program on this computer asks, under a name of this computer, with nobody in between."""
+    headers = request.headers
+    if any(name in headers for name in _VIA_HEADERS) or not names_loopback(headers.get(hdrs.HOST, "")):
+        return False
+    return _is_loopback(request.remote or "")
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(peer: str) -> bool:
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:
+    """Yield the keys a request shows; each header may be there more than once."""
+    values = [given for scheme, _, given in map(_parts, headers.getall(hdrs.AUTHORIZATION, ())) if scheme == "bearer"]
+    for name in _KEY_HEADERS:
+        values += headers.getall(name, ())
+    yield from [key for key in map(str.strip, values) if key][:_MOST_SHOWN]
+
+
+def _parts(authorization: str) -> tuple[str, str, str]:
+    scheme, separator, given = authorization.partition(" ")
+    return scheme.lower(), separator, given
+
+
+def _route(request: web.Request) -> str:
+    """Return the path of the route that will answer, whatever way the address was written; its text if none will."""
+    resource = request.match_info.route.resource
+    return request.path if resource is None else resource.canonical
+
+
+def _bytes(text: str) -> bytes:
+    """Bytes: compare_digest refuses text that is not ASCII, and a header can hold anything."""
+    return text.encode(errors="surrogateescape")

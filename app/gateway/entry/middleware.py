@@ -1,0 +1,111 @@
+"""What every request passes through: a name for it, the guard, its key, CORS, and errors in the right shape.
+
+Nothing raised below gets out as a traceback: errors of ours say their sentence, anything else is a bug, with a request
+id that finds it in the log.
+"""
+
+import logging
+import secrets
+import time
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from app.core.errors import Bug, EnvironmentFault, RoundhouseError
+from app.gateway.entry.access import Access, TooManyWrongKeys
+from app.gateway.entry.faults import error_response, from_http
+from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
+from app.gateway.watching.inspector import INSPECTOR
+from app.gateway.watching.watch import Stopped
+
+log = logging.getLogger(__name__)
+
+GUARD = web.AppKey("guard", Guard)
+ACCESS = web.AppKey("access", Access)
+REQUEST_ID = web.RequestKey("request_id", str)
+ARRIVED = web.RequestKey("arrived", float)
+"""`time.perf_counter()` when the request's head had been read."""
+
+_CLIENT_ERROR = 400
+_CHALLENGE = 'Bearer realm="Roundhouse"'
+_BREAKS_OFF = frozenset({408, 413})
+"""Answered before the body was read: the connection cannot be used again."""
+
+
+@web.middleware
+async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let the handler answer, or say what is wrong."""
+    request[REQUEST_ID] = f"req_{secrets.token_hex(12)}"
+    request[ARRIVED] = time.perf_counter()
+    exchange = request.app[INSPECTOR].arrived(request, request[REQUEST_ID])
+    response = None
+    try:
+        response = await _answered(request, handler)
+        return response
+    finally:
+        if exchange is not None:
+            request.app[INSPECTOR].left(exchange, response)
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        request.app[GUARD].check(request.headers)
+        if _is_preflight(request):
+            return web.Response(status=204, headers=preflight_headers(request.headers))
+        request.app[ACCESS].check(request)
+        return await handler(request)
+    except Stopped as error:
+        if request.writer.output_size:  # half an answer has gone out: closing the connection is all there is to say
+            raise ConnectionResetError from error
+        return _refusal(request, error)
+    except RoundhouseError as error:
+        return _refusal(request, error)
+    except web.HTTPException as error:
+        if error.status < _CLIENT_ERROR:
+            raise
+        response = _refusal(request, from_http(error))
+        if hdrs.ALLOW in error.headers:
+            response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
+        return response
+    except Exception as error:
+        if request.transport is None or request.writer.output_size:
+            # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
+            raise
+        return _refusal(request, _bug(request, error))
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Name the request in every answer, and let pages we allow read it (`on_response_prepare`)."""
+    headers = response.headers
+    if REQUEST_ID in request:
+        headers["x-request-id"] = headers["request-id"] = request[REQUEST_ID]
+        headers["openai-processing-ms"] = str(round((time.perf_counter() - request[ARRIVED]) * 1000))
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None and request.app[GUARD].is_allowed(origin):
+        headers.update(cors_headers(origin))
+
+
+def _is_preflight(request: web.Request) -> bool:
+    asks = hdrs.ORIGIN in request.headers and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers
+    return request.method == hdrs.METH_OPTIONS and asks
+
+
+def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
+    if isinstance(error, EnvironmentFault):
+        log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})
+    response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])
+    if response.status == web.HTTPUnauthorized.status_code:
+        response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
+    if isinstance(error, TooManyWrongKeys):
+        response.headers[hdrs.RETRY_AFTER] = str(error.retry_s)
+    if response.status in _BREAKS_OFF:
+        response.force_close()
+    return response
+
+
+def _bug(request: web.Request, error: Exception) -> Bug:
+    log.error("A request failed", exc_info=error, extra={"request": request[REQUEST_ID], "path": request.path})
+    return Bug(
+        "Roundhouse made a mistake and could not answer.",
+        hint=f"Please report it with the log's entry for {request[REQUEST_ID]}.",
+    )

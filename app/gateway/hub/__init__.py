@@ -1,0 +1,1 @@
+"""Models that could be here: found, judged for this machine, and downloaded."""

@@ -1,0 +1,160 @@
+"""What a card of a search would take here: computed for its usual quantisation, before its repository is looked at.
+
+Well-known models are computed from their published shape. Of others the parameters are known at best: the well-known
+model closest in size stands in, scaled. Either way it is an estimate, and says so.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from app.advisor import targets
+from app.advisor.engine_table import ENGINES
+from app.core.advice import Estimate, Rate
+from app.core.errors import RoundhouseError
+from app.core.hub import HubCard
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+from app.gateway.advising.advice import READERS
+from app.gateway.advising.model_facts import well_known
+from app.gateway.hub.repositories import Ground, estimate_on
+from app.hub.shapes import Shape, find, shape_facts, shapes
+
+_USUAL = {
+    "gguf": "Q4_K_M",
+    "mlx": "4bit",
+    "exl3": "4.0bpw",
+    "exl2": "4.0bpw",
+    "awq": "4bit",
+    "gptq": "4bit",
+    "nvfp4": "NVFP4",
+    "mxfp4": "MXFP4",
+    "fp8": "FP8",
+    "compressed-tensors": "FP8",
+    "openvino": "int4",
+    "onnx-genai": "int4",
+    "mlc": "q4f16_1",
+    "safetensors": "BF16",
+}
+"""The quantisation of each format that most people take, the format that most machines can run first."""
+_NEXT_BEST = ("Q4_K_S", "IQ4_XS", "Q4_0", "MXFP4", "Q5_K_M", "Q3_K_M", "Q6_K", "Q8_0", "F16", "BF16")
+_SAME_SIZE = 0.25
+"""A well-known model of the same name may differ so much, as a share, before it is taken for another model."""
+
+
+def fitted(card: HubCard, ground: Ground) -> HubCard:
+    """Return a card with what it takes here; as it is where nothing can be said."""
+    form = _form(card, ground.machine)
+    if form is None:
+        return card
+    kind, quantization = form
+    shape = _shape_of(card)
+    stand_in = shape or _closest(card)
+    if stand_in is None:
+        return card
+    try:
+        facts = shape_facts(stand_in.name, quantization, format=kind)
+        found = estimate_on(facts, ground)
+    except RoundhouseError:  # this quantisation is none of this architecture's
+        return card
+    card = msgspec.structs.replace(
+        card,
+        format=kind,
+        quantization=quantization,
+        engine_name=ENGINES[found.engine].name,
+        parameters=card.parameters or facts.parameters,
+    )
+    if shape is not None:
+        return _exactly(card, found, stand_in)
+    return _scaled(card, found, facts)
+
+
+def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
+    """Return the format and quantisation to judge by: of the formats there are, the first that runs here."""
+    there = {kind for one in card.repositories for kind in one.formats}
+    order = ["mlx", *_USUAL] if machine.os.name.value == "macOS" else list(_USUAL)
+    known = [kind for kind in order if kind in there]
+    if not known:
+        return None
+    runs = (kind for kind in known if not targets.lack(machine, ENGINES[READERS.get(kind, "vllm")]))
+    chosen = next(runs, known[0])
+    return chosen, _quantization(card, chosen)
+
+
+def _quantization(card: HubCard, kind: str) -> str:
+    usual = _USUAL[kind]
+    if kind != "gguf":
+        return usual
+    listed = {label for one in card.repositories if kind in one.formats for label in one.quantizations}
+    known = well_known(card.base)
+    native = known.native if known else ""
+    if not listed:
+        return native or usual
+    return next((label for label in (native, usual, *_NEXT_BEST) if label in listed), usual)
+
+
+def _shape_of(card: HubCard) -> Shape | None:
+    """Return the published shape of a model, if its name is well known and its size does not speak against it."""
+    shape = find(card.base)
+    if shape is None or not shape.parameters:
+        return shape
+    said = card.parameters
+    return shape if said is None or abs(said - shape.parameters) <= _SAME_SIZE * shape.parameters else None
+
+
+def _closest(card: HubCard) -> Shape | None:
+    if not card.parameters:
+        return None
+    said = next((one.architecture for one in card.repositories if one.architecture), "")
+    there = _dense() if said not in {shape.architecture for shape in shapes()} else _of(said)
+    size = card.parameters
+    return min(there, key=lambda shape: abs(math.log(shape.parameters / size)), default=None)
+
+
+@lru_cache(maxsize=64)
+def _of(architecture: str) -> Sequence[Shape]:
+    return [shape for shape in shapes() if shape.architecture == architecture and shape.parameters]
+
+
+@lru_cache(maxsize=1)
+def _dense() -> Sequence[Shape]:
+    return [shape for name in ("llama", "qwen3") for shape in _of(name)]
+
+
+def _exactly(card: HubCard, found: Estimate, shape: Shape) -> HubCard:
+    return msgspec.structs.replace(
+        card,
+        fits=found.fits,
+        memory_bytes=found.total.bytes,
+        largest_context=found.largest_context if found.fits else None,
+        decode=found.decode,
+        basis=f"Estimated from the published shape of {shape.name}.",
+    )
+
+
+def _scaled(card: HubCard, found: Estimate, facts: ModelFacts) -> HubCard:
+    """Return what a model takes that is as much larger than the stand-in as it has more parameters."""
+    factor = (card.parameters or facts.parameters) / facts.parameters
+    memory = round(found.total.bytes * factor)
+    free = sum(pool.free or 0 for pool in found.pools)
+    return msgspec.structs.replace(
+        card,
+        fits=found.fits if factor <= 1 or not found.fits else memory <= free,
+        memory_bytes=memory,
+        decode=_slower(found.decode, factor),
+        basis=f"Estimated from its parameters alone, as if it were made like {facts.name}.",
+    )
+
+
+def _slower(rate: Rate | None, factor: float) -> Rate | None:
+    if rate is None:
+        return None
+    return msgspec.structs.replace(
+        rate,
+        tokens_per_second=rate.tokens_per_second / factor,
+        low=rate.low / factor,
+        high=rate.high / factor,
+        arithmetic="",
+    )

@@ -1,0 +1,378 @@
+"""The queue of downloads: what runs, what waits, what is kept over a restart. `Downloads` is the one owner.
+
+A download is known by what it fetches: asking again for the same files goes on with the one that is there. What was
+running when the gateway ended, however it did, runs again when it starts.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import msgspec
+from aiohttp import web
+
+from app.core.downloads import Download, DownloadState
+from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError
+from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChanged
+from app.gateway.background import Background
+from app.gateway.hub.download_child import DownloadChild, DownloadDied
+from app.hub.download.cache import RepositoryCache, storage_fault
+from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
+from app.hub.registry_file import KeptFile
+from app.hub.repository import RepoFile, Repository
+
+log = logging.getLogger(__name__)
+
+DEATHS = 3
+"""A process that ends unexpectedly so often in a row without a byte in between is not started again."""
+SMOOTHING_S = 5.0
+"""Over how long speed is averaged."""
+_S = DownloadState
+_OVER = frozenset({_S.DONE, _S.FAILED, _S.PAUSED})
+
+
+class Where(NamedTuple):
+    """What a download is fetched from and to, as it is set up now."""
+
+    endpoint: str
+    cache: Path
+    token: str
+    bytes_per_s: float
+    at_once: int
+    xet: bool = False
+    """Whether files may come from Xet, which takes the memory of three plain downloads."""
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A download, and what it takes to go on with it."""
+
+    shown: Download
+    files: list[RepoFile]
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True):
+    version: int = 1
+    downloads: list[_Kept]
+
+
+class Downloads:
+    """Every download, in the order of the queue. Belongs to the event loop's thread."""
+
+    def __init__(self, file: Path, where: Callable[[], Where], publish: Callable[[Event], None]) -> None:
+        self._where, self._publish = where, publish
+        self._kept = KeptFile(file, _Content, "The list of downloads")
+        self._entries: dict[str, _Kept] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._children: dict[str, DownloadChild] = {}
+        self._changed = asyncio.Condition()
+        self._background = Background()
+        self._writing = threading.Lock()
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Take up what an earlier run left, and go on with what was running or waiting."""
+        content = await asyncio.to_thread(self._kept.read)
+        for kept in content.downloads if content else ():
+            again = _S.QUEUED if kept.shown.state is _S.RUNNING else kept.shown.state
+            self._entries.setdefault(kept.shown.id, _with(kept, state=again, bytes_per_s=None, eta_s=None))
+        self._begin_more()
+
+    async def close(self) -> None:
+        """End every process; what runs goes on after the next start."""
+        self._is_closed = True
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await self._background.join()
+        await asyncio.to_thread(self._write)
+        async with self._changed:
+            self._changed.notify_all()
+
+    def all(self) -> list[Download]:
+        """Return every download, in the order of the queue."""
+        return [kept.shown for kept in self._entries.values()]
+
+    def find(self, download_id: str) -> Download:
+        """Return one. Raises NotFound (download_not_found)."""
+        return self._find(download_id).shown
+
+    def add(  # noqa: PLR0913 -- what a download says of itself
+        self,
+        repository: Repository,
+        files: Sequence[RepoFile],
+        *,
+        title: str,
+        quantization: str = "",
+        reason: str = "",
+        could_have: Sequence[str] = (),
+    ) -> Download:
+        """Queue files of a repository, or go on with the download that fetches just these."""
+        wanted = sorted(file.path for file in files)
+        same = (one for one in self._entries.values() if _is_same(one.shown, repository, wanted))
+        known = next(same, None)
+        if known is not None:
+            return known.shown if known.shown.state in {_S.QUEUED, _S.RUNNING} else self.resume(known.shown.id)
+        shown = Download(
+            id=f"dl_{uuid4().hex[:12]}",
+            title=title,
+            repository=repository.name,
+            revision=repository.revision,
+            commit=repository.commit,
+            files=wanted,
+            quantization=quantization,
+            reason=reason,
+            could_have=list(could_have),
+            total_bytes=sum(file.size for file in files),
+            added_at=time.time(),
+        )
+        self._entries[shown.id] = _Kept(shown=shown, files=list(files))
+        return self._moved(shown.id)
+
+    def pause(self, download_id: str) -> Download:
+        """Stop one and keep what came. Raises NotFound, or Conflict when it is over."""
+        kept = self._find(download_id)
+        if kept.shown.state is _S.DONE:
+            raise Conflict("This download is done.", code="download_done")
+        self._stop(download_id)
+        return self._moved(download_id, state=_S.PAUSED, bytes_per_s=None, eta_s=None)
+
+    def resume(self, download_id: str) -> Download:
+        """Queue one again that was paused, has failed, or is to be looked at once more. Raises NotFound."""
+        kept = self._find(download_id)
+        if kept.shown.state not in _OVER:
+            return kept.shown
+        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None)
+
+    def move(self, download_id: str, position: int) -> list[Download]:
+        """Give one another place in the queue, 0 being the first. Raises NotFound."""
+        kept = self._find(download_id)
+        order = [key for key in self._entries if key != download_id]
+        order.insert(max(0, position), download_id)
+        self._entries = {key: self._entries[key] if key != download_id else kept for key in order}
+        self._moved(download_id)
+        return self.all()
+
+    async def remove(self, download_id: str) -> None:
+        """Take one off the list. What came of one that is not done is deleted. Raises NotFound."""
+        kept = self._find(download_id)
+        task = self._stop(download_id)
+        del self._entries[download_id]
+        self._publish(DownloadRemoved(id=download_id))
+        self._save()
+        await self._tell()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+        if kept.shown.state is not _S.DONE:
+            await asyncio.to_thread(self._discard, kept)
+        self._begin_more()
+
+    async def follow(self, download_id: str) -> AsyncGenerator[Download, None]:
+        """Yield a download now and whenever it changes, until it is over or taken off the list."""
+        last: Download | None = None
+        while (kept := self._entries.get(download_id)) is not None:
+            if kept.shown is not last:
+                last = kept.shown
+                yield last
+            if last.state in _OVER or self._is_closed:
+                return
+            async with self._changed:
+                if self._entries.get(download_id) is kept and not self._is_closed:
+                    await self._changed.wait()
+
+    async def wait(self, download_id: str) -> Download:
+        """Return a download once it is over. Raises NotFound when it is taken off the list."""
+        async with aclosing(self.follow(download_id)) as states:
+            async for _shown in states:
+                pass
+        return self.find(download_id)
+
+    def reconsider(self) -> None:
+        """Keep to the settings as they are now."""
+        where = self._where()
+        for download_id in list(self._running)[where.at_once :]:
+            self._stop(download_id)
+            self._show(download_id, state=_S.QUEUED, bytes_per_s=None, eta_s=None)
+        share = where.bytes_per_s / max(1, len(self._children))
+        for child in self._children.values():
+            child.limit(share)
+        self._begin_more()
+
+    def _find(self, download_id: str) -> _Kept:
+        kept = self._entries.get(download_id)
+        if kept is None:
+            raise NotFound("There is no such download.", code="download_not_found")
+        return kept
+
+    def _stop(self, download_id: str) -> asyncio.Task[None] | None:
+        task = self._running.pop(download_id, None)
+        if task is not None:
+            task.cancel()
+        return task
+
+    def _begin_more(self) -> None:
+        free = self._where().at_once - len(self._running)
+        waiting = [key for key, kept in self._entries.items() if kept.shown.state is _S.QUEUED]
+        for download_id in waiting[: max(0, free)] if not self._is_closed else ():
+            self._running[download_id] = self._background.spawn(self._run(download_id))
+            self._moved(download_id, state=_S.RUNNING)
+
+    async def _run(self, download_id: str) -> None:
+        ended = await self._carried_out(download_id)
+        self._running.pop(download_id, None)
+        if ended is None or download_id not in self._entries:
+            return
+        if isinstance(ended, Done):
+            self._moved(download_id, **_done(self._entries[download_id].shown, ended))
+            self._publish(ModelsChanged())
+        else:
+            log.warning("A download failed: %s", ended.sentence, extra={"code": ended.code})
+            self._moved(download_id, state=_S.FAILED, error=ended, ended_at=time.time(), bytes_per_s=None, eta_s=None)
+
+    async def _carried_out(self, download_id: str) -> Done | ErrorBody | None:
+        deaths = 0
+        while download_id in self._entries:
+            before = self._entries[download_id].shown.present_bytes
+            try:
+                ended = await self._one_process(download_id)
+                return ended.error if isinstance(ended, Failed) else ended
+            except DownloadDied as died:
+                has_moved = self._entries[download_id].shown.present_bytes > before
+                deaths = 1 if has_moved else deaths + 1
+                if deaths >= DEATHS:
+                    return died.body
+            except RoundhouseError as error:
+                return error.body
+            except OSError as error:
+                return EnvironmentFault(f"The download could not be started: {error}.").body
+        return None
+
+    async def _one_process(self, download_id: str) -> Done | Failed:
+        kept, where = self._entries[download_id], self._where()
+        job = Job(
+            endpoint=where.endpoint,
+            repository=kept.shown.repository,
+            revision=kept.shown.revision,
+            commit=kept.shown.commit,
+            files=kept.files,
+            cache=str(where.cache),
+            token=where.token,
+            bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
+            xet=where.xet,
+            reserved_bytes=self._still_to_come(before=download_id),
+        )
+        pace = _Pace()
+        child = DownloadChild(job, lambda said: self._heard(download_id, said, pace))
+        self._children[download_id] = child
+        try:
+            return await child.run()
+        finally:
+            self._children.pop(download_id, None)
+
+    def _still_to_come(self, *, before: str) -> int:
+        """Return how much room those will take that began before one."""
+        earlier = takewhile(lambda key: key != before, self._running)
+        shown = [self._entries[key].shown for key in earlier if key in self._entries]
+        return sum(max(0, one.total_bytes - one.present_bytes) for one in shown)
+
+    def _heard(self, download_id: str, said: Started | Moved | Noted, pace: "_Pace") -> None:
+        if download_id not in self._running:
+            return
+        if isinstance(said, Noted):
+            log.info("%s", said.sentence)
+            self._show(download_id, note=said.sentence)
+            return
+        rate = pace.at(said.present_bytes, time.monotonic())
+        shown = self._entries[download_id].shown
+        left = shown.total_bytes - said.present_bytes
+        self._show(
+            download_id,
+            present_bytes=max(0, said.present_bytes),
+            file=said.file if isinstance(said, Moved) else shown.file,
+            note=shown.note if isinstance(said, Moved) else "",  # another process, another try
+            bytes_per_s=rate,
+            eta_s=left / rate if rate else None,
+        )
+
+    def _moved(self, download_id: str, **changed: object) -> Download:
+        """Change a download's state: kept over a restart, and a reason to look at the queue."""
+        shown = self._show(download_id, **changed)
+        self._save()
+        self._begin_more()
+        return self._entries[download_id].shown if download_id in self._entries else shown
+
+    def _show(self, download_id: str, **changed: object) -> Download:
+        kept = self._entries[download_id] = _with(self._entries[download_id], **changed)
+        self._publish(DownloadChanged(download=kept.shown))
+        self._background.spawn(self._tell())
+        return kept.shown
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _save(self) -> None:
+        self._background.spawn(asyncio.to_thread(self._write))
+
+    def _write(self) -> None:
+        try:
+            with self._writing:  # what is written last is what is true last
+                self._kept.write(_Content(downloads=list(self._entries.values())))
+        except RoundhouseError as error:  # the downloads go on; the next change tries again
+            log.warning("%s", error)
+
+    def _discard(self, kept: _Kept) -> None:
+        """Delete what came of a download that nobody wants any more, unless another wants the same file."""
+        cache = RepositoryCache(self._where().cache, kept.shown.repository)
+        others: Iterable[RepoFile] = (file for one in self._entries.values() for file in one.files)
+        wanted = {file.etag for file in others}
+        try:
+            for file in kept.files:
+                if file.etag not in wanted:
+                    cache.part(file).unlink(missing_ok=True)
+                    cache.part(file).with_suffix(".map").unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s", storage_fault(error))
+
+
+class _Pace:
+    """How fast bytes come, averaged over the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, int]] = []
+
+    def at(self, present: int, now: float) -> float | None:
+        """Note a reading; return bytes per second, None while there is nothing to go by."""
+        recent = [(at, count) for at, count in self._seen if now - at <= SMOOTHING_S]
+        self._seen = [*(recent or self._seen[-1:]), (now, present)]  # on a slow line, news is rarer than that
+        (began, first), (_, last) = self._seen[0], self._seen[-1]
+        return max(0.0, (last - first) / (now - began)) if now > began else None
+
+
+def _with(kept: _Kept, **changed: object) -> _Kept:
+    return msgspec.structs.replace(kept, shown=msgspec.structs.replace(kept.shown, **changed))
+
+
+def _done(shown: Download, ended: Done) -> dict[str, object]:
+    return {
+        "state": _S.DONE,
+        "present_bytes": shown.total_bytes,
+        "folder": ended.folder,
+        "ended_at": time.time(),
+        "bytes_per_s": None,
+        "eta_s": None,
+        "file": "",
+    }
+
+
+def _is_same(shown: Download, repository: Repository, files: list[str]) -> bool:
+    return (shown.repository, shown.commit, shown.files) == (repository.name, repository.commit, files)
+
+
+DOWNLOADS = web.AppKey("downloads", Downloads)

@@ -1,0 +1,151 @@
+"""Finding models: what a hub has, one card per model with what it would take here, and what the catalogue advises.
+
+A hub is asked at most once in a while for the same page; what it said is kept, and is all there is while it cannot be
+reached. What a card takes is computed anew each time: memory is not free for ever.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+from aiohttp import web
+
+from app.config.environment import hub_endpoint
+from app.core.errors import Offline, RoundhouseError, Unavailable
+from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
+from app.gateway.background import Background
+from app.gateway.hub.pulling import older
+from app.gateway.hub.repositories import Ground, ground_of
+from app.gateway.services import SERVICES, Services
+from app.hub.answers import Answer
+from app.hub.catalogue import Content, Entry
+from app.hub.download.cache import RepositoryCache
+from app.hub.grouping import cards
+from app.hub.search import Listing, search
+
+log = logging.getLogger(__name__)
+
+_FAST_ENOUGH = 8.0
+"""Tokens per second below which a smaller model serves better: faster than people read."""
+_LEAST_CONTEXT = 4096
+_WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
+"""Uses for which it matters how fast tokens are written."""
+
+
+async def find(services: Services, query: HubQuery) -> HubResults:
+    """Return one page of what fits. Raises what the hub's refusals mean, Conflict (offline) where nothing is known."""
+    told, note = await asyncio.to_thread(_told, services, query)
+    ground = await ground_of(services)
+    found = await asyncio.to_thread(_judged, services, told.value, ground)
+    return HubResults(cards=found, as_of=told.at, next=told.value.next, note=note)
+
+
+async def best(services: Services, use: HubUse) -> list[HubPick]:
+    """Return the catalogue's models for a use, those that run well here first. Needs no network."""
+    content = await asyncio.to_thread(services.hub.catalogue.content, key_of(services))
+    ground = await ground_of(services)
+    return await asyncio.to_thread(_picks, [entry for entry in content.models if use in entry.uses], use, ground)
+
+
+async def refresh(services: Services) -> Content:
+    """Fetch the catalogue anew. Raises what `Catalogue.refresh` does, Conflict (offline)."""
+    return await asyncio.to_thread(
+        services.hub.catalogue.refresh, services.settings.text("catalogue.url"), key_of(services)
+    )
+
+
+def key_of(services: Services) -> str:
+    """Return the key that a fetched catalogue must be signed with; empty for none."""
+    return services.settings.text("catalogue.key")
+
+
+def _told(services: Services, query: HubQuery) -> tuple[Answer[Listing], str]:
+    endpoint, kept_by = hub_endpoint(), services.hub.searches
+    question = f"{endpoint} {msgspec.json.encode(query).decode()}"
+    kept = kept_by.find(question)
+    if kept is not None and kept.is_fresh:
+        return kept, ""
+    try:
+        return kept_by.keep(question, search(endpoint, query, token=services.hub.token.read())), ""
+    except (Unavailable, Offline) as error:
+        return older(kept, error)
+
+
+def _judged(services: Services, listing: Listing, ground: Ground) -> list[HubCard]:
+    from app.gateway.hub.card_fits import fitted  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    def with_what_is_here(card: HubCard) -> HubCard:
+        there = [_seen(one, services) for one in card.repositories]
+        return msgspec.structs.replace(card, repositories=there)
+
+    return [with_what_is_here(fitted(card, ground)) for card in cards(listing.listed)]
+
+
+def _seen(found: HubFound, services: Services) -> HubFound:
+    is_here = RepositoryCache(services.paths.hub_cache, found.repository).is_there
+    return msgspec.structs.replace(found, is_here=is_here) if is_here else found
+
+
+def _picks(entries: Sequence[Entry], use: HubUse, ground: Ground) -> list[HubPick]:
+    from app.gateway.hub.card_fits import fitted  # noqa: PLC0415 -- as above
+
+    ranked = sorted(entries, key=lambda entry: -entry.rank)
+    judged = [(entry, fitted(_card(entry), ground)) for entry in ranked]
+    good = [one for one in judged if _runs_well(one[1])]
+    usable = [one for one in judged if one[1].fits and one not in good]
+    rest = [one for one in judged if one not in good and one not in usable]
+    order = [*good, *sorted(usable, key=lambda one: -_speed(one[1])), *rest]
+    return [
+        HubPick(
+            name=entry.title,
+            repository=entry.repository,
+            use=use,
+            card=card if use in _WRITING else msgspec.structs.replace(card, decode=None),
+            is_best=place == 0 and bool(card.fits),
+            reason=_reason(card, use) if place == 0 and card.fits else "",
+        )
+        for place, (entry, card) in enumerate(order)
+    ]
+
+
+def _card(entry: Entry) -> HubCard:
+    found = HubFound(repository=entry.repository, formats=["gguf"])
+    return HubCard(base=entry.repository, title=entry.title, repositories=[found])
+
+
+def _runs_well(card: HubCard) -> bool:
+    is_roomy = card.largest_context is None or card.largest_context >= _LEAST_CONTEXT
+    return bool(card.fits) and is_roomy and (card.decode is None or _speed(card) >= _FAST_ENOUGH)
+
+
+def _speed(card: HubCard) -> float:
+    return card.decode.tokens_per_second if card.decode else 0.0
+
+
+def _reason(card: HubCard, use: HubUse) -> str:
+    if not _runs_well(card):
+        return f"The fastest for {use.value} that fits here."
+    return f"The best for {use.value} in the catalogue that runs well here."
+
+
+def add_catalogue(app: web.Application) -> None:
+    """Have the application look for a newer catalogue once it answers."""
+    app.cleanup_ctx.append(_refreshing)
+
+
+async def _refreshing(app: web.Application) -> AsyncIterator[None]:
+    background = Background()
+    background.spawn(_refresh_quietly(app[SERVICES]))
+    yield
+    await background.join(cancel=True)
+
+
+async def _refresh_quietly(services: Services) -> None:
+    """Fetch the catalogue if an address is set; what goes wrong is only logged: the one that is here stays."""
+    if not services.settings.text("catalogue.url"):
+        return
+    try:
+        await refresh(services)
+    except RoundhouseError as error:
+        log.warning("The catalogue was not refreshed: %s", error)

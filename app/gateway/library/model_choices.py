@@ -1,0 +1,264 @@
+"""What there is to choose for one model, and whether what somebody chose can be had: told before it is kept.
+
+Everything a load would stumble over is looked at here first: files made for another model, templates that are none,
+engines that do not read the format, options an engine has no setting for. Reads disks; for a thread.
+"""
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from app.config.paths import expanded
+from app.core.engines import EngineState
+from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
+from app.core.models import (
+    NO_PROJECTOR,
+    Companion,
+    CompanionKind,
+    EngineOption,
+    ModelChoices,
+    ModelInfo,
+    ModelSettings,
+)
+from app.gateway.loading.launch import engine_for, load_request_for
+from app.gateway.loading.tuned import draft_path, effective, recommendation
+from app.gateway.services import Services
+from app.hub import companions
+from app.hub.generation import NOTHING
+from app.hub.projectors import places, projector_beside
+from engines.api import ModelFormat, Net
+from engines.serving.asked import Conversation
+from engines.serving.refusals import Refused
+from engines.serving.templates import Template
+
+_QUESTION = "Is this the question?"
+_NOWHERE = Net(host="127.0.0.1", port=1, key="")
+_GGUF = ModelFormat.GGUF.value
+_SMALLER = 2
+"""A draft pays where it has at most one part in so many of the model's parameters."""
+_MOST_DRAFTS = 12
+_STARTED_WITH = ("kv_type", "chat_template", "draft", "lora", "projector", "sampling")
+
+
+def choices(services: Services, model: ModelInfo) -> ModelChoices:
+    """Return what is set for a model, what it says of itself, and what could be set."""
+    own, told = services.tuning.of(model.runs_as), recommendation(services, model)
+    running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
+    return ModelChoices(
+        model=model.runs_as,
+        settings=own,
+        sampling=told.sampling,
+        sampling_source=told.source if told != NOTHING else "",
+        effective=effective(services, model, own),
+        engine=_engine(services, model, own),
+        engines=_engines(services, model),
+        companions=[*_projectors(services, model, own), *_drafts(services, model, own), *_loras(services, model, own)],
+        aliases=names_for(services.settings.items("models.aliases"), model.name),
+        chat_template=_own_template(model),
+        is_loaded=is_loaded,
+        needs_reload=is_loaded and _differs(services, model),
+    )
+
+
+def checked(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+    """Return if these settings can be had. Raises BadRequest or NotFound with what is wrong."""
+    _check_parts(services, model, wanted)
+    if not model.attached:
+        _check_plan(services, model, wanted)
+
+
+def _check_parts(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+    if model.attached and wanted != _anywhere(wanted):
+        raise _refused(f"{model.name} runs elsewhere: how it is loaded is its endpoint's business.")
+    _check_engine(services, model, wanted)
+    if wanted.chat_template is not None:
+        check_template(wanted.chat_template)
+    if wanted.projector not in {None, NO_PROJECTOR}:
+        _check_file(model, "A projector", companions.why_no_projector(_there(str(wanted.projector))))
+    if wanted.draft is not None:
+        path = draft_path(services, model, wanted.draft)
+        _raise_if(companions.why_no_draft(Path(model.path), path) if model.format == _GGUF else "")
+    for lora in wanted.loras:
+        path = _there(lora)
+        _raise_if(companions.why_no_lora(Path(model.path), path) if model.format == _GGUF else "")
+
+
+def _check_plan(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+    """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for."""
+    try:
+        request = load_request_for(services, model, own=wanted)
+        found = services.catalogue.installation(request.engine)
+    except EngineFailed:  # nothing is here that could refuse
+        return
+    try:
+        services.adapters[request.engine].plan(request.source, request.options, _NOWHERE, found)
+    except ValueError as error:
+        raise _refused(str(error)) from None
+
+
+def check_template(text: str) -> None:
+    """Return if a chat template can be read and says what somebody asked. Raises BadRequest (bad_template)."""
+    conversation = Conversation(messages=[{"role": "user", "content": _QUESTION}])
+    try:
+        written = Template(text, {}).render(conversation)
+    except (RuntimeError, Refused) as error:
+        raise BadRequest(f"This is no chat template: {error}", code="bad_template") from None
+    if _QUESTION not in written:
+        raise BadRequest(
+            "The chat template leaves out what is asked.",
+            hint="It has to write each message's content, as in {{ message.content }}.",
+            code="bad_template",
+        )
+
+
+def names_for(aliases: Iterable[str], model: str) -> list[str]:
+    """Return the names that stand for a model."""
+    pairs = (alias.rpartition("=") for alias in aliases)
+    return [name.strip() for name, _, stands in pairs if fnmatchcase(model.casefold(), stands.strip().casefold())]
+
+
+def _anywhere(wanted: ModelSettings) -> ModelSettings:
+    """Return what of it counts for any model, wherever it runs."""
+    return ModelSettings(
+        pinned=wanted.pinned,
+        idle_minutes=wanted.idle_minutes,
+        sampling=wanted.sampling,
+        uses_model_sampling=wanted.uses_model_sampling,
+    )
+
+
+def _check_engine(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+    if wanted.engine is None:
+        return
+    known = {engine.id: engine for engine in services.catalogue.list()}
+    if wanted.engine not in known:
+        said = ", ".join(one.id for one in _engines(services, model))
+        raise BadRequest(f"There is no engine {wanted.engine!r}.", hint=f"There are {said}.", code="invalid_value")
+    if model.format not in known[wanted.engine].formats:
+        said = f"{known[wanted.engine].name} does not read {model.format}."
+        raise BadRequest(said, hint="Choose another engine, or leave the choice to Roundhouse.", code="invalid_value")
+
+
+def _check_file(model: ModelInfo, what: str, problem: str) -> None:
+    if model.format != _GGUF:
+        raise _refused(f"{what} of its own goes with GGUF models only; others bring theirs along.")
+    _raise_if(problem)
+
+
+def _there(named: str) -> Path:
+    path = expanded(named)
+    if not path.is_absolute() or "\0" in named or not path.exists():
+        raise NotFound(f"There is no file {named}.", hint="Write its whole path.", code="companion_not_found")
+    return path
+
+
+def _raise_if(problem: str) -> None:
+    if problem:
+        raise _refused(problem)
+
+
+def _refused(sentence: str) -> BadRequest:
+    return BadRequest(sentence, code="invalid_value")
+
+
+def _engine(services: Services, model: ModelInfo, own: ModelSettings) -> str:
+    try:
+        return "" if model.attached else engine_for(services, model, own).id
+    except EngineFailed:
+        return ""
+
+
+def _engines(services: Services, model: ModelInfo) -> list[EngineOption]:
+    return [
+        EngineOption(id=one.id, name=one.name, is_installed=one.installed)
+        for one in services.catalogue.list()
+        if model.format in one.formats
+    ]
+
+
+def _differs(services: Services, model: ModelInfo) -> bool:
+    """Whether the model runs otherwise than it would if it were loaded now. Sizes count where they were set."""
+    running = services.supervisor.request_of(model.runs_as)
+    if running is None:
+        return False
+    try:
+        wanted = load_request_for(services, model)
+    except RoundhouseError:
+        return True
+    own = services.tuning.of(model.runs_as)
+    sizes = [name for name in ("context", "slots") if getattr(own, name) is not None]
+    return running.engine != wanted.engine or any(
+        getattr(running.options, name) != getattr(wanted.options, name) for name in (*_STARTED_WITH, *sizes)
+    )
+
+
+def _own_template(model: ModelInfo) -> str:
+    from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
+
+    if model.attached:
+        return ""
+    try:
+        return read_facts(Path(model.path)).chat_template
+    except RoundhouseError:
+        return ""
+
+
+def _projectors(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+    if model.format != _GGUF:
+        return
+    folders, beside = set(places(Path(model.path))), projector_beside(Path(model.path))
+    found = {path: facts.file_bytes for path, facts in services.library.companions() if path.parent in folders}
+    used = str(beside or "") if own.projector is None else own.projector
+    for path, size in found.items():
+        if companions.why_no_projector(path):
+            continue
+        yield Companion(
+            kind=CompanionKind.PROJECTOR, name=str(path), title=path.name, size_bytes=size, is_used=str(path) == used
+        )
+
+
+def _loras(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+    if model.format != _GGUF:
+        return
+    found = {path: facts for path, facts in services.library.companions() if facts.kind == companions.ADAPTER}
+    others = [Path(one) for one in own.loras if Path(one) not in found]
+    for path in [*found, *others]:
+        why = companions.why_no_lora(Path(model.path), path)
+        if why and str(path) not in own.loras:
+            continue
+        size = found[path].file_bytes if path in found else 0
+        yield Companion(
+            kind=CompanionKind.LORA,
+            name=str(path),
+            title=path.stem,
+            size_bytes=size,
+            is_used=str(path) in own.loras,
+            problem=why,
+        )
+
+
+def _drafts(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+    if model.format != _GGUF or not model.chats:
+        return
+    for one in _smaller(services, model)[:_MOST_DRAFTS]:
+        if not companions.why_no_draft(Path(model.path), Path(one.path)) or one.name == own.draft:
+            yield _as_draft(one.name, one.title, one.size_bytes, own)
+    known = {one.name for one in services.library.models()}
+    if own.draft and own.draft not in known:
+        yield _as_draft(own.draft, Path(own.draft).stem, 0, own)
+
+
+def _smaller(services: Services, model: ModelInfo) -> list[ModelInfo]:
+    """Return models small enough to draft for this one, the smallest first."""
+    most = (model.parameters or 0) // _SMALLER
+    found = [
+        one
+        for one in services.library.models()
+        if one.format == model.format and one.chats and not one.problem and one.preset is None and not one.is_builtin
+    ]
+    return sorted((one for one in found if 0 < (one.parameters or 0) <= most), key=lambda one: one.size_bytes)
+
+
+def _as_draft(name: str, title: str, size: int, own: ModelSettings) -> Companion:
+    return Companion(kind=CompanionKind.DRAFT, name=name, title=title, size_bytes=size, is_used=name == own.draft)

@@ -1,0 +1,261 @@
+"""What takes a while with models' files: one check or search at a time, told while it goes on, and called off at once.
+
+Removals are kept for as long as the gateway runs, so that they can be undone.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from app.core.disk import DiskUse
+from app.core.engines import EngineState
+from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
+from app.core.events import LibraryJobChanged, ModelsChanged
+from app.core.library import JobKind, LibraryJob, Removal
+from app.core.models import NO_PROJECTOR, ModelInfo
+from app.gateway.background import Background
+from app.gateway.library import disk
+from app.gateway.library.reclaiming import Reclaiming, Work
+from app.gateway.services import SERVICES, Services
+from app.hub import duplicates, removal, trashed, verifying
+from app.hub.reading import Said
+from app.hub.trash import Trash
+
+log = logging.getLogger(__name__)
+
+STEP_S = 0.1
+"""Between two words of how far it is: nobody sees more than ten a second."""
+_KEPT = 64
+_IDLE = frozenset({EngineState.STOPPED, EngineState.FAILED})
+
+
+class _CalledOffError(Exception):
+    """Ends a reading within a thread."""
+
+
+class LibraryWork:
+    """Belongs to the event loop; the reading is done in a thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._background = Background()
+        self._task: asyncio.Task[None] | None = None
+        self._off = threading.Event()
+        self._said_at = 0.0
+        self._removed: dict[str, tuple[Removal, removal.Undo, Path | None]] = {}
+        self._reclaiming = Reclaiming()
+        self.trash = Trash(_home_trash(services))
+        self.last: LibraryJob | None = None
+        """The job that runs, or ran last."""
+
+    async def verify(self, name: str) -> LibraryJob:
+        """Begin to check a model's files. Raises NotFound, BadRequest, or Conflict while another job runs."""
+        model = await asyncio.to_thread(self._services.library.find, name)
+        files = await asyncio.to_thread(verifying.files_of, model)
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            checks = []
+            for one in verifying.check(files, said):
+                checks.append(one)
+                found(checks=list(checks))
+
+        total = await asyncio.to_thread(lambda: sum(file.stat().st_size for file in files if file.exists()))
+        return self._start(LibraryJob(id=_id(), kind=JobKind.VERIFY, model=model.name, total_bytes=total), work)
+
+    async def find_duplicates(self, *, reclaim: bool) -> LibraryJob:
+        """Begin to look for contents that are here more than once. Raises Conflict while another job runs."""
+        models = await asyncio.to_thread(self._services.library.models)
+        groups = await asyncio.to_thread(duplicates.suspects, models)
+
+        work = self._reclaiming.search(groups, reclaim=reclaim)
+        total = sum(copy.size for group in groups for copy in group)
+        return self._start(LibraryJob(id=_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
+
+    async def reclaim(self, hashes: list[str]) -> LibraryJob:
+        """Begin to let files share their space that the last search found. Raises NotFound, Conflict."""
+        self._check_idle()
+        total, work = self._reclaiming.reclaim(hashes)
+        return self._start(LibraryJob(id=_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
+
+    async def separate(self) -> LibraryJob:
+        """Begin to copy apart what was made to share its space. Raises NotFound, StorageFault (disk_full), Conflict."""
+        self._check_idle()
+        total, work = await asyncio.to_thread(self._reclaiming.separate)
+        return self._start(LibraryJob(id=_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
+
+    async def disk(self) -> DiskUse:
+        """Return what models take of the disks."""
+        return await asyncio.to_thread(disk.used, self._services, self.trash)
+
+    async def empty_trash(self, digests: list[str]) -> LibraryJob:
+        """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `disk.in_trash`."""
+        self._check_idle()
+        entries, total = await asyncio.to_thread(disk.in_trash, self._services, self.trash, digests)
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            trashed.delete(self.trash, entries, said, found)
+
+        return self._start(LibraryJob(id=_id(), kind=JobKind.EMPTY, total_bytes=total), work)
+
+    async def cancel(self) -> None:
+        """Call the job off, and wait until nothing of it is left; harmless when none runs."""
+        self._off.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def plan(self, name: str) -> Removal:
+        """Return what removing a model takes away. Raises NotFound, or Conflict where it is not ours to remove."""
+        return (await asyncio.to_thread(self._planned, name))[1]
+
+    async def remove(self, name: str, *, for_good: bool) -> Removal:
+        """Remove a model's files. Raises as `plan`, Conflict while it is loaded, StorageFault (no_trash)."""
+        model, plan = await asyncio.to_thread(self._planned, name)
+        self._check_unused(model, plan)
+        trash = None if for_good else self.trash
+        registered, undo = await asyncio.to_thread(self._remove, model, trash)
+        done = msgspec.structs.replace(plan, goes_to_trash=not for_good)
+        if trash is not None and trash.can_restore:
+            done = msgspec.structs.replace(done, id=_id())
+            self._removed[done.id] = (done, undo, registered)
+            while len(self._removed) > _KEPT:
+                del self._removed[next(iter(self._removed))]
+        self._services.events.publish(ModelsChanged())
+        return done
+
+    async def undo(self, removed: str) -> ModelInfo:
+        """Bring back what was removed since the gateway started.
+
+        Raises NotFound, also once a file is no longer in the trash (not_in_trash), and StorageFault.
+        """
+        if removed not in self._removed:
+            raise NotFound(
+                "No such removal is known since Roundhouse started.", hint="Look into the trash.", code="not_removed"
+            )
+        done, undo, registered = self._removed[removed]
+        await asyncio.to_thread(removal.restore, undo, self.trash)
+        del self._removed[removed]
+        library = self._services.library
+        if registered is not None:
+            await asyncio.to_thread(library.register, registered)
+        self._services.events.publish(ModelsChanged())
+        return await asyncio.to_thread(library.find, done.model)
+
+    async def close(self) -> None:
+        """End what goes on."""
+        await self.cancel()
+        await self._background.join()
+
+    def _planned(self, name: str) -> tuple[ModelInfo, Removal]:
+        library = self._services.library
+        model = library.find(name)
+        aliases = self._services.settings.items("models.aliases")
+        return model, removal.planned(model, library.models(), aliases=aliases, chosen=self._chosen())
+
+    def _chosen(self) -> dict[str, str]:
+        """Return the projectors that were set for models, by the names those run under."""
+        every = self._services.tuning.all().items()
+        return {name: own.projector for name, own in every if own.projector not in {None, NO_PROJECTOR}}
+
+    def _check_unused(self, model: ModelInfo, plan: Removal) -> None:
+        names = {model.name, *plan.made_models}
+        loaded = [one.model for one in self._services.supervisor.statuses() if one.state not in _IDLE]
+        if names & set(loaded):
+            raise Conflict(f"{model.name} is loaded.", hint=f"Unload it first: roundhouse unload {model.name}")
+
+    def _remove(self, model: ModelInfo, trash: Trash | None) -> tuple[Path | None, removal.Undo]:
+        others = removal.Others.of(model, self._services.library.models(), self._chosen())
+        undo = removal.remove(removal.belongings(model, others), trash)
+        registered = None
+        with contextlib.suppress(UserError):  # it was found in a folder, and is no longer
+            self._services.library.forget(model.name)
+            registered = Path(model.path)
+        return registered, undo
+
+    def _check_idle(self) -> None:
+        if self.last is not None and not self.last.is_done:
+            raise Conflict(
+                f"A job of the library goes on ({self.last.kind}).",
+                hint="Wait for it, or call it off.",
+                code="library_job_running",
+            )
+
+    def _start(self, job: LibraryJob, work: Work) -> LibraryJob:
+        self._check_idle()
+        self._off.clear()
+        self._tell(job)
+        self._task = self._background.spawn(self._run(work))
+        return job
+
+    async def _run(self, work: Work) -> None:
+        loop, off = asyncio.get_running_loop(), self._off
+
+        def said(file: Path, more: int) -> None:
+            if off.is_set():
+                raise _CalledOffError
+            loop.call_soon_threadsafe(self._progress, str(file), more)
+
+        def found(**changes: object) -> None:
+            loop.call_soon_threadsafe(self._found, changes)
+
+        error: ErrorBody | None = None
+        try:
+            await asyncio.to_thread(work, said, found)
+        except _CalledOffError:
+            error = ErrorBody(code="cancelled", sentence="It was called off.")
+        except RoundhouseError as fault:
+            error = fault.body
+        except Exception:
+            log.exception("A job of the library ended by a mistake of ours")
+            error = Bug("It failed because of a mistake in Roundhouse.", hint="Please report this.").body
+        job = self._job()
+        self._tell(msgspec.structs.replace(job, is_done=True, error=error, file=""))
+        if job.reclaimed_bytes or job.deleted_files:
+            self._services.events.publish(ModelsChanged())
+
+    def _progress(self, file: str, more: int) -> None:
+        job = self._job()
+        self.last = msgspec.structs.replace(job, file=file, done_bytes=min(job.done_bytes + more, job.total_bytes))
+        if file != job.file or time.monotonic() - self._said_at > STEP_S:
+            self._tell(self.last)
+
+    def _found(self, changes: dict[str, object]) -> None:
+        self._tell(msgspec.structs.replace(self._job(), **changes))
+
+    def _job(self) -> LibraryJob:
+        if self.last is None:
+            raise Bug("A job of the library says something before it began.")
+        return self.last
+
+    def _tell(self, job: LibraryJob) -> None:
+        self.last, self._said_at = job, time.monotonic()
+        self._services.events.publish(LibraryJobChanged(job=job))
+
+
+LIBRARY = web.AppKey("library", LibraryWork)
+
+
+def add_library(app: web.Application) -> None:
+    """Give the application what works on models' files."""
+    app[LIBRARY] = LibraryWork(app[SERVICES])
+    app.on_shutdown.append(_close)
+
+
+async def _close(app: web.Application) -> None:
+    await app[LIBRARY].close()
+
+
+def _id() -> str:
+    return secrets.token_hex(6)
+
+
+def _home_trash(services: Services) -> Path:
+    home = services.home
+    return (home.named.get("XDG_DATA_HOME") or home.folder / ".local/share") / "Trash"

@@ -1,0 +1,222 @@
+"""From the name in a request to what the supervisor needs: the file, the engine that reads it, and the options.
+
+Options come from the caller where given, else from the settings, as far as the machine has room for them; context never
+exceeds what the model was trained for.
+"""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.config.model_settings import ModelSettingsFile
+from app.config.paths import Paths, expanded
+from app.config.store import Settings
+from app.core.connections import Purpose, Why
+from app.core.engines import EngineInfo, EngineState, EngineStatus
+from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
+from app.engine_store.catalogue import Catalogue
+from app.gateway.loading import aliases
+from app.gateway.loading.engine_choice import best_reader
+from app.gateway.loading.recent import Found
+from app.gateway.loading.tuned import with_sampling, with_tuning
+from app.gateway.services import Services
+from app.hardware.cpu import engine_threads
+from app.hub.attached import KEY_SUFFIX
+from app.hub.naming import folded
+from app.network.door import door
+from app.supervisor.mending import APPLICABLE
+from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
+from app.supervisor.scheduling import PLACES
+from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
+
+UNCHOSEN = LoadOptions()
+ATTACHED = "attached"
+_NO_PRESET = Preset()
+_ENDPOINTS_SLOTS = 1024
+"""Requests an endpoint is sent at once: more than any is made for, since it queues by itself."""
+_MINUTE_S = 60.0
+_MIB = 1024 * 1024
+HEAD_ROOM = 1024 * _MIB
+"""Left free of each memory: what the advisor leaves (`placement.MARGIN`), which is not brought in at start-up."""
+
+
+async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
+    """Return what `supervisor.lease` wants. Raises NotFound, BadRequest or EngineFailed (nothing reads the format)."""
+    _, request = await resolve(services, model_name, options)
+    return request
+
+
+async def find_model(services: Services, model_name: str) -> ModelInfo:
+    """Return the model of that name, or that the name stands for.
+
+    Raises NotFound (code model_not_found), or BadRequest if its file is unusable.
+    """
+    statuses = services.supervisor.statuses()
+    return await asyncio.to_thread(_usable, services, model_name, statuses)
+
+
+async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
+    """Return the model and what loads it. Raises as `load_request` does."""
+    key = (model_name, options, services.events.revision)
+    found = services.recent.get(key, lambda known: _runs(services, known.load.source.name))
+    if found is None:
+        found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
+        found = found._replace(load=await _sized(services, found, options))
+        # Whom a name stands for can change with every request; a model's own name cannot.
+        if folded(model_name) == folded(found.model.name):
+            services.recent.put(key, found)
+    return found
+
+
+async def _sized(services: Services, found: Found, options: LoadOptions) -> LoadRequest:
+    """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
+    if found.model.attached:
+        return found.load
+    from app.gateway.loading.fitting import fitted, measured  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+    is_free = options.context is None and options.slots is None
+    return await (fitted if is_free else measured)(services, found.load)
+
+
+def _runs(services: Services, model: str) -> bool:
+    return any(one.model == model and one.state is EngineState.READY for one in services.supervisor.statuses())
+
+
+def load_request_for(
+    services: Services, model: ModelInfo, options: LoadOptions = UNCHOSEN, *, own: ModelSettings | None = None
+) -> LoadRequest:
+    """Return what loads `model` as it is set, or as `own` says instead.
+
+    Raises EngineFailed if no installed engine reads its format, NotFound or BadRequest for files that go with it.
+    """
+    if model.attached:
+        return _attached(model)
+    own = services.tuning.of(model.runs_as) if own is None else own
+    engine = engine_for(services, model, own).id
+    chosen = _launch_options(services, model, options, own)
+    return LoadRequest(
+        engine=engine,
+        source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
+        options=with_tuning(services, model, own, engine=engine, options=chosen),
+    )
+
+
+def _attached(model: ModelInfo) -> LoadRequest:
+    """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases.
+
+    Raises Offline for an endpoint on another computer that must not be called.
+    """
+    where = urlsplit(model.attached)
+    door.admit(where.hostname or "", where.port or 0, Purpose(why=Why.ATTACHED, about=model.name))
+    record = Path(model.path)
+    remote = Remote(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
+    # A made model shares the endpoint whatever its settings: nothing is loaded for it.
+    name = model.preset.base if model.preset is not None else model.name
+    return LoadRequest(
+        engine=ATTACHED,
+        source=ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=remote),
+        options=LaunchOptions(context=model.trained_context, slots=_ENDPOINTS_SLOTS),
+        needs=Needs(pools={PLACES: 0}),
+    )
+
+
+def _resolved(services: Services, model_name: str, options: LoadOptions, statuses: list[EngineStatus]) -> Found:
+    model = _usable(services, model_name, statuses)
+    load = load_request_for(services, model, options)
+    return Found(with_sampling(services, model, load.engine), load)
+
+
+def _usable(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
+    model = _found(services, model_name, statuses)
+    if model.problem:
+        raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
+    return model
+
+
+def _found(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
+    library, settings = services.library, services.settings
+    try:
+        return library.find(model_name)
+    except NotFound as missing:
+        is_auto = model_name == aliases.AUTO
+        stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
+        if stands_for and stands_for != aliases.AUTO:
+            return library.find(stands_for)
+        if stands_for:
+            model = aliases.in_use(library.models(), statuses, settings.text("models.default"))
+            if model is not None:
+                return model
+        fallback = settings.text("models.fallback")
+        if fallback and folded(fallback) != folded(model_name):
+            return _found(services, fallback, statuses)
+        raise aliases.unknown(model_name, missing) from None
+
+
+def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> EngineInfo:
+    """Return the engine that runs a model: the one set for it, else the best. Raises EngineFailed if none is here."""
+    readers = [engine for engine in services.catalogue.list() if model.format in engine.formats]
+    if own.engine is not None:
+        readers = [engine for engine in readers if engine.id == own.engine]
+    installed = [engine for engine in readers if engine.installed]
+    if installed:
+        return best_reader(installed, services.settings.items("engines.preferred"), services.machine.last)
+    names = " or ".join(engine.name for engine in readers)
+    raise EngineFailed(
+        f"No installed engine reads {model.title} ({model.format}).",
+        hint=f"Install {names}." if names else "Choose the model in another format, such as GGUF.",
+        code=FailureKind.NOT_INSTALLED,
+    )
+
+
+def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+    preset = model.preset or _NO_PRESET
+    wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
+    return LaunchOptions(
+        context=min(wanted, model.trained_context or wanted),
+        slots=asked.slots or own.slots or services.settings.integer("models.slots"),
+        threads=asked.threads or engine_threads(),
+        gpu_layers=asked.gpu_layers,
+        kv_type=asked.kv_type or own.kv_type,
+        gpu_memory_fraction=asked.gpu_memory_fraction,
+        chat_template=preset.chat_template or None,
+        task="rerank" if model.ranks else "chat" if model.chats else "embed",
+    )
+
+
+def devices_of(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return what llama.cpp says it can compute on, one line each; empty when it is not here. Takes a second."""
+    from engines.llama_cpp.launch import ask_devices  # noqa: PLC0415 -- start-up must not pay for it
+
+    try:
+        return ask_devices(catalogue.installation("llama.cpp"))
+    except EngineFailed:
+        return ()
+
+
+def policy_from(settings: Settings, tuning: ModelSettingsFile | None = None) -> Policy:
+    """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
+    # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
+    is_chosen = settings.is_chosen("engine.stall_seconds")
+    keep_free = settings.integer("models.yield_below_mib") * _MIB
+    return Policy(
+        stall_s=settings.integer("engine.stall_seconds") if is_chosen else None,
+        drain_s=settings.integer("engine.drain_seconds"),
+        max_loaded=settings.integer("models.max_loaded"),
+        refuses_too_large=settings.flag("models.refuse_too_large"),
+        head_room=max(HEAD_ROOM, keep_free),
+        keep_free=keep_free,
+        mends=frozenset(kind for kind in APPLICABLE if settings.flag(f"engine.mend_{kind}")),
+        queue_limit=settings.integer("gateway.queue_limit"),
+        models={} if tuning is None else {name: _policy_of(one) for name, one in tuning.all().items()},
+        idle_s=settings.integer("models.idle_minutes") * 60.0,
+    )
+
+
+def _policy_of(own: ModelSettings) -> ModelPolicy:
+    return ModelPolicy(is_pinned=own.pinned, idle_s=None if own.idle_minutes is None else own.idle_minutes * _MINUTE_S)
+
+
+def model_folders(paths: Paths, settings: Settings) -> list[Path]:
+    """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
+    return [paths.models, paths.hub_cache, *(expanded(folder) for folder in settings.items("models.folders"))]

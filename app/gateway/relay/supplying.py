@@ -1,0 +1,138 @@
+"""From a canonical request to what its engine is sent: what the engine lacks is supplied, or refused by name.
+
+Every dialect that is translated asks here, so that all of them have the same on every engine.
+"""
+
+import aiohttp
+import msgspec
+
+from app.core.models import ModelInfo
+from app.gateway.dialects.canonical import Finished, Generate, Request, Usage
+from app.gateway.dialects.engine.planning import Plan, planned, reads_itself
+from app.gateway.dialects.engine.request import route_of
+from app.gateway.dialects.families.choosing import Family, family_of
+from app.gateway.loading.recent import Found
+from app.gateway.relay.presets import applied
+from app.gateway.relay.proxy import Ask, engine_headers
+from app.gateway.routes.ollama_asked import facts_of
+from app.gateway.services import Services
+from app.supervisor.lease import Lease
+from engines.api import Descriptor, Feature, ModelFormat, Route
+
+_NO_FAMILY = Family()
+_FAMILIES: dict[tuple[str, str], Family] = {}
+_MOST_FAMILIES = 64
+_COUNT_WITHIN_S = 5.0
+"""Counting tokens is quick, or not worth the wait."""
+
+
+async def supplied(services: Services, found: Found, request: Request) -> Plan:
+    """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
+    descriptor = _able(services.adapters[found.load.engine].descriptor, found)
+    family = _NO_FAMILY
+    if isinstance(request, Generate) and not reads_itself(descriptor):
+        family = await family_for(services, found.model)
+    plan = planned(request, descriptor, family, model=found.model.name)
+    if found.model.preset is None:
+        return plan
+    route = route_of(request)
+    again = None if plan.again is None else applied(plan.again, found.model, route)
+    return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
+
+
+def _able(descriptor: Descriptor, found: Found) -> Descriptor:
+    """Return what the engine can do with this model: without a projector, one of GGUF files takes no images."""
+    load = found.load
+    is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
+    if not is_blind or Feature.VISION not in descriptor.features:
+        return descriptor
+    return msgspec.structs.replace(descriptor, features=descriptor.features - {Feature.VISION})
+
+
+async def with_plan(services: Services, ask: Ask, found: Found, request: Request) -> Ask:
+    """Return what asks the engine for this. Raises as `supplied` does."""
+    plan = await supplied(services, found, request)
+    return msgspec.structs.replace(ask, body=plan.body, plan=plan)
+
+
+async def may_pass(services: Services, found: Found) -> bool:
+    """Tell whether nothing in the model's answers is left for us to tell apart.
+
+    An engine that reads tool calls alone is enough for a model that does not think.
+    """
+    descriptor = services.adapters[found.load.engine].descriptor
+    if reads_itself(descriptor):
+        return True
+    if Feature.TOOLS not in descriptor.features:
+        return False
+    facts = await facts_of(services, found.model)
+    return facts is not None and "thinking" not in facts.capabilities
+
+
+async def family_for(services: Services, model: ModelInfo) -> Family:
+    """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
+    facts = await facts_of(services, model)
+    template, architecture = (facts.chat_template, facts.architecture) if facts else ("", model.architecture)
+    template = services.tuning.of(model.runs_as).chat_template or template
+    family = _FAMILIES.get((template, architecture))
+    if family is None:
+        if len(_FAMILIES) >= _MOST_FAMILIES:
+            _FAMILIES.clear()
+        family = _FAMILIES[template, architecture] = family_of(template, architecture)
+    return family
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    tokens: list[object]
+
+
+class _Prompt(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+class Counter:
+    """Counts tokens with the engine's own tokenizer, where the engine does not say. What cannot be is unknown."""
+
+    def __init__(self, services: Services, lease: Lease, ask: Ask) -> None:
+        self._http = services.http
+        self._lease = lease
+        self._body = ask.body
+        self._engine = services.adapters[ask.load.engine].descriptor
+
+    async def counted(self, end: Finished, said: str) -> Finished:
+        """Return the end of an answer in which the model wrote this, with both counts."""
+        usage = end.usage
+        prompt = usage.prompt if usage.prompt is not None else await self._prompt()
+        completion = usage.completion if usage.completion is not None else await self._text(said)
+        counts = Usage(prompt=prompt, cached=usage.cached, completion=completion, reasoning=usage.reasoning)
+        return msgspec.structs.replace(end, usage=counts)
+
+    async def _prompt(self) -> int | None:
+        answer = await self._post(Route.APPLY_TEMPLATE, self._body)
+        if answer is None:
+            return None
+        try:
+            return await self._text(msgspec.json.decode(answer, type=_Prompt).prompt, special=True)
+        except msgspec.MsgspecError:
+            return None
+
+    async def _text(self, text: str, *, special: bool = False) -> int | None:
+        asked = {"content": text, "add_special": special, "parse_special": True}
+        answer = await self._post(Route.TOKENIZE, msgspec.json.encode(asked))
+        try:
+            return None if answer is None else len(msgspec.json.decode(answer, type=_Tokens).tokens)
+        except msgspec.MsgspecError:
+            return None
+
+    async def _post(self, route: Route, body: bytes) -> bytes | None:
+        path = self._engine.routes.get(route)
+        if path is None:
+            return None
+        headers = engine_headers(self._lease, self._engine, body)
+        limit = aiohttp.ClientTimeout(total=_COUNT_WITHIN_S)
+        try:
+            url = self._lease.base_url + path
+            async with self._http.post(url, data=body, headers=headers, timeout=limit) as answer:
+                return await answer.read() if answer.ok else None
+        except (aiohttp.ClientError, TimeoutError):
+            return None

@@ -1,0 +1,1 @@
+"""What the endpoint answers: a module for each group of routes of each dialect."""

@@ -1,0 +1,100 @@
+"""LM Studio's `/api/v0`: OpenAI's routes, answered by the engine itself, with statistics added at the end.
+
+`/api/v1` is in `lmstudio_chat`, what is said of models in `lmstudio_models`.
+"""
+
+import platform
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from app.core.engines import EngineStatus
+from app.core.models import ModelInfo
+from app.gateway.dialects.lmstudio.cards import format_v0
+from app.gateway.dialects.lmstudio.form import V0
+from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
+from app.gateway.dialects.openai import chat_checks
+from app.gateway.entry.bodies import decode
+from app.gateway.entry.middleware import ARRIVED
+from app.gateway.loading.launch import resolve
+from app.gateway.loading.recent import Found
+from app.gateway.relay import proxy
+from app.gateway.relay.native import answered, named, path_of
+from app.gateway.relay.presets import applied
+from app.gateway.routes import lmstudio_chat, lmstudio_downloads, lmstudio_models
+from app.gateway.routes.openai_chat import Wish, ask_for, passes
+from app.gateway.services import SERVICES, Services
+from app.supervisor.policy import Terms
+from engines.api import Descriptor, Route
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a request that concerns the gateway. `ttl`: seconds the model is kept while nobody uses it."""
+
+    model: str | None = None
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+def add_routes(app: web.Application) -> None:
+    """Add LM Studio's routes."""
+    for path, route in (
+        ("chat/completions", Route.CHAT),
+        ("completions", Route.COMPLETIONS),
+        ("embeddings", Route.EMBEDDINGS),
+    ):
+        app.router.add_post(f"/api/v0/{path}", _answering(route))
+    lmstudio_models.add_routes(app)
+    lmstudio_downloads.add_routes(app)
+    lmstudio_chat.add_routes(app)
+
+
+def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    return partial(answered, route=route, understand=_understood)
+
+
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
+    services, asked = request.app[SERVICES], decode(body, Asked)
+    name = named(asked.model)
+    if route is Route.CHAT:
+        body = chat_checks.checked(body, decode(body, chat_checks.Asked))
+    model, load = await resolve(services, name)
+    descriptor = services.adapters[load.engine].descriptor
+    form = V0(partial(_about, services, model, descriptor), started=request[ARRIVED])
+    terms = Terms(keep_s=asked.ttl)
+    if route is Route.CHAT and not await passes(services, Found(model, load), body):
+        return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
+    return proxy.Ask(
+        load=load,
+        path=path_of(services, load.engine, model, route),
+        body=applied(body, model, route),
+        model=name,
+        terms=terms,
+        form=form,
+    )
+
+
+def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
+    """Return who answers, as it is loaded now."""
+    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    return About(
+        AboutModel(
+            arch=model.architecture,
+            quant=model.quantization,
+            format=format_v0(model),
+            context_length=status.context if status else None,
+        ),
+        _runtime(status, descriptor),
+    )
+
+
+def _runtime(status: EngineStatus | None, descriptor: Descriptor) -> Runtime:
+    """Return the engine, named as LM Studio names its own: with the system and the backend it runs on."""
+    where = [platform.system().lower(), platform.machine().lower(), status.backend if status else ""]
+    return Runtime(
+        name="-".join([descriptor.id, *filter(None, where)]),
+        version=status.version if status else "",
+        supported_formats=sorted(descriptor.formats),
+    )

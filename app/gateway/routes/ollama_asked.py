@@ -1,0 +1,78 @@
+"""From an Ollama request to the model it names, what that model can do, and how it is to be loaded."""
+
+import logging
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import BadRequest, NotFound, RoundhouseError
+from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo
+from app.gateway.dialects.ollama.describing import capabilities_of
+from app.gateway.entry.bodies import decode, read_body
+from app.gateway.loading.launch import resolve
+from app.gateway.loading.recent import Found
+from app.gateway.loading.tuned import with_sight
+from app.gateway.services import Services
+from engines.api import Feature, Route
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+async def read_document(request: web.Request, kind: type[T]) -> T:
+    """Return the body as `kind`, whatever its Content-Type says. Raises BadRequest, TooLarge or RequestTimeout."""
+    body = await read_body(request)
+    if not body:
+        raise BadRequest("missing request body", code="invalid_json")
+    return decode(body, kind)
+
+
+def json_reply(value: object, status: int = 200) -> web.Response:
+    """Return a whole answer."""
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json", charset="utf-8"
+    )
+
+
+async def find(services: Services, name: str) -> Found:
+    """Return the model and what loads it. Raises NotFound as Ollama words it, with the names there are."""
+    if not name:
+        raise BadRequest("model is required", code="model_required")
+    try:
+        return await resolve(services, name)
+    except NotFound as error:
+        raise not_found(name, error) from None
+
+
+def not_found(name: str, error: NotFound) -> NotFound:
+    """Return the refusal that clients recognise. The hint still names the models that exist."""
+    return NotFound(f"model '{name}' not found", hint=error.hint, code=error.code)
+
+
+async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
+    """Return what the model's files say, or None if they cannot be read: its listing then has to do."""
+    try:
+        return None if model.attached else await with_sight(services, model, await services.facts.find(model.path))
+    except RoundhouseError as error:
+        log.info("The facts of %s cannot be read: %s", model.name, error)
+        return None
+
+
+async def abilities_of(services: Services, found: Found) -> list[str]:
+    """Return what the model can do with the engine that runs it, in Ollama's words."""
+    facts = await facts_of(services, found.model)
+    return capabilities_of(found.model, facts, lacking=_lacking(services, found.load.engine))
+
+
+def _lacking(services: Services, engine: str) -> frozenset[str]:
+    descriptor = services.adapters[engine].descriptor
+    has = {
+        "vision": Feature.VISION in descriptor.features,
+        "audio": "audio" in descriptor.modalities,
+        "infill": Route.INFILL in descriptor.routes,
+        "embedding": Route.EMBEDDINGS in descriptor.routes,
+    }
+    return frozenset(ability for ability, is_there in has.items() if not is_there)

@@ -1,0 +1,278 @@
+"""Updates of Roundhouse itself: looked for when asked, or weekly where a person wants it; installed only when asked.
+
+One installation at a time goes on in the background: fetch, check, make ready, let answers in progress end, replace.
+Until the last step nothing that is used has changed, and all of it can be called off.
+"""
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from app.config.installation import Installation, this_installation
+from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError
+from app.core.events import UpdateJobChanged, UpdatesChanged
+from app.core.updates import InstallUpdate, UpdateJob, UpdateState
+from app.gateway.background import Background
+from app.gateway.services import SERVICES, Services
+from app.gateway.updates.known_updates import Known
+from app.hub.download.transfer import Means
+from app.hub.download.wire import Stopped, Throttle
+from app.updates.fetching import checked, fetch_file, forget_others
+from app.updates.manifest import KEYS_FILE, File, Manifest, order
+from app.updates.memory import UpdateMemory
+from app.updates.ways import WAYS, Ending, Way, Work, previous_version, way_back
+
+log = logging.getLogger(__name__)
+
+WEEK_S = 7 * 24 * 3600.0
+_LOOK_EVERY_S = 3600.0
+STEP_S = 0.1
+"""Between two words of how far it is."""
+_WAIT_S = 0.2
+_MB = 1_000_000
+
+
+class Updates:
+    """Belongs to the event loop; whatever blocks is done in a thread."""
+
+    def __init__(
+        self, services: Services, installation: Installation | None = None, *, keys_file: Path = KEYS_FILE
+    ) -> None:
+        self._services = services
+        keys_files = (keys_file, services.paths.update_keys_file)
+        memory = UpdateMemory(services.paths.updates / "known.json")
+        self._known = Known(services.settings, memory, installation or this_installation(), keys_files)
+        self._background = Background()
+        self._task: asyncio.Task[None] | None = None
+        self._off = threading.Event()
+        self._is_urgent = False
+        self._said_at = 0.0
+        self.job: UpdateJob | None = None
+        """The installation that goes on, or went on last."""
+
+    async def state(self) -> UpdateState:
+        """Return everything that is known; asks nobody."""
+        return await asyncio.to_thread(self._known.state, self.job)
+
+    async def check(self) -> UpdateState:
+        """Ask what the newest version is. Raises Conflict (offline, no_update_key), UpdateRefused, the network's."""
+        self._refuse_blind()
+        await asyncio.to_thread(self._known.look)
+        self._services.events.publish(UpdatesChanged())
+        return await self.state()
+
+    async def skip(self, version: str) -> UpdateState:
+        """Say no more of a version; of an empty one, say everything again. Raises UpdateRefused for no version."""
+        if version:
+            order(version)
+        await asyncio.to_thread(partial(self._known.memory.change, skipped=version))
+        self._services.events.publish(UpdatesChanged())
+        return await self.state()
+
+    async def install(self, wish: InstallUpdate) -> UpdateJob:
+        """Begin to install what `check` found, or have an installation wait no longer.
+
+        Raises Conflict (offline, no_update, update_by_hand, update_running), UpdateRefused, StorageFault.
+        """
+        if self.job is not None and not self.job.is_done and wish.now and wish.version == self.job.version:
+            self._is_urgent = True
+            return self.job
+        self._refuse_busy()
+        self._refuse_blind()
+        manifest = await asyncio.to_thread(self._known.wanted, wish.version)
+        file = self._known.file(manifest)
+        way = WAYS[file.kind]
+        await asyncio.to_thread(way.check, self._known.installation.place, file.size)
+        await asyncio.to_thread(partial(self._known.memory.change, failure=None))
+        self._refuse_busy()  # somebody else may have begun meanwhile
+        job = UpdateJob(id=secrets.token_hex(6), verb="install", version=manifest.version, stage="Downloading")
+        return self._start(job, self._install(manifest, file, way), is_urgent=wish.now)
+
+    async def roll_back(self) -> UpdateJob:
+        """Begin to go back to the version before. Raises Conflict (no_previous, update_running)."""
+        self._refuse_busy()
+        version = await asyncio.to_thread(previous_version, self._known.installation)
+        if not version:
+            raise Conflict("No version before this one is kept here.", code="no_previous")
+        job = UpdateJob(id=secrets.token_hex(6), verb="rollback", version=version, stage="Going back")
+        return self._start(job, self._go_back(), is_urgent=False)
+
+    async def cancel(self) -> None:
+        """Call it off and wait until nothing of it is left; harmless when nothing goes on."""
+        self._off.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def close(self) -> None:
+        """End what goes on."""
+        await self.cancel()
+        await self._background.join(cancel=True)
+
+    async def look_if_due(self) -> None:
+        """Ask, if a person wants that every week and a week is over. What goes wrong is only logged."""
+        settings = self._services.settings
+        if not settings.flag("updates.weekly") or settings.flag("network.offline") or self._known.unavailable:
+            return
+        kept = await asyncio.to_thread(self._known.memory.kept)
+        if is_due(kept.checked_at, time.time()):
+            try:
+                await self.check()
+            except RoundhouseError as error:
+                log.warning("Updates could not be looked for: %s", error)
+
+    async def watch(self) -> None:
+        """Look every week for as long as the service runs, and throw away what is of no use any more."""
+        release = (await self.state()).release
+        await asyncio.to_thread(forget_others, self._services.paths.updates, release.version if release else "")
+        while True:
+            await self.look_if_due()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _install(self, manifest: Manifest, file: File, way: Way) -> None:
+        folder = self._services.paths.updates / manifest.version
+        self._tell(total_bytes=file.size)
+        path = await asyncio.to_thread(fetch_file, self._known.url, file, folder, self._means())
+        work = Work(
+            installation=self._known.installation,
+            file=path,
+            version=manifest.version,
+            say=lambda stage: self._from_thread(stage=stage, total_bytes=0),
+            off=self._off,
+        )
+        await asyncio.to_thread(way.prepare, work)
+        if way.ends_service:
+            await self._let_answers_end()
+        await asyncio.to_thread(checked, path, file)
+        self._settle(await asyncio.to_thread(way.finish, work))
+
+    async def _go_back(self) -> None:
+        await self._let_answers_end()
+        self._settle(await asyncio.to_thread(way_back, self._known.installation))
+
+    async def _let_answers_end(self) -> None:
+        """Wait until nobody is being answered, unless somebody wants it now. Raises Stopped."""
+        while not self._is_urgent and (count := self._in_flight()):
+            self._tell(stage="Waiting for answers to end", waits_for=count, total_bytes=0)
+            await asyncio.sleep(_WAIT_S)
+            if self._off.is_set():
+                break
+        if self._off.is_set():
+            raise Stopped
+        self._tell(stage="Installing", waits_for=0, total_bytes=0)
+
+    def _in_flight(self) -> int:
+        return sum(status.in_flight for status in self._services.supervisor.statuses())
+
+    def _settle(self, ending: Ending) -> None:
+        """Say that it is done; where the service ends for it, end it."""
+        self._tell(said=ending.said, is_done=True, stage="Done", total_bytes=0)
+        deed = ending.last_deed
+        if deed is not None or ending.goes_on:
+            afterwards = self._services.afterwards
+            afterwards.deed, afterwards.goes_on = partial(self._last, deed) if deed else None, ending.goes_on
+            self._services.stop()
+
+    def _last(self, deed: Callable[[], object]) -> None:
+        """Do what is done when everything is closed, and remember why it failed: whoever comes next says so."""
+        try:
+            deed()
+        except RoundhouseError as error:
+            self._known.memory.change(failure=error.body)
+            raise
+
+    def _start(self, job: UpdateJob, work: Coroutine[Any, Any, None], *, is_urgent: bool) -> UpdateJob:
+        self.job, self._is_urgent = job, is_urgent
+        self._off.clear()
+        self._tell()
+        self._task = self._background.spawn(self._run(work))
+        return job
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Stopped:
+            self._fail(ErrorBody(code="cancelled", sentence="It was called off; nothing was changed."))
+        except RoundhouseError as error:
+            self._fail(error.body)
+        except Exception:
+            log.exception("An update ended by a mistake of ours")
+            self._fail(Bug("The update failed because of a mistake in Roundhouse.", hint="Please report this.").body)
+
+    def _fail(self, error: ErrorBody) -> None:
+        self._tell(error=error, is_done=True, stage="Ended", waits_for=0, total_bytes=0)
+
+    def _means(self) -> Means:
+        limit = Throttle(self._services.settings.integer("downloads.limit_mb_s") * _MB)
+        return Means(progress=self._from_thread, stop=self._off, throttle=limit)
+
+    def _from_thread(self, count: int = 0, **changes: object) -> None:
+        self._loop.call_soon_threadsafe(self._moved, count, changes)
+
+    def _moved(self, count: int, changes: dict[str, object]) -> None:
+        if self.job is None or self.job.is_done:
+            return
+        done = self.job.done_bytes + count
+        if changes or time.monotonic() - self._said_at > STEP_S:
+            self._tell(done_bytes=done, **changes)
+        else:
+            self.job = msgspec.structs.replace(self.job, done_bytes=done)
+
+    def _tell(self, **changes: object) -> None:
+        if self.job is None:
+            raise Bug("An update says something before it began.")
+        self.job, self._said_at = msgspec.structs.replace(self.job, **changes), time.monotonic()
+        self._services.events.publish(UpdateJobChanged(job=self.job))
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        assert self._task is not None  # noqa: S101 -- for the type checker: threads work for a task
+        return self._task.get_loop()
+
+    def _refuse_blind(self) -> None:
+        if self._services.settings.flag("network.offline"):
+            raise Offline
+        if self._known.unavailable:
+            raise Conflict(self._known.unavailable, hint="Update it the way it was installed.", code="no_update_key")
+
+    def _refuse_busy(self) -> None:
+        if self.job is not None and not self.job.is_done:
+            raise Conflict(
+                f"Version {self.job.version} is being installed already.",
+                hint="Wait for it, or call it off.",
+                code="update_running",
+            )
+
+
+def is_due(checked_at: float | None, now: float) -> bool:
+    """Tell whether a week is over; a clock that was set back counts as well."""
+    return checked_at is None or not 0 <= now - checked_at < WEEK_S
+
+
+UPDATES = web.AppKey("updates", Updates)
+
+
+def add_updates(app: web.Application) -> None:
+    """Give the application what looks for updates of it, and have it look."""
+    app[UPDATES] = Updates(app[SERVICES])
+    app.cleanup_ctx.append(_watching)
+    app.on_shutdown.append(_close)
+
+
+async def _watching(app: web.Application) -> AsyncIterator[None]:
+    background = Background()
+    background.spawn(app[UPDATES].watch())
+    yield
+    await background.join(cancel=True)
+
+
+async def _close(app: web.Application) -> None:
+    await app[UPDATES].close()

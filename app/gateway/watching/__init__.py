@@ -1,0 +1,1 @@
+"""What goes on and went on: each exchange timed and listed, metrics, logs, and the diagnostic bundle."""

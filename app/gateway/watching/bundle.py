@@ -1,0 +1,222 @@
+"""Everything that helps to find out why something went wrong, as texts that can be read before they are passed on.
+
+No conversation, no prompt, no key, and nothing that says whose computer it is: each text is freed of it here, and what
+may quote a prompt, such as an engine's sentence about a request, is left out altogether.
+"""
+
+import asyncio
+import platform
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from app import __version__
+from app.config.paths import expanded
+from app.core.errors import ErrorBody, RoundhouseError
+from app.core.report import Bundle, BundleFile, DoctorReport, EngineVersion
+from app.core.settings import SettingInfo
+from app.gateway.advising.machine import LLAMA_CPP
+from app.gateway.loading.launch import devices_of
+from app.gateway.services import Services
+from app.gateway.watching.inspector import Inspector
+from app.gateway.watching.scrubbing import Scrubber
+from app.hardware.doctor import examine
+from app.hardware.redaction import Private, private_here
+
+GATEWAY_LINES = 1000
+ENGINE_LINES = 500
+ENGINE_LOGS = 12
+"""Of the models used last."""
+REQUESTS = 200
+_APPLICATION = f"Roundhouse {__version__}"
+_TAIL_BYTES = 512 * 1024
+_PACKAGES = ("aiohttp", "msgspec", "psutil", "huggingface-hub", "xllamacpp", "PySide6-Essentials")
+_PLACES = frozenset({"models.folders", "gateway.allowed_hosts", "gateway.allowed_origins"})
+"""Settings that name folders and computers: how many there are is told, and no more."""
+_WITHOUT = ("error",)
+"""Of a request: an engine's sentence may quote it."""
+
+
+async def machine_report(services: Services) -> DoctorReport:
+    """Probe this computer now and report. Raises EnvironmentFault when nothing could be read."""
+    engines, devices = await asyncio.gather(
+        asyncio.to_thread(installed, services), asyncio.to_thread(devices_of, services.catalogue)
+    )
+    return await examine(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
+
+
+def installed(services: Services) -> list[EngineVersion]:
+    """Return the engines that are here."""
+    return [
+        EngineVersion(id=engine.id, version=engine.version, backend=engine.backend)
+        for engine in services.catalogue.list()
+        if engine.installed
+    ]
+
+
+async def collect(services: Services, inspector: Inspector, private: Private | None = None) -> Bundle:
+    """Return all of it. `private` is what this computer and its user are called, found out unless given."""
+    report = await _reported(services)
+    scrubber = await asyncio.to_thread(_scrubber, services, private)
+    files = [
+        _document("versions.json", "What is installed", await asyncio.to_thread(_versions, services)),
+        _document("machine.json", "What the probes saw of this computer, and what was made of it", report),
+        _document("settings.json", "The settings, without folders, names and addresses", _settings(services)),
+        _document("running.json", "The models loaded now", _running(services)),
+        _document("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
+        _document("loads.json", "What loading took against what was predicted", await services.chats.loads()),
+        _document("store.json", "How large the database is; nothing of what is in it", await _store(services)),
+        BundleFile(name="metrics.txt", why="Counters since the service started", text=_metrics(services)),
+        *await asyncio.to_thread(_logs, services.paths.logs, scrubber),
+    ]
+    cleaned = [_cleaned(file, scrubber) for file in files]
+    return Bundle(made_at=time.time(), application=_APPLICATION, files=[_manifest(cleaned), *cleaned])
+
+
+async def _reported(services: Services) -> DoctorReport | ErrorBody:
+    """Return the report, or why there is none: then the rest is needed all the more."""
+    try:
+        return await machine_report(services)
+    except RoundhouseError as error:
+        return error.body
+
+
+def _scrubber(services: Services, private: Private | None) -> Scrubber:
+    paths, folders = services.paths, services.settings.items("models.folders")
+    named = {str(expanded(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
+    named |= {folder: f"<models {n}>" for n, folder in enumerate(folders, 1)}
+    named |= {str(paths.config): "<config>", str(paths.data): "<data>"}
+    named |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}
+    named |= {str(services.home.folder): "~", str(Path.home()): "~"}
+    return Scrubber(secrets=[services.identity.token], folders=named, private=private or private_here())
+
+
+def _document(name: str, why: str, value: object) -> BundleFile:
+    return BundleFile(name=name, why=why, text=_json(msgspec.to_builtins(value)))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _cleaned(file: BundleFile, scrubber: Scrubber) -> BundleFile:
+    """Return a file with nothing private in it, its name included; logs were cleaned line by line."""
+    text = file.text
+    if file.name.endswith(".json"):
+        text = _json(scrubber.value(msgspec.json.decode(text)))
+    elif not file.name.startswith("logs/"):
+        text = "\n".join(map(scrubber.text, text.split("\n")))
+    return BundleFile(name=scrubber.text(file.name), why=file.why, text=text)
+
+
+def _manifest(files: Sequence[BundleFile]) -> BundleFile:
+    listed = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
+    said = (
+        "Made by `roundhouse doctor --bundle`. Conversations, prompts, keys, host and user names, addresses of other "
+        "computers, serial numbers and folders are left out or replaced. Have a look all the same."
+    )
+    text = _json({"about": said, "files": listed})
+    return BundleFile(name="manifest.json", why="What is in here, and why", text=text)
+
+
+def _versions(services: Services) -> dict[str, object]:
+    return {
+        "roundhouse": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "packages": dict(_packages()),
+        "engines": msgspec.to_builtins(installed(services)),
+    }
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    for name in _PACKAGES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield name, "not installed"
+
+
+def _settings(services: Services) -> list[dict[str, object]]:
+    return [{"name": info.name, "value": _shown(info), "source": info.source} for info in services.settings.describe()]
+
+
+def _shown(info: SettingInfo) -> object:
+    return f"({len(info.value)})" if info.name in _PLACES and isinstance(info.value, list) else info.value
+
+
+def _running(services: Services) -> list[object]:
+    """Return each engine's status. Its last lines, and what it said of its failure, are in its log."""
+    found = [msgspec.to_builtins(status) for status in services.supervisor.statuses()]
+    for status in found:
+        if status.get("failure"):
+            status["failure"] = {"code": status["failure"].get("code")}
+    return list(found)
+
+
+def _requests(inspector: Inspector) -> list[object]:
+    found = [msgspec.to_builtins(info) for info in inspector.infos(limit=REQUESTS)]
+    return [{name: value for name, value in info.items() if name not in _WITHOUT} for info in found]
+
+
+def _metrics(services: Services) -> str:
+    return services.metrics.exposition(services.supervisor.statuses())
+
+
+async def _store(services: Services) -> dict[str, object]:
+    size = await asyncio.to_thread(_size, services.paths.database)
+    return {"bytes": size, "rows": await services.chats.counts()}
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
+    """Return the ends of the service's log and of the engines', cleaned."""
+    engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_changed_at(file)))[:ENGINE_LOGS]
+    own = [("gateway.jsonl", "The service's log, its end"), ("gateway-start.log", "What the service said at its start")]
+    found = [
+        BundleFile(name=f"logs/{name}", why=why, text="\n".join(_own_lines(folder / name, scrubber)))
+        for name, why in own
+    ]
+    for file in engines:
+        lines = map(scrubber.engine_line, last_lines(file, ENGINE_LINES))
+        found.append(BundleFile(name=f"logs/{file.name}", why="An engine's log, its end", text="\n".join(lines)))
+    return [file for file in found if file.text]
+
+
+def _changed_at(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _own_lines(file: Path, scrubber: Scrubber) -> Iterable[str]:
+    for line in last_lines(file, GATEWAY_LINES):
+        try:
+            record = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            yield scrubber.engine_line(line)
+        else:
+            yield msgspec.json.encode(scrubber.value(record)).decode()
+
+
+def last_lines(file: Path, count: int) -> list[str]:
+    """Return the last whole lines of a file, of its last half mebibyte; none if it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            opened.seek(0, 2)
+            start = max(0, opened.tell() - _TAIL_BYTES)
+            opened.seek(start)
+            lines = opened.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return lines[1 if start else 0 :][-count:]
