@@ -1,6 +1,6 @@
 """Eighteen architectures told twice: in the fields of a Hugging Face configuration, and in GGUF keys."""
 
-from app.hub.gguf_values import Value
+from app.hub.gguf.values import Value
 
 SLIDE, FULL = "sliding_attention", "full_attention"
 LINEAR = "linear_attention"

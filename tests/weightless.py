@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Protocol
 
-from app.hub.gguf_tables import TYPE_SIZES
+from app.hub.gguf.tables import TYPE_SIZES
 from tests.gguf_files import ARRAY, FLOAT32, INT32, STRING, UINT64, Typed, packed_text, packed_value, padded
 from tests.gguf_files import BOOL as BOOLEAN
 from tests.gguf_files import Value as GgufValue

@@ -23,7 +23,7 @@ from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import written_bytes
 from app.hub.download.job import Done, Job, Moved, Said
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 
 SPEED = "download of 1 GB with its hash / curl"
 KILLS_HASH = "downloads whose hash is right after kills"

@@ -18,9 +18,9 @@ import msgspec
 from app.bench.figures import Figure, at_least, at_most
 from app.config.home import Home, this_home
 from app.core.models import ModelInfo
-from app.hub.library import Library
-from app.hub.listings import SETTLED_NS, Listings
-from app.hub.stores import other_models
+from app.hub.library.library import Library
+from app.hub.library.listings import SETTLED_NS, Listings
+from app.hub.library.stores import other_models
 from app.hub.synthetic import SyntheticShape, write_synthetic
 
 FILES = 2_000

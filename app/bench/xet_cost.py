@@ -24,7 +24,7 @@ from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import written_bytes
 from app.hub.download.job import Done, Job, Noted, Said
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
-from app.hub.repository import Repository, read_repository
+from app.hub.repositories.repository import Repository, read_repository
 
 MEMORY = "memory of a download of 4 files from Xet"
 SPEED = "download from Xet / over plain HTTP"

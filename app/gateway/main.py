@@ -47,9 +47,9 @@ from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.gateway.updates.afterwards import Afterwards
 from app.gateway.watching.journal import open_journal
 from app.gateway.watching.metrics import Metrics
-from app.hub.library import Library
-from app.hub.listings import Listings
-from app.hub.stores import other_models
+from app.hub.library.library import Library
+from app.hub.library.listings import Listings
+from app.hub.library.stores import other_models
 from app.store.database import ChatStore
 from app.supervisor.pool import Folders, Supervisor
 from engines.api import Adapter

@@ -14,7 +14,7 @@ from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
 from app.gateway.loading.recent import Recent
 from app.gateway.updates.afterwards import Afterwards
-from app.hub.memory import HubMemory
+from app.hub.repositories.memory import HubMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.gateway.events import EventHub
     from app.gateway.loading.gauge import MemoryGauge
     from app.gateway.watching.metrics import Metrics
-    from app.hub.library import Library
+    from app.hub.library.library import Library
     from app.store.database import ChatStore
     from app.supervisor.pool import Supervisor
     from engines.api import Adapter

@@ -11,11 +11,11 @@ import msgspec
 from app.core.errors import EnvironmentFault
 from app.core.machine import Fact, Gpu, Machine, Memory, ProbeReport
 from app.hardware import devices
+from app.hardware.cards.merge import merged_gpus
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived
 from app.hardware.families import families_of
-from app.hardware.linux_cpu import product_of
-from app.hardware.merge import merged_gpus
+from app.hardware.linux.cpu import product_of
 from app.hardware.part import Part
 from app.hardware.pools import with_pools
 

@@ -4,9 +4,9 @@ from functools import cache
 
 from app.core.machine import Cpu
 from app.hardware.evidence import Evidence, live
-from app.hardware.linux_cpu import read_linux_cpu
-from app.hardware.macos_sysctl import ask_mac_cpu
-from app.hardware.windows_cpu import ask_windows_cpu
+from app.hardware.linux.cpu import read_linux_cpu
+from app.hardware.macos.sysctl import ask_mac_cpu
+from app.hardware.windows.cpu import ask_windows_cpu
 
 
 def read_cpu(evidence: Evidence) -> Cpu:

@@ -16,8 +16,8 @@ import msgspec
 from app.core.errors import BadRequest
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, OperatingSystem
 from app.hardware import devices
-from app.hardware.apple import metal_share
 from app.hardware.facts import derived, unknown
+from app.hardware.macos.gpus import metal_share
 from app.hardware.pools import with_pools
 from app.hardware.told_values import tidied
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.machine import EngineDevice, Fact, Gpu, Machine
+from app.hardware.cards.pci import pci_address
 from app.hardware.facts import measured
-from app.hardware.pci import pci_address
 from app.hardware.pools import with_pools
 
 _MIB = 1 << 20

@@ -5,18 +5,20 @@ A family is a function of one `Evidence`; "base" (system, processor, memory) com
 
 from collections.abc import Callable, Mapping
 
-from app.hardware import linux, macos, windows
 from app.hardware.bandwidth import measured_bandwidth
 from app.hardware.evidence import Evidence
+from app.hardware.linux.families import FAMILIES as LINUX
+from app.hardware.macos.families import FAMILIES as MACOS
 from app.hardware.part import Part
+from app.hardware.windows.families import FAMILIES as WINDOWS
 
 Family = Callable[[Evidence], Part]
 
 
 FAMILIES: Mapping[str, Mapping[str, Family]] = {
-    "linux": linux.FAMILIES,
-    "macos": macos.FAMILIES,
-    "windows": windows.FAMILIES,
+    "linux": LINUX,
+    "macos": MACOS,
+    "windows": WINDOWS,
 }
 
 BANDWIDTH = "bandwidth"

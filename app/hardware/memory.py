@@ -1,12 +1,12 @@
 """System memory: what is there, what is free now, what a control group leaves us of it, and how fast it could be."""
 
 from app.core.machine import Fact, Memory
-from app.hardware.cgroups import MemoryLimit, memory_limit
 from app.hardware.evidence import Evidence
 from app.hardware.facts import decimal, derived, measured, read_pairs, unknown
-from app.hardware.macos_sysctl import ask_mac_memory
+from app.hardware.linux.cgroups import MemoryLimit, memory_limit
+from app.hardware.macos.sysctl import ask_mac_memory
 from app.hardware.smbios import ask_modules, theoretical_bandwidth
-from app.hardware.windows_cpu import ask_windows_memory
+from app.hardware.windows.cpu import ask_windows_memory
 
 _KIB = 1024
 _UNIFIED: Fact[bool] = unknown("", "No GPU was looked at.")

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from app.hub.gguf_tables import TYPE_SIZES
+from app.hub.gguf.tables import TYPE_SIZES
 
 F32, Q4_0, Q8_0, Q4_K = 0, 2, 8, 12
 """ggml's numbers of the tensor types written."""

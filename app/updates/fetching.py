@@ -14,8 +14,8 @@ from app.core.connections import Purpose, Why
 from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Wire, untiring
-from app.hub.ranges import Budget, Remote
-from app.hub.repository import RepoFile
+from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.repository import RepoFile
 from app.updates.manifest import MAX_BYTES, File, Signed, UpdateRefused, address
 
 HEAD_ROOM_BYTES = 256 << 20

@@ -19,7 +19,7 @@ import msgspec
 from app.config.paths import RESOURCES
 from app.core.errors import Conflict
 from app.core.updates import InstallationKind
-from app.hub.signatures import is_signed
+from app.hub.repositories.signatures import is_signed
 
 FORMAT = 1
 PURPOSE = "roundhouse-update"

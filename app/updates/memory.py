@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.hub.registry_file import KeptFile
+from app.hub.library.registry_file import KeptFile
 from app.updates.manifest import Signed
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from app.core.attached import AttachEndpoint
 from app.gateway.library.attaching import attach
-from app.hub.library import Library
+from app.hub.library.library import Library
 from app.supervisor.pool import Folders, Policy, Supervisor
 from engines.registry import ADAPTERS
 from tests.gateway.played import Gateway

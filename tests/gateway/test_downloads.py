@@ -15,9 +15,9 @@ from app.core.models import ModelSampling
 from app.gateway.hub.downloads import SMOOTHING_S, Downloads, Where, _Pace
 from app.gateway.loading.tuned import recommendation
 from app.hub.download.job import Job
-from app.hub.generation import NOTHING
-from app.hub.library import Library
-from app.hub.repository import RepoFile, Repository
+from app.hub.library.library import Library
+from app.hub.repositories.generation import NOTHING
+from app.hub.repositories.repository import RepoFile, Repository
 from tests.fake_hub import faults
 from tests.fake_hub.faults import first
 from tests.fake_hub.hub import FakeHub

@@ -18,7 +18,7 @@ from app.gateway.listen import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services
-from app.hub.library import Library
+from app.hub.library.library import Library
 from app.supervisor.pool import Folders, Supervisor
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from keyring.backends import fail
 
-from app.hub import answers
-from app.hub.catalogue import Catalogue
+from app.hub.repositories import answers
+from app.hub.repositories.catalogue import Catalogue
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gateway.played import Gateway

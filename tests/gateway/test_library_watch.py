@@ -12,7 +12,7 @@ from app.core.errors import StorageFault
 from app.core.events import ModelsChanged
 from app.gateway.events import EventHub, Subscription
 from app.gateway.library.watch import watch_library
-from app.hub.library import Library
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
 PATIENCE_S = 20.0

@@ -22,9 +22,9 @@ from app.core.library import JobKind, LibraryJob, Verdict
 from app.core.models import NO_PROJECTOR, ModelSettings
 from app.gateway.events import EventHub
 from app.gateway.library.work import LibraryWork
-from app.hub import duplicates, sharing
-from app.hub.library import Library
-from app.hub.trash import Trash
+from app.hub.disk import duplicates, sharing
+from app.hub.disk.trash import Trash
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama, projector_for
 
 PATIENCE_S = 20.0
@@ -106,7 +106,7 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: LibraryWork, tmp
             said(file, 1)
             yield from ()
 
-    with patch("app.hub.verifying.check", slow):
+    with patch("app.hub.disk.verifying.check", slow):
         await work.verify("m")
         assert await asyncio.to_thread(reading.wait, PATIENCE_S)
         with pytest.raises(Conflict) as caught:
@@ -152,7 +152,7 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
         file.write_bytes(content)
     await work.find_duplicates(reclaim=False)
     (found,) = (await ended(work)).duplicates
-    with patch("app.hub.duplicates.sha256_of", side_effect=AssertionError):
+    with patch("app.hub.disk.duplicates.sha256_of", side_effect=AssertionError):
         begun = await work.reclaim([found.sha256])
     assert (begun.kind, begun.total_bytes) == (JobKind.RECLAIM, found.reclaims_bytes)
     job = await ended(work)

@@ -15,7 +15,7 @@ from app.core.errors import NotFound, RoundhouseError, Unavailable
 from app.gateway.advising.advice import where_it_runs
 from app.gateway.advising.model_facts import FactsReader, form
 from app.hardware.description import machine_from
-from app.hub.library import Library
+from app.hub.library.library import Library
 from app.hub.shapes import shape_facts
 from tests.gguf_files import TinyLlama
 from tests.range_server import Hub, serving

@@ -12,8 +12,8 @@ from app.core.errors import Offline
 from app.core.library import Freshness, ModelUpdate
 from app.gateway.library.model_updates import check
 from app.hub.download.cache import RepositoryCache
-from app.hub.library import Library
-from app.hub.repository import RepoFile, read_repository
+from app.hub.library.library import Library
+from app.hub.repositories.repository import RepoFile, read_repository
 from app.network.door import door
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving

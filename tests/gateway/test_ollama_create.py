@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from app.core.keys import NewKey, Scope
-from app.hub.library import Library
+from app.hub.library.library import Library
 from tests.gateway.played import Gateway, until
 from tests.gguf_files import TinyLlama
 

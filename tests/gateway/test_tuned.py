@@ -19,7 +19,7 @@ from app.gateway.advising.model_facts import FactsReader
 from app.gateway.library.model_choices import check_template
 from app.gateway.loading.launch import resolve
 from app.gateway.services import Limits, Services
-from app.hub.library import Library
+from app.hub.library.library import Library
 from engines.api import Installation
 from engines.registry import ADAPTERS as REAL
 from engines.sampling import Sampling

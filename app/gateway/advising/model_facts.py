@@ -12,7 +12,7 @@ from app.config.environment import hub_endpoint
 from app.config.paths import expanded
 from app.core.errors import BadRequest, Forbidden, NotFound, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
-from app.hub.library import Library
+from app.hub.library.library import Library
 
 _KEPT = 64
 USUAL_QUANTIZATION = "Q4_K_M"

@@ -25,8 +25,8 @@ from app.gateway.background import Background
 from app.gateway.hub.download_child import DownloadChild, DownloadDied
 from app.hub.download.cache import RepositoryCache, storage_fault
 from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
-from app.hub.registry_file import KeptFile
-from app.hub.repository import RepoFile, Repository
+from app.hub.library.registry_file import KeptFile
+from app.hub.repositories.repository import RepoFile, Repository
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unau
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.downloads import Downloads
 from app.gateway.services import Services
-from app.hub.answers import Answer
-from app.hub.asked import Asked, parse
-from app.hub.gates import check_gate
-from app.hub.generation import fetched
-from app.hub.offers import USUAL, Offer, facts_of, label, read_offer
-from app.hub.repository import RepoFile, Repository
-from app.hub.variants import Variant, companions_of, named
+from app.hub.repositories.answers import Answer
+from app.hub.repositories.asked import Asked, parse
+from app.hub.repositories.gates import check_gate
+from app.hub.repositories.generation import fetched
+from app.hub.repositories.offers import USUAL, Offer, facts_of, label, read_offer
+from app.hub.repositories.repository import RepoFile, Repository
+from app.hub.repositories.variants import Variant, companions_of, named
 
 T = TypeVar("T")
 

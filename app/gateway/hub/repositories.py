@@ -21,10 +21,10 @@ from app.gateway.advising import advice
 from app.gateway.hub import pulling
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
-from app.hub.gates import page, what_to_do
-from app.hub.offers import Offer, label
-from app.hub.repository import Repository
-from app.hub.variants import Variant, companions_of
+from app.hub.repositories.gates import page, what_to_do
+from app.hub.repositories.offers import Offer, label
+from app.hub.repositories.repository import Repository
+from app.hub.repositories.variants import Variant, companions_of
 
 _QUALITY = (
     (7.5, "As good as the original."),

@@ -18,11 +18,11 @@ from app.gateway.background import Background
 from app.gateway.hub.pulling import older
 from app.gateway.hub.repositories import Ground, ground_of
 from app.gateway.services import SERVICES, Services
-from app.hub.answers import Answer
-from app.hub.catalogue import Content, Entry
 from app.hub.download.cache import RepositoryCache
-from app.hub.grouping import cards
-from app.hub.search import Listing, search
+from app.hub.repositories.answers import Answer
+from app.hub.repositories.catalogue import Content, Entry
+from app.hub.repositories.grouping import cards
+from app.hub.repositories.search import Listing, search
 
 log = logging.getLogger(__name__)
 

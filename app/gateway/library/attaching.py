@@ -15,7 +15,7 @@ from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
 from app.gateway.services import Services
-from app.hub.attached import Attachment
+from app.hub.library.attached import Attachment
 from app.supervisor.faults import Unstartable
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import RemoteModel, models_at

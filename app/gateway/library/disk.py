@@ -8,10 +8,10 @@ from app.core.disk import DiskUse, FolderKind
 from app.core.errors import Conflict
 from app.gateway.loading.launch import model_folders
 from app.gateway.services import Services
-from app.hub.disk import Looked, disk_use
-from app.hub.stores import stores
-from app.hub.trash import Trash
-from app.hub.trashed import Entry, found_on
+from app.hub.disk.trash import Trash
+from app.hub.disk.trashed import Entry, found_on
+from app.hub.disk.usage import Looked, disk_use
+from app.hub.library.stores import stores
 
 
 def used(services: Services, trash: Trash) -> DiskUse:

@@ -23,9 +23,9 @@ from app.core.models import (
 from app.gateway.loading.launch import engine_for, load_request_for
 from app.gateway.loading.tuned import draft_path, effective, recommendation
 from app.gateway.services import Services
-from app.hub import companions
-from app.hub.generation import NOTHING
-from app.hub.projectors import places, projector_beside
+from app.hub.library import companions
+from app.hub.library.projectors import places, projector_beside
+from app.hub.repositories.generation import NOTHING
 from engines.api import ModelFormat, Net
 from engines.serving.asked import Conversation
 from engines.serving.refusals import Refused

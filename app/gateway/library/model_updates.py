@@ -12,9 +12,9 @@ from app.core.errors import NotFound, Offline, RoundhouseError
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
 from app.gateway.services import Services
-from app.hub import updates
-from app.hub.pulled import Origin, origin_of
-from app.hub.repository import read_repository
+from app.hub.library.pulled import Origin, origin_of
+from app.hub.repositories import updates
+from app.hub.repositories.repository import read_repository
 
 _AT_ONCE = 4
 _Model = tuple[ModelInfo, Origin]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from app.core.errors import NotFound
 from app.core.library import Duplicate
-from app.hub import duplicates, sharing
-from app.hub.duplicates import Copy
-from app.hub.reading import Said
+from app.hub.disk import duplicates, sharing
+from app.hub.disk.duplicates import Copy
+from app.hub.disk.reading import Said
 
 Work = Callable[[Said, Callable[..., None]], None]
 """Reads, saying how far it is; and says what it found."""

@@ -11,7 +11,7 @@ import time
 from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.gateway.events import EventHub
-from app.hub.library import Library
+from app.hub.library.library import Library
 
 log = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from app.gateway.background import Background
 from app.gateway.library import disk
 from app.gateway.library.reclaiming import Reclaiming, Work
 from app.gateway.services import SERVICES, Services
-from app.hub import duplicates, removal, trashed, verifying
-from app.hub.reading import Said
-from app.hub.trash import Trash
+from app.hub.disk import duplicates, removal, trashed, verifying
+from app.hub.disk.reading import Said
+from app.hub.disk.trash import Trash
 
 log = logging.getLogger(__name__)
 

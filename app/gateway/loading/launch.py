@@ -22,8 +22,8 @@ from app.gateway.loading.recent import Found
 from app.gateway.loading.tuned import with_sampling, with_tuning
 from app.gateway.services import Services
 from app.hardware.cpu import engine_threads
-from app.hub.attached import KEY_SUFFIX
-from app.hub.naming import folded
+from app.hub.library.attached import KEY_SUFFIX
+from app.hub.library.naming import folded
 from app.network.door import door
 from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy

@@ -13,10 +13,10 @@ from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
 from app.core.models import NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.gateway.services import Services
-from app.hub.companions import draft_kind
-from app.hub.generation import NOTHING, Recommended, recommended
-from app.hub.projectors import projector_beside
-from app.hub.pulled import origin_of
+from app.hub.library.companions import draft_kind
+from app.hub.library.projectors import projector_beside
+from app.hub.library.pulled import origin_of
+from app.hub.repositories.generation import NOTHING, Recommended, recommended
 from engines.api import Draft, Feature, LaunchOptions
 from engines.sampling import Sampling
 

@@ -1,7 +1,8 @@
 """Ollama's routes that change which models there are: create, copy, delete, and the blobs that models are created from.
 
-What is created is a name with settings over weights that are here (`hub.made`), so it costs no space and is undone by
-deleting the name. Uploaded weights must be whole GGUF files; formats that can carry programs are refused unread.
+What is created is a name with settings over weights that are here (`hub.library.made`), so it costs no space and is
+undone by deleting the name. Uploaded weights must be whole GGUF files; formats that can carry programs are refused
+unread.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.routes.ollama_asked import json_reply, not_found, read_document
 from app.gateway.services import SERVICES, Services
-from app.hub.blobs import Blobs
-from app.hub.made import checked_name
+from app.hub.disk.blobs import Blobs
+from app.hub.library.made import checked_name
 
 _PIECE_BYTES = 1 << 20
 _CREATED = 201

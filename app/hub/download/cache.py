@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from app.core.errors import StorageFault
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 
 HEAD_ROOM_BYTES = 1 << 30
 """What a download leaves free on the disk: a system without any space does not work."""

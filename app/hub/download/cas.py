@@ -15,7 +15,7 @@ import msgspec
 
 from app.core.errors import NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.hub.download.wire import Interrupted
-from app.hub.ranges import Busy, Remote
+from app.hub.repositories.ranges import Busy, Remote
 from app.network.door import Call, door
 
 _HASH = re.compile(r"[0-9a-f]{64}")

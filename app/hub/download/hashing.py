@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.hub.download.chunk_map import ChunkMap
 from app.hub.download.wire import PIECE_BYTES
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 
 
 class Follower:

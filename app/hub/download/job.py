@@ -4,7 +4,7 @@ import msgspec
 
 from app.core.connections import Connection
 from app.core.errors import ErrorBody
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Sai
 from app.hub.download.transfer import Means
 from app.hub.download.ways import Ways
 from app.hub.download.wire import Throttle
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 from app.network.door import door
 
 EVERY_S = 0.25

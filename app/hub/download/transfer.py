@@ -18,7 +18,7 @@ from app.hub.download.chunk_map import ChunkMap, Content
 from app.hub.download.hashing import Follower
 from app.hub.download.regions import Regions
 from app.hub.download.wire import Changed, Interrupted, NoRanges, Source, Stopped, Stream, Throttle
-from app.hub.repository import RepoFile
+from app.hub.repositories.repository import RepoFile
 
 CHUNK_BYTES = 8 << 20
 """What is fetched again at most, for each stream, after a kill."""

@@ -15,7 +15,7 @@ from app.hub.download.cas import Kept, grant_address, xet_hash
 from app.hub.download.job import Job, Noted
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Source, Wire, untiring
-from app.hub.repository import RepoFile, resolve_address
+from app.hub.repositories.repository import RepoFile, resolve_address
 
 
 class Ways:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
-from app.hub.ranges import Budget, Busy, Remote
+from app.hub.repositories.ranges import Budget, Busy, Remote
 
 PIECE_BYTES = 512 << 10
 """Read and written at once, at most."""

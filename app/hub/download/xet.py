@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from app.config.environment import quieten_xet
 from app.hub.download.cas import Grant, Kept, XetFailed, calls, granted
 from app.hub.download.wire import Interrupted, Stopped, Stream
-from app.hub.ranges import Remote
+from app.hub.repositories.ranges import Remote
 from app.network.door import Call
 
 TRIES = 2

@@ -4,7 +4,7 @@ import re
 
 from app.hub.facts.architectures import rule_for
 from app.hub.facts.metadata import Metadata
-from app.hub.gguf_tables import POOLING_RANK
+from app.hub.gguf.tables import POOLING_RANK
 
 MAX_TEMPLATE_CHARACTERS = 256 * 1024
 """The longest templates known are below 40 KiB; what is longer is cut."""

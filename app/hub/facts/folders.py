@@ -17,7 +17,7 @@ from app.hub.facts.onnx import is_onnx, read_onnx
 from app.hub.facts.openvino import is_openvino, read_openvino
 from app.hub.facts.safetensors import MAX_TENSORS, Stored, read_safetensors
 from app.hub.facts.templates import chat_template_of
-from app.hub.gguf_values import corrupt
+from app.hub.gguf.values import corrupt
 from app.hub.sources import open_file
 
 INDEX = "model.safetensors.index.json"

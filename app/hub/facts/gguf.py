@@ -13,10 +13,10 @@ from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
 from app.hub.facts.parameters import active_parameters
 from app.hub.facts.tensors import expert_blocks, weight_groups
-from app.hub.gguf_header import GgufHeader, alignment_of
-from app.hub.gguf_tables import FILE_TYPES
-from app.hub.gguf_values import TensorInfo, Value
-from app.hub.naming import is_model_kind, is_projector_kind
+from app.hub.gguf.header import GgufHeader, alignment_of
+from app.hub.gguf.tables import FILE_TYPES
+from app.hub.gguf.values import TensorInfo, Value
+from app.hub.library.naming import is_model_kind, is_projector_kind
 
 __all__ = ["TensorInfo", "Value", "facts_from", "facts_of_headers"]
 

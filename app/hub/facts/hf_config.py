@@ -10,7 +10,7 @@ from app.hub.facts.architectures import Recurrence, rule_for
 from app.hub.facts.hf_fields import ARCHITECTURES, DEFAULTS, FIELDS
 from app.hub.facts.json_text import Object
 from app.hub.facts.metadata import MAX_COUNT, MAX_LAYERS, Metadata
-from app.hub.gguf_values import Value, corrupt
+from app.hub.gguf.values import Value, corrupt
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "language_model")
 _SLIDING = ("sliding", "chunked")

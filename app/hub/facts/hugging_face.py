@@ -23,7 +23,7 @@ from app.hub.facts.packed import Weight, weights_of
 from app.hub.facts.parameters import active_parameters
 from app.hub.facts.safetensors import Stored
 from app.hub.facts.tensors import kind_of as gguf_kind_of
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 from app.hub.shapes.architectures import outlines
 
 NORM_BITS = 16.0

@@ -9,7 +9,7 @@ import msgspec
 from app.core.model_facts import AttentionKind, Layer
 from app.hub.facts.architectures import Recurrence, Rule, Window, rule_for
 from app.hub.facts.metadata import Metadata
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 
 
 def layers_of(metadata: Metadata, expert_blocks: frozenset[int] | None = None) -> list[Layer]:

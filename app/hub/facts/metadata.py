@@ -5,7 +5,7 @@ Configurations of other formats are first put into these same keys, so that one 
 
 from collections.abc import Mapping, Sequence
 
-from app.hub.gguf_values import Value, corrupt
+from app.hub.gguf.values import Value, corrupt
 
 __all__ = ["MAX_COUNT", "MAX_LAYERS", "Metadata", "Value"]
 

@@ -16,7 +16,7 @@ from app.hub.facts.hugging_face import Files, facts_of
 from app.hub.facts.json_text import Object, read_object, read_object_if_there
 from app.hub.facts.packed import Weight, under
 from app.hub.facts.templates import chat_template_of
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 from app.hub.sources import Source, open_file
 
 CONFIG = "genai_config.json"

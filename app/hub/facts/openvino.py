@@ -14,7 +14,7 @@ from app.hub.facts.hugging_face import Files, facts_of
 from app.hub.facts.json_text import read_object
 from app.hub.facts.packed import Weight, under
 from app.hub.facts.templates import chat_template_of
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 from app.hub.sources import Source, open_file
 
 MAX_XML_BYTES = 128 << 20

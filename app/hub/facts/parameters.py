@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 
 _NOT_READ = frozenset({WeightKind.DRAFT, WeightKind.PROJECTOR})
 """Plain decoding of text touches neither."""

@@ -6,10 +6,10 @@ import msgspec
 
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
-from app.hub.candidates import Candidate, candidate_for
 from app.hub.facts.folders import read_folder
 from app.hub.facts.gguf import facts_of_headers
-from app.hub.gguf_header import GgufHeader, read_header
+from app.hub.gguf.header import GgufHeader, read_header
+from app.hub.library.candidates import Candidate, candidate_for
 from app.hub.sources import open_file
 
 

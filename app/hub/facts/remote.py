@@ -16,8 +16,6 @@ import msgspec
 from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, NotFound, TooLarge
 from app.core.model_facts import ModelFacts
-from app.hub.candidates import split_parts, split_stem
-from app.hub.companions import kind_by_name
 from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, chosen_shards, shard_names, with_quantization
 from app.hub.facts.gguf import facts_of_headers
 from app.hub.facts.hugging_face import Files, facts_of
@@ -25,9 +23,11 @@ from app.hub.facts.json_text import MAX_BYTES, Object, parse_object
 from app.hub.facts.safetensors import read_safetensors
 from app.hub.facts.templates import MAX_BYTES as MAX_TEMPLATE_BYTES
 from app.hub.facts.templates import template_in
-from app.hub.gguf_cursor import WINDOW_BYTES
-from app.hub.gguf_header import read_header
-from app.hub.ranges import Remote, RemoteSource
+from app.hub.gguf.cursor import WINDOW_BYTES
+from app.hub.gguf.header import read_header
+from app.hub.library.candidates import split_parts, split_stem
+from app.hub.library.companions import kind_by_name
+from app.hub.repositories.ranges import Remote, RemoteSource
 from app.hub.sources import Source
 
 ENDPOINT = "https://huggingface.co"

@@ -8,7 +8,7 @@ from math import prod
 
 import msgspec
 
-from app.hub.gguf_values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt
 from app.hub.sources import Source
 
 MAX_HEADER_BYTES = 16 << 20

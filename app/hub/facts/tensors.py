@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
-from app.hub.gguf_tables import TYPE_NAMES
-from app.hub.gguf_values import MAX_NUMBER, TensorInfo, corrupt
+from app.hub.gguf.tables import TYPE_NAMES
+from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt
 
 __all__ = ["TensorInfo", "expert_blocks", "kind_of", "weight_groups"]
 

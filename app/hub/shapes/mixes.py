@@ -11,7 +11,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.hub.facts.metadata import Metadata, Value
-from app.hub.gguf_tables import TYPE_NAMES, TYPE_SIZES
+from app.hub.gguf.tables import TYPE_NAMES, TYPE_SIZES
 from app.hub.shapes.architectures import Outline
 
 TYPE_IDS = {name: number for number, name in TYPE_NAMES.items()}

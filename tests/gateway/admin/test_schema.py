@@ -38,7 +38,7 @@ from app.core.settings import SettingInfo
 from app.gateway.admin.calls import Endpoint
 from app.gateway.admin.openapi import document
 from app.gateway.admin.routes import ENDPOINTS
-from app.hub.duplicates import SMALLEST_BYTES
+from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.hardware.cards.nvml import NvmlState, read_nvml
 from app.hardware.evidence import Unanswered
-from app.hardware.nvml import NvmlState, read_nvml
 
 GIB = 1 << 30
 

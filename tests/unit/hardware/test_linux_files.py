@@ -7,12 +7,12 @@ import pytest
 
 from app.core.machine import Confidence
 from app.hardware import cpu
-from app.hardware.cgroups import cpu_quota, memory_limit
 from app.hardware.evidence import Evidence
 from app.hardware.facts import cpu_list, measured
-from app.hardware.linux_cpu import read_linux_cpu
+from app.hardware.linux.cgroups import cpu_quota, memory_limit
+from app.hardware.linux.cpu import read_linux_cpu
+from app.hardware.linux.system import read_system
 from app.hardware.memory import read_linux_memory
-from app.hardware.system import read_system
 
 GIB = 1 << 30
 

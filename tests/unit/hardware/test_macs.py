@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware import metal
-from app.hardware.apple import MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
 from app.hardware.evidence import replaying
 from app.hardware.families import families_of
-from app.hardware.macos_sysctl import available, mac_cpu, mac_memory, mac_system
-from app.hardware.metal import MetalDevice
+from app.hardware.macos import metal
+from app.hardware.macos.gpus import MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
+from app.hardware.macos.metal import MetalDevice
+from app.hardware.macos.sysctl import available, mac_cpu, mac_memory, mac_system
 
 GIB = 1 << 30
 M4_PRO: dict[str, Any] = {"_name": "Apple M4 Pro", "sppci_model": "Apple M4 Pro", "sppci_cores": "20"}
@@ -147,5 +147,5 @@ class _Copying:
 def test_metal_is_asked_by_messages(monkeypatch: pytest.MonkeyPatch, array: int, found: list[MetalDevice]) -> None:
     runtime = PlayedRuntime()
     libraries = {"libobjc.A.dylib": runtime, "Metal": PlayedMetal(array), "CoreGraphics": object()}
-    monkeypatch.setattr("app.hardware.metal.ctypes.CDLL", lambda path: libraries[path.rsplit("/", 1)[-1]])
+    monkeypatch.setattr("app.hardware.macos.metal.ctypes.CDLL", lambda path: libraries[path.rsplit("/", 1)[-1]])
     assert metal.read_metal() == found

@@ -1,8 +1,8 @@
 """One Gpu per card: what makes two sightings one card, and what does not."""
 
 from app.core.machine import Fact, Gpu
+from app.hardware.cards.merge import merged_gpus
 from app.hardware.facts import derived, measured, unknown
-from app.hardware.merge import merged_gpus
 
 GIB = 1 << 30
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.hardware import vulkan_api
+from app.hardware.cards import vulkan_api
+from app.hardware.cards.vulkan_api import VulkanHeap, read_vulkan
 from app.hardware.evidence import Unanswered
-from app.hardware.vulkan_api import VulkanHeap, read_vulkan
 
 GIB = 1 << 30
 EXTENSIONS = [b"VK_EXT_memory_budget", b"VK_EXT_pci_bus_info", b"VK_KHR_cooperative_matrix", b"VK_KHR_swapchain"]

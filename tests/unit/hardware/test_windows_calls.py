@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware import windows_calls, windows_dxgi, windows_kernel_graphics
 from app.hardware.evidence import Evidence, Unanswered, live, replaying
 from app.hardware.families import families_of
-from app.hardware.windows_calls import processors, read_windows_memory
-from app.hardware.windows_dxgi import Pointer, adapters_of, luid_text
-from app.hardware.windows_gpus import registry_bytes
-from app.hardware.windows_kernel_graphics import adapter_address, read_usage, summed
-from app.hardware.windows_values import AdapterUsage, CoreKind
+from app.hardware.windows import calls, dxgi, kernel_graphics
+from app.hardware.windows.calls import processors, read_windows_memory
+from app.hardware.windows.dxgi import Pointer, adapters_of, luid_text
+from app.hardware.windows.gpus import registry_bytes
+from app.hardware.windows.kernel_graphics import adapter_address, read_usage, summed
+from app.hardware.windows.values import AdapterUsage, CoreKind
 
 GIB = 1 << 30
 NOT_FOUND = 0x887A0002 - (1 << 32)
@@ -27,13 +27,13 @@ NOT_FOUND = 0x887A0002 - (1 << 32)
 @pytest.mark.parametrize(
     ("structure", "size"),
     [
-        (windows_calls._MemoryStatus, 64),
-        (windows_calls._JobLimits, 144),
-        (windows_dxgi._Desc1, 312),
-        (windows_dxgi._MemoryInfo, 32),
-        (windows_kernel_graphics._Open, 12),
-        (windows_kernel_graphics._Query, 24),
-        (windows_kernel_graphics._CounterValue, 24),
+        (calls._MemoryStatus, 64),
+        (calls._JobLimits, 144),
+        (dxgi._Desc1, 312),
+        (dxgi._MemoryInfo, 32),
+        (kernel_graphics._Open, 12),
+        (kernel_graphics._Query, 24),
+        (kernel_graphics._CounterValue, 24),
     ],
 )
 def test_structures_are_as_large_as_on_64_bit_windows(structure: type[ctypes.Structure], size: int) -> None:
@@ -126,10 +126,8 @@ class PlayedObject:
 OUT = ctypes.POINTER(Pointer)
 ENUM = ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, ctypes.c_uint32, OUT)
 QUERY = ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, Pointer, OUT)
-DESC = ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, ctypes.POINTER(windows_dxgi._Desc1))
-MEMORY = ctypes.CFUNCTYPE(
-    ctypes.c_int32, Pointer, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(windows_dxgi._MemoryInfo)
-)
+DESC = ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, ctypes.POINTER(dxgi._Desc1))
+MEMORY = ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(dxgi._MemoryInfo))
 ADAPTER3 = bytes.fromhex("a4675964 9213 1043 a798 8053ce3e93fd")
 
 
@@ -195,7 +193,7 @@ def test_luids_are_written_as_counters_write_them() -> None:
 
 
 def playing(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
-    for module in (windows_calls, windows_kernel_graphics, windows_dxgi):
+    for module in (calls, kernel_graphics, dxgi):
         monkeypatch.setattr(module, "library", lambda _name: library)
 
 
@@ -296,7 +294,7 @@ class PlayedPdh:
         if buffer is None:
             size._obj.value, count._obj.value = 24 * len(entries), len(entries)
             return 0x800007D2 - (1 << 32)
-        items = (windows_kernel_graphics._CounterValue * len(entries)).from_buffer(buffer)
+        items = (kernel_graphics._CounterValue * len(entries)).from_buffer(buffer)
         for item, (name, status, value) in zip(items, entries, strict=True):
             self.kept.append(ctypes.create_unicode_buffer(name))
             item.name, item.status, item.value = ctypes.addressof(self.kept[-1]), status, value

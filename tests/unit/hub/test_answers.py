@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.core.hub import HubFound
-from app.hub import answers
-from app.hub.answers import FRESH_S, Answers
+from app.hub.repositories import answers
+from app.hub.repositories.answers import FRESH_S, Answers
 
 ONE = HubFound(repository="a/b", formats=["gguf"])
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.hub.asked import Asked, parse
+from app.hub.repositories.asked import Asked, parse
 
 UNDERSTOOD = {
     "org/repo": Asked(repository="org/repo"),

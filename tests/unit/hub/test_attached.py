@@ -7,8 +7,8 @@ import pytest
 
 from app.core.errors import BadRequest, Conflict
 from app.core.models import ModelInfo, Preset
-from app.hub.attached import Attachment
-from app.hub.library import Library
+from app.hub.library.attached import Attachment
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
 FAR = Attachment(name="big", url="http://box:8000/v1", served_as="org/Big", context=4096)

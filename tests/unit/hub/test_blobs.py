@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import BadRequest, NotFound, StorageFault
-from app.hub import blobs as module
-from app.hub.blobs import KEPT_S, Blobs, Upload, hex_of
+from app.hub.disk import blobs as module
+from app.hub.disk.blobs import KEPT_S, Blobs, Upload, hex_of
 
 DATA = b"weights" * 1000
 DIGEST = "sha256:" + hashlib.sha256(DATA).hexdigest()

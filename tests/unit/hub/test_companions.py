@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from app.core.models import CompanionKind
-from app.hub import companions
-from app.hub.companions import kind_by_name
+from app.hub.library import companions
+from app.hub.library.companions import kind_by_name
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes, lora_for, vocabulary
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from app.core.disk import DiskUse, FolderKind
 from app.core.models import ModelInfo, Preset
-from app.hub.disk import ELSEWHERE, Looked, disk_use, problem_of
-from app.hub.trash import Trash
+from app.hub.disk.trash import Trash
+from app.hub.disk.usage import ELSEWHERE, Looked, disk_use, problem_of
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="links and rights as POSIX has them")
 
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_read_says_why(
     def refused(_folder: Path) -> None:
         raise error
 
-    monkeypatch.setattr("app.hub.disk.os.scandir", refused)
+    monkeypatch.setattr("app.hub.disk.usage.os.scandir", refused)
     assert words in problem_of(tmp_path)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.core.models import ModelInfo
-from app.hub import duplicates
-from app.hub.duplicates import Copy, described, equal, suspects
-from app.hub.library import Library
-from app.hub.sharing import share
+from app.hub.disk import duplicates
+from app.hub.disk.duplicates import Copy, described, equal, suspects
+from app.hub.disk.sharing import share
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
@@ -116,5 +116,5 @@ def test_another_disk_another_owner_and_a_closed_folder_are_said(
     ((digest, (first, second)),) = found(models)
     assert "another disk" in described(digest, [first, second._replace(device=first.device + 1)])[0].notes[0]
     assert "somebody else" in described(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
-    monkeypatch.setattr("app.hub.duplicates.os.access", lambda _path, _mode: False)
+    monkeypatch.setattr("app.hub.disk.duplicates.os.access", lambda _path, _mode: False)
     assert "cannot be written" in described(digest, [first, second])[0].notes[0]

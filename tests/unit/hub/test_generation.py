@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.core.models import ModelSampling
-from app.hub import generation
-from app.hub.generation import NOTHING, recommended
-from app.hub.naming import GENERATION_CONFIG as CONFIG
+from app.hub.library.naming import GENERATION_CONFIG as CONFIG
+from app.hub.repositories import generation
+from app.hub.repositories.generation import NOTHING, recommended
 from tests.gguf_files import TinyLlama
 
 QWEN = {

@@ -3,8 +3,8 @@
 from typing import Any
 
 from app.core.hub import HubFound
-from app.hub.grouping import cards, folded
-from app.hub.search import Listed
+from app.hub.repositories.grouping import cards, folded
+from app.hub.repositories.search import Listed
 
 
 def listed(

@@ -7,9 +7,9 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from app.hub.gguf import read_gguf
-from app.hub.header_index import HeaderIndex, Headers
-from app.hub.library import Library
+from app.hub.gguf.listing import read_gguf
+from app.hub.library.header_index import HeaderIndex, Headers
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
 
@@ -23,7 +23,7 @@ def test_a_restart_reads_no_header_again(tmp_path: Path) -> None:
     first = library(tmp_path)
     TinyLlama(name="One").write(tmp_path / "models" / "one.gguf")
     before = first.models()
-    with patch("app.hub.inspection.read_gguf", wraps=read_gguf) as read:
+    with patch("app.hub.library.inspection.read_gguf", wraps=read_gguf) as read:
         assert library(tmp_path).models() == before
         assert [call.args[0].name for call in read.call_args_list] == [
             "none.gguf"

@@ -10,8 +10,8 @@ import pytest
 
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.models import ModelInfo
-from app.hub.gguf import read_gguf
-from app.hub.library import Library
+from app.hub.gguf.listing import read_gguf
+from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama, gguf_bytes
 
 
@@ -259,7 +259,7 @@ def test_looking_again_reads_only_what_changed(library: Library, models: Path) -
     file = put(models / "one.gguf")
     put(models / "two.gguf")
     library.models()
-    with patch("app.hub.inspection.read_gguf", wraps=read_gguf) as read:
+    with patch("app.hub.library.inspection.read_gguf", wraps=read_gguf) as read:
         library.models()
         assert read.call_count == 0
         put(file, {"general.name": "Changed"})
@@ -270,7 +270,7 @@ def test_looking_again_reads_only_what_changed(library: Library, models: Path) -
 def test_a_known_name_is_found_without_looking_through_the_folders(library: Library, models: Path) -> None:
     file = put(models / "one.gguf")
     library.models()
-    with patch("app.hub.library.find_candidates", side_effect=AssertionError("looked")):
+    with patch("app.hub.library.library.find_candidates", side_effect=AssertionError("looked")):
         assert library.find("ONE").path == str(file)
         file.unlink()
         with pytest.raises(AssertionError, match="looked"):

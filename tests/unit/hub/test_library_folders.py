@@ -9,7 +9,7 @@ import pytest
 from app.config.paths import RESOURCES
 from app.core.errors import BadRequest, UserError
 from app.core.models import ModelInfo
-from app.hub.library import Library
+from app.hub.library.library import Library
 
 GUIDE = RESOURCES / "guide"
 
@@ -104,7 +104,7 @@ def test_a_known_folder_is_found_without_a_look_at_all_others(
 ) -> None:
     shutil.copytree(GUIDE / "openvino", models / "known")
     library.models()
-    monkeypatch.setattr("app.hub.library.find_candidates", lambda _folders: pytest.fail("looked"))
+    monkeypatch.setattr("app.hub.library.library.find_candidates", lambda _folders: pytest.fail("looked"))
     assert library.find("known").format == "openvino"
 
 

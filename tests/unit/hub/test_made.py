@@ -6,8 +6,8 @@ import pytest
 
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
-from app.hub.library import Library
-from app.hub.made import checked_name
+from app.hub.library.library import Library
+from app.hub.library.made import checked_name
 from tests.gguf_files import TinyLlama
 
 PIRATE = Preset(system="Talk like a pirate.", parameters={"temperature": 0.1, "stop": ["Arr"]})

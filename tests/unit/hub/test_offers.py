@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.core.errors import BadRequest, NotFound
-from app.hub.offers import facts_of, label, read_offer
+from app.hub.repositories.offers import facts_of, label, read_offer
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gguf_files import TinyLlama

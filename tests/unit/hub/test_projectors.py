@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.hub.projectors import models_with, places, projector_beside, projectors_beside
+from app.hub.library.projectors import models_with, places, projector_beside, projectors_beside
 
 Put = Callable[..., Path]
 

@@ -9,8 +9,8 @@ import pytest
 
 from app.core.errors import Conflict, NotFound, StorageFault
 from app.core.models import ModelInfo, Preset
-from app.hub.removal import Others, belongings, planned, remove, restore
-from app.hub.trash import Trash
+from app.hub.disk.removal import Others, belongings, planned, remove, restore
+from app.hub.disk.trash import Trash
 from tests.gguf_files import gguf_bytes
 
 OLD, NEW = "0" * 40, "1" * 40

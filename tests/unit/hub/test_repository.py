@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unauthorized, Unavailable
-from app.hub.repository import read_branches, read_repository, resolve_address
+from app.hub.repositories.repository import read_branches, read_repository, resolve_address
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.range_server import Hub

@@ -8,8 +8,8 @@ from huggingface_hub import HfApi
 
 from app.core.errors import RoundhouseError, Unavailable
 from app.core.hub import HubFound, HubQuery, HubSort, HubTask
-from app.hub import search as searching
-from app.hub.search import search
+from app.hub.repositories import search as searching
+from app.hub.repositories.search import search
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 

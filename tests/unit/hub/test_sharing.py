@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.errors import StorageFault
-from app.hub import sharing
-from app.hub.duplicates import Copy
-from app.hub.sharing import Shared, check_room, separate, share
+from app.hub.disk import sharing
+from app.hub.disk.duplicates import Copy
+from app.hub.disk.sharing import Shared, check_room, separate, share
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
 

@@ -3,7 +3,7 @@
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.hub.signatures import is_signed
+from app.hub.repositories.signatures import is_signed
 
 VECTORS = [
     (

@@ -9,8 +9,8 @@ import pytest
 
 from app.config.home import Home, this_home
 from app.core.errors import Conflict
-from app.hub.library import Library
-from app.hub.stores import ollama_models, other_models, stores
+from app.hub.library.library import Library
+from app.hub.library.stores import ollama_models, other_models, stores
 from tests.gguf_files import TinyLlama
 
 MODEL_LAYER = "application/vnd.ollama.image.model"

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from app.core.errors import Conflict, StorageFault
-from app.hub.trash import Trash
+from app.hub.disk.trash import Trash
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 

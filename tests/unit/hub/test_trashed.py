@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from app.core.errors import StorageFault
-from app.hub.trash import Trash
-from app.hub.trashed import Found, delete, found_on
+from app.hub.disk.trash import Trash
+from app.hub.disk.trashed import Found, delete, found_on
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 

@@ -1,8 +1,8 @@
 import pytest
 
 from app.core.errors import BadRequest, NotFound
-from app.hub.repository import RepoFile, Repository
-from app.hub.variants import companions_of, named, quantization_of, variants_of
+from app.hub.repositories.repository import RepoFile, Repository
+from app.hub.repositories.variants import companions_of, named, quantization_of, variants_of
 
 
 def repository(*paths: str, size: int = 100) -> Repository:

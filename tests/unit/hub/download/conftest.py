@@ -9,7 +9,7 @@ from app.core.connections import Purpose, Why
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.transfer import Means, fetch
 from app.hub.download.wire import Wire, untiring
-from app.hub.repository import RepoFile, read_repository, resolve_address
+from app.hub.repositories.repository import RepoFile, read_repository, resolve_address
 from tests.fake_hub.faults import Fault
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving

@@ -16,7 +16,7 @@ from app.config.programs import command
 from app.hub.download.chunk_map import written_bytes
 from app.hub.download.job import Done, Failed, Job, Moved, Said, Started
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
-from app.hub.repository import read_repository
+from app.hub.repositories.repository import read_repository
 from tests.fake_hub import faults
 from tests.fake_hub.hub import FakeHub
 from tests.unit.hub.download.conftest import FILE, NAME, Arena, content_of

@@ -23,7 +23,7 @@ from app.hub.facts.hugging_face import Files, facts_of
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
 from app.hub.facts.safetensors import read_safetensors
-from app.hub.gguf_header import read_header
+from app.hub.gguf.header import read_header
 from tests.gguf_files import ARRAY, INT32, TinyLlama, Typed, gguf_bytes
 from tests.safetensors_files import header_bytes
 

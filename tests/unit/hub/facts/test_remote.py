@@ -9,10 +9,10 @@ import pytest
 
 from app.core.connections import Purpose, Why
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
-from app.hub import ranges
 from app.hub.facts import read_facts
 from app.hub.facts.remote import read_remote_facts
-from app.hub.ranges import Budget, Remote, RemoteSource
+from app.hub.repositories import ranges
+from app.hub.repositories.ranges import Budget, Remote, RemoteSource
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes
 from tests.range_server import Hub, serving
 from tests.safetensors_files import header_bytes

@@ -7,7 +7,7 @@ vocabulary besides, so models are large enough that this stays below one percent
 import pytest
 
 from app.core.errors import BadRequest
-from app.hub.gguf_tables import TYPE_NAMES
+from app.hub.gguf.tables import TYPE_NAMES
 from app.hub.shapes import find
 from app.hub.shapes.mixes import fitted
 

@@ -1,0 +1,157 @@
+"""The processor as Linux describes it: model, cores that are really ours, vector extensions, cache."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from app.core.machine import Cpu, Fact
+from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.facts import T, cpu_list, decimal, derived, measured, read_int, read_pairs, read_text, unknown
+from app.hardware.linux.arm_parts import arm_part, arm_vendor
+from app.hardware.linux.cgroups import cpu_quota
+
+ISA = (
+    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),
+    *("amx_tile", "amx_int8", "amx_bf16"),
+    *("asimd", "asimddp", "i8mm", "bf16", "sve", "sve2", "sme"),
+)
+"""The flags that decide which kernels an engine can use; all others are noise here."""
+
+_CPUS = "sys/devices/system/cpu"
+_FAST = 0.8
+"""A core counts as fast from this share of the fastest one's capacity on. Linux scales the fastest to 1024; siblings of
+a "prime" core lie near 0.9, the slow cores of chips with two kinds at 0.7 (GB10) and below."""
+_LARGEST_CACHE = 1 << 36
+"""64 GiB; the largest there is has one."""
+_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def read_linux_cpu(evidence: Evidence) -> Cpu:
+    """Return the processor's facts."""
+    root = evidence.root
+    info = read_pairs(root / "proc/cpuinfo")
+    logical = len(re.findall(r"^processor\s*:", read_text(root / "proc/cpuinfo") or "", re.MULTILINE))
+    return Cpu(
+        model=_model(root, info),
+        vendor=_vendor(info),
+        physical_cores=_physical(root, logical),
+        performance_cores=_performance(root),
+        logical_cores=measured(logical, "/proc/cpuinfo") if logical else _nothing("/proc/cpuinfo"),
+        usable_cores=_usable(evidence, logical),
+        isa=_isa(info),
+        cache_bytes=_cache(root, info),
+    )
+
+
+def board(root: Path) -> str:
+    """Return what the device tree calls this computer ("Raspberry Pi 5 Model B Rev 1.0"), or ""."""
+    paths = ("proc/device-tree/model", "sys/firmware/devicetree/base/model", "sys/devices/soc0/machine")
+    return next((text for path in paths if (text := read_text(root / path))), "")
+
+
+def product_of(board_name: str) -> str:
+    """Return what a board is sold as: "Raspberry Pi 5" for "Raspberry Pi 5 Model B Rev 1.0"."""
+    return re.split(r" (?:Model|Rev|Developer Kit|Engineering)\b", board_name)[0]
+
+
+def _model(root: Path, info: dict[str, str]) -> Fact[str]:
+    if info.get("model name"):
+        return measured(info["model name"], "/proc/cpuinfo")
+    if name := board(root):
+        return measured(name, "/proc/device-tree/model")
+    part = arm_part(info.get("CPU implementer", ""), info.get("CPU part", ""))
+    return derived(part, "/proc/cpuinfo", note="by implementer and part number") if part else _nothing("/proc/cpuinfo")
+
+
+def _vendor(info: dict[str, str]) -> Fact[str]:
+    name = info.get("vendor_id") or arm_vendor(info.get("CPU implementer", ""))
+    return measured(name, "/proc/cpuinfo") if name else unknown("/proc/cpuinfo", "Nothing is said there.")
+
+
+def _nothing(source: str) -> Fact[T]:
+    return unknown(source, "Nothing is said there.")
+
+
+def _isa(info: dict[str, str]) -> Fact[list[str]]:
+    present = set((info.get("flags") or info.get("Features") or "").split())
+    if not present:
+        return unknown("/proc/cpuinfo", "The kernel lists no processor flags.")
+    return measured([flag for flag in ISA if flag in present], "/proc/cpuinfo")
+
+
+def _physical(root: Path, logical: int) -> Fact[int]:
+    source = f"/{_CPUS}/cpu*/topology"
+    known = _cores((root / _CPUS).glob("cpu[0-9]*/topology"))
+    if not known:
+        return unknown(source, "The kernel shows no core topology.")
+    if logical and known > logical:
+        return derived(logical, source, note="More cores than processors were listed; some are offline.")
+    return measured(known, source)
+
+
+def _cores(topologies: Iterable[Path]) -> int:
+    """Count distinct cores. Arm kernels number cores anew in each cluster of one package."""
+    names = ("physical_package_id", "die_id", "cluster_id", "core_id")
+    found = {tuple(read_int(topology / name) for name in names) for topology in topologies}
+    return sum(core[0] is not None and core[-1] is not None for core in found)
+
+
+def _performance(root: Path) -> Fact[int]:
+    hybrid = cpu_list(read_text(root / "sys/devices/cpu_core/cpus") or "")
+    if hybrid:
+        return measured(_distinct_cores(root, hybrid), "/sys/devices/cpu_core/cpus")
+    capacities = {path.parent: read_int(path) for path in (root / _CPUS).glob("cpu[0-9]*/cpu_capacity")}
+    top = max((capacity for capacity in capacities.values() if capacity), default=0)
+    if not top:
+        return unknown("/sys/devices", "All cores look alike.")
+    fast = {folder for folder, capacity in capacities.items() if (capacity or 0) >= _FAST * top}
+    numbers = {int(folder.name.removeprefix("cpu")) for folder in fast}
+    return measured(_distinct_cores(root, numbers), f"/{_CPUS}/cpu*/cpu_capacity")
+
+
+def _distinct_cores(root: Path, cpus: set[int]) -> int:
+    return _cores(root / _CPUS / f"cpu{cpu}" / "topology" for cpu in cpus) or len(cpus)
+
+
+def _usable(evidence: Evidence, logical: int) -> Fact[float]:
+    allowed = affinity(evidence) or logical
+    quota = cpu_quota(evidence.root)
+    if quota is not None and (not allowed or quota < allowed):
+        return measured(quota, "cgroup cpu.max", note=f"A control group allows {quota:g} of {allowed} processors.")
+    return measured(float(allowed), "sched_getaffinity") if allowed else _nothing("sched_getaffinity")
+
+
+def affinity(evidence: Evidence) -> int | None:
+    """Return on how many logical processors this process may run (affinity mask, cpuset), or None."""
+    try:
+        return evidence.ask("affinity", int, lambda: len(os.sched_getaffinity(0)))
+    except Unanswered:
+        return None
+
+
+def _cache(root: Path, info: dict[str, str]) -> Fact[int]:
+    """Add up the last-level caches: one for each distinct set of processors that share one."""
+    source = f"/{_CPUS}/cpu*/cache"
+    caches = [found for index in (root / _CPUS).glob("cpu[0-9]*/cache/index[0-9]*") if (found := _cache_at(index))]
+    last = max((level for level, _, _ in caches), default=0)
+    distinct = {(shared, size) for level, shared, size in caches if level == last}
+    if distinct:
+        return derived(sum(size for _, size in distinct), source, unit="B", note=f"all caches of level {last}")
+    size = _size(info.get("cache size", "").removesuffix("B").replace(" ", ""))
+    if size:
+        return measured(size, "/proc/cpuinfo cache size", unit="B")
+    return unknown(source, "The kernel describes no caches.", unit="B")
+
+
+def _cache_at(index: Path) -> tuple[int, str, int] | None:
+    level, size = read_int(index / "level"), _size(read_text(index / "size") or "")
+    if not level or not size or read_text(index / "type") == "Instruction":
+        return None
+    return level, read_text(index / "shared_cpu_list") or index.parts[-3], size
+
+
+def _size(text: str) -> int | None:
+    number, unit = decimal(text[:-1]), text[-1:]
+    size = number * _SIZES[unit] if number and unit in _SIZES else 0
+    return size if 0 < size < _LARGEST_CACHE else None

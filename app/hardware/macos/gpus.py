@@ -1,0 +1,176 @@
+"""The GPUs of a Mac, and how much of memory Metal may use of it.
+
+In this order: what somebody set (`iogpu.wired_limit_mb`; 0 means the default, not "no limit"), what Metal recommends,
+and where Metal could not be asked two thirds of memory up to 36 GiB and three quarters above, which is what Metal
+recommended on the machines it was published for. None of them is a promise: other programs hold memory too.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from app.core.machine import Fact, Gpu
+from app.hardware.cards.intel import is_before_xe
+from app.hardware.facts import derived, measured, unknown
+from app.hardware.macos.metal import MetalDevice
+
+PROFILER = ("/usr/sbin/system_profiler", "SPDisplaysDataType", "-json")
+_SOURCE = "system_profiler"
+_MIB, _GIB = 1 << 20, 1 << 30
+_LARGE = 36 * _GIB
+_RESERVE = 1 * _GIB
+"""Kept back of what is available for the window and for what the system grows by while a model loads: our own choice. A
+report of a load that failed 1.2 GB below the working set, because other programs held the rest, is why there is one."""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) (MB|GB)")
+_VENDORS = ("amd", "intel", "nvidia")
+_VIRTUAL = ("paravirtual", "virtual")
+
+
+class MacMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the GPU's share, in bytes; None: not known. `wired_limit` is 0 where nobody set one."""
+
+    total: int | None
+    available: int | None
+    wired_limit: int = 0
+
+
+def cards_of(report: str) -> list[dict[str, Any]]:
+    """Return the cards of `system_profiler SPDisplaysDataType -json`; empty when it is not what it should be."""
+    try:
+        decoded = msgspec.json.decode(report or "{}")
+    except msgspec.DecodeError:
+        return []
+    cards = decoded.get("SPDisplaysDataType", []) if isinstance(decoded, dict) else []
+    return [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+
+
+def gpu_cores(cards: Sequence[dict[str, Any]]) -> int | None:
+    """Return the GPU cores of Apple's chip, or None on an Intel Mac."""
+    return next((cores for card in cards if (cores := _cores(card))), None)
+
+
+def mac_gpus(cards: Sequence[dict[str, Any]], metal: Sequence[MetalDevice], memory: MacMemory) -> list[Gpu]:
+    """Return the GPUs engines may use. Intel's of before 2020 and a virtual machine's are none."""
+    return list(_usable(cards, {device.name: device for device in metal}, memory))
+
+
+def has_only_virtual(cards: Sequence[dict[str, Any]]) -> bool:
+    """Tell a virtual machine, whose graphics no engine's kernels run on."""
+    return bool(cards) and all(_is_virtual(_name(card)) for card in cards)
+
+
+def _usable(cards: Sequence[dict[str, Any]], metal: dict[str, MetalDevice], memory: MacMemory) -> Iterator[Gpu]:
+    for number, card in enumerate(cards):
+        name = _name(card)
+        if _is_virtual(name) or _is_old_intel(card):
+            continue
+        if name.startswith("Apple"):
+            yield _apple(card, metal.get(name), memory)
+        else:
+            yield _of_intel_mac(card, metal.get(name), number)
+
+
+def _apple(card: dict[str, Any], device: MetalDevice | None, memory: MacMemory) -> Gpu:
+    total = _working_set(device, memory)
+    cores = _cores(card)
+    return Gpu(
+        id="apple-gpu",
+        vendor="apple",
+        name=measured(_name(card), _SOURCE),
+        memory_total=total,
+        memory_free=_budget(total, memory.available),
+        driver=unknown("", "Part of macOS."),
+        compute=_family(card),
+        integrated=derived(value=True, source=_SOURCE, note="Apple silicon has one memory for everything."),
+        cores=measured(cores, f"{_SOURCE} sppci_cores") if cores else unknown(_SOURCE, "Nothing is said there."),
+        addressable={"metal": total} if total.value is not None else {},
+        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
+    )
+
+
+def _of_intel_mac(card: dict[str, Any], device: MetalDevice | None, number: int) -> Gpu:
+    """Return a card of an Intel Mac: AMD's, with memory of its own."""
+    total = _own_memory(card)
+    return Gpu(
+        id=f"metal-{number}",
+        vendor=_vendor(card),
+        name=measured(_name(card), _SOURCE),
+        memory_total=total,
+        memory_free=unknown("Metal", "macOS does not say how much of a card's memory is in use.", unit="B"),
+        driver=unknown("", "Part of macOS."),
+        compute=_family(card),
+        integrated=derived(bool(device and device.is_unified), "Metal hasUnifiedMemory"),
+        addressable={"metal": measured(device.working_set, _RECOMMENDED, unit="B")} if device else {},
+        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
+    )
+
+
+_RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
+
+
+def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
+    if memory.wired_limit:
+        allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
+        return measured(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="Somebody set this limit.")
+    if device and device.working_set:
+        return measured(device.working_set, _RECOMMENDED, unit="B")
+    if memory.total is None:
+        return unknown("sysctl hw.memsize", "The size of memory is not known.", unit="B")
+    share = metal_share(memory.total)
+    return derived(share, "sysctl hw.memsize", unit="B", note="2/3 of memory, 3/4 above 36 GiB: Metal was not asked")
+
+
+def metal_share(memory_bytes: int) -> int:
+    """Return what Metal lets a GPU use by default: what recommendedMaxWorkingSetSize came to where it was published."""
+    return memory_bytes * 3 // 4 if memory_bytes > _LARGE else memory_bytes * 2 // 3
+
+
+def _budget(total: Fact[int], available: int | None) -> Fact[int]:
+    if total.value is None or available is None:
+        return unknown("vm_stat", "How much memory is available is not known.", unit="B")
+    budget = min(total.value, max(0, available - _RESERVE))
+    note = "the smaller of Metal's share and what is available, less 1 GiB for the rest of the system"
+    return derived(budget, "vm_stat", unit="B", note=note)
+
+
+def _own_memory(card: dict[str, Any]) -> Fact[int]:
+    found = _SIZE.fullmatch(str(card.get("spdisplays_vram", "")))
+    if not found:
+        return unknown(f"{_SOURCE} spdisplays_vram", "Nothing is said there.", unit="B")
+    unit = _GIB if found[2] == "GB" else _MIB
+    return measured(int(float(found[1]) * unit), f"{_SOURCE} spdisplays_vram", unit="B")
+
+
+def _family(card: dict[str, Any]) -> Fact[str]:
+    family = card.get("spdisplays_mtlgpufamilysupport")
+    if family:
+        return measured(str(family).removeprefix("spdisplays_"), _SOURCE)
+    return unknown(_SOURCE, "No Metal family is given.")
+
+
+def _name(card: dict[str, Any]) -> str:
+    return str(card.get("sppci_model") or card.get("_name") or "GPU")
+
+
+def _cores(card: dict[str, Any]) -> int | None:
+    text = str(card.get("sppci_cores", ""))
+    return int(text) if text.isdecimal() else None
+
+
+def _vendor(card: dict[str, Any]) -> str:
+    told = f"{card.get('spdisplays_vendor', '')} {_name(card)}".lower()
+    return next((vendor for vendor in _VENDORS if vendor in told), "unknown")
+
+
+def _is_virtual(name: str) -> bool:
+    return any(word in name.lower() for word in _VIRTUAL)
+
+
+def _is_old_intel(card: dict[str, Any]) -> bool:
+    number = str(card.get("spdisplays_device-id", ""))
+    try:
+        return _vendor(card) == "intel" and is_before_xe(int(number, 16))
+    except ValueError:
+        return False

@@ -1,0 +1,143 @@
+"""The graphics adapters DXGI lists, by calling its COM interfaces through their tables of functions.
+
+A COM object begins with a pointer to a table of function addresses; a slot's number follows from the order of the
+declarations in dxgi.h, dxgi1_4.h and unknwn.h, which can never change. 64-bit Windows has one calling convention, so
+`CFUNCTYPE` fits, and tests can play an adapter with a table of their own. For probe children only: drivers are loaded.
+"""
+
+import ctypes
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from app.hardware.evidence import Unanswered
+from app.hardware.windows.calls import library
+from app.hardware.windows.kernel_graphics import adapter_address
+from app.hardware.windows.values import Adapter
+
+Pointer = ctypes.c_void_p
+
+_QUERY_INTERFACE, _RELEASE = 0, 2
+_ENUM_OUTPUTS, _GET_DESC1, _QUERY_VIDEO_MEMORY = 7, 10, 14
+_ENUM_ADAPTERS1 = 12
+_LOCAL = 0
+"""DXGI_MEMORY_SEGMENT_GROUP_LOCAL: memory of the adapter's own, or set aside for it."""
+_MOST_ADAPTERS = 64
+
+_FACTORY1 = "770aae78-f26f-4dba-a829-253c83d1b387"
+_ADAPTER3 = "645967a4-1392-4310-a798-8053ce3e93fd"
+
+
+class _Desc1(ctypes.Structure):
+    """DXGI_ADAPTER_DESC1; wide characters as 16-bit numbers, which is what they are on Windows."""
+
+    _fields_ = (
+        ("description", ctypes.c_uint16 * 128),
+        *((name, ctypes.c_uint32) for name in ("vendor", "device", "subsystem", "revision")),
+        *((name, ctypes.c_size_t) for name in ("dedicated_video", "dedicated_system", "shared_system")),
+        *(("luid_low", ctypes.c_uint32), ("luid_high", ctypes.c_int32), ("flags", ctypes.c_uint32)),
+    )
+
+
+class _MemoryInfo(ctypes.Structure):
+    """DXGI_QUERY_VIDEO_MEMORY_INFO."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("budget", "usage", "reservable", "reserved"))
+
+
+def read_adapters() -> list[Adapter]:
+    """Return every adapter DXGI lists, software ones too. Raises Unanswered or OSError."""
+    factory = Pointer()
+    result = library("dxgi.dll").CreateDXGIFactory1(_guid(_FACTORY1), ctypes.byref(factory))
+    if result < 0 or not factory.value:
+        raise Unanswered(f"CreateDXGIFactory1 answered {result & 0xFFFFFFFF:#x}.")
+    try:
+        return adapters_of(factory, adapter_address)
+    finally:
+        _release(factory)
+
+
+Locate = Callable[[int, int], tuple[list[int], int | None]]
+
+
+def adapters_of(factory: Pointer, locate: Locate) -> list[Adapter]:
+    """Return the adapters of an IDXGIFactory1; `locate` tells a LUID's PCI address and D3DKMT_ADAPTERTYPE."""
+    return [_adapter(adapter, locate) for adapter in _each(factory)]
+
+
+def _each(factory: Pointer) -> Iterator[Pointer]:
+    enum_adapters = _method(factory, _ENUM_ADAPTERS1, ctypes.c_uint32, ctypes.POINTER(Pointer))
+    for index in range(_MOST_ADAPTERS):
+        adapter = Pointer()
+        if enum_adapters(factory, index, ctypes.byref(adapter)) < 0:  # DXGI_ERROR_NOT_FOUND ends the list
+            return
+        try:
+            yield adapter
+        finally:
+            _release(adapter)
+
+
+def _adapter(adapter: Pointer, locate: Locate) -> Adapter:
+    desc = _Desc1()
+    if _method(adapter, _GET_DESC1, ctypes.POINTER(_Desc1))(adapter, ctypes.byref(desc)) < 0:
+        raise Unanswered("IDXGIAdapter1::GetDesc1 failed.")
+    memory = _local_memory(adapter)
+    address, kind = locate(desc.luid_low, desc.luid_high)
+    return Adapter(
+        name=bytes(desc.description).decode("utf-16-le", "replace").partition("\0")[0].strip(),
+        vendor_id=desc.vendor,
+        device_id=desc.device,
+        subsystem_id=desc.subsystem,
+        revision=desc.revision,
+        luid=luid_text(desc.luid_low, desc.luid_high),
+        flags=desc.flags,
+        dedicated_video=desc.dedicated_video,
+        dedicated_system=desc.dedicated_system,
+        shared_system=desc.shared_system,
+        local_budget=memory.budget if memory else None,
+        local_usage=memory.usage if memory else None,
+        has_output=_has_output(adapter),
+        address=address,
+        kind=kind,
+    )
+
+
+def luid_text(low: int, high: int) -> str:
+    """Return a LUID as performance counters write it: "0x00000000_0x0000d1b2"."""
+    return f"0x{high & 0xFFFFFFFF:08x}_0x{low:08x}"
+
+
+def _local_memory(adapter: Pointer) -> _MemoryInfo | None:
+    """Return what IDXGIAdapter3 says of the adapter's own memory; None before Windows 10."""
+    newer = Pointer()
+    query = _method(adapter, _QUERY_INTERFACE, ctypes.c_void_p, ctypes.POINTER(Pointer))
+    if query(adapter, _guid(_ADAPTER3), ctypes.byref(newer)) < 0:
+        return None
+    try:
+        info = _MemoryInfo()
+        ask = _method(newer, _QUERY_VIDEO_MEMORY, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(_MemoryInfo))
+        return info if ask(newer, 0, _LOCAL, ctypes.byref(info)) >= 0 else None
+    finally:
+        _release(newer)
+
+
+def _has_output(adapter: Pointer) -> bool:
+    output = Pointer()
+    if _method(adapter, _ENUM_OUTPUTS, ctypes.c_uint32, ctypes.POINTER(Pointer))(adapter, 0, ctypes.byref(output)) < 0:
+        return False
+    _release(output)
+    return True
+
+
+def _method(this: Pointer, slot: int, *arguments: Any) -> Callable[..., int]:  # noqa: ANN401 -- ctypes types
+    table = ctypes.cast(this, ctypes.POINTER(ctypes.POINTER(Pointer))).contents
+    address = table[slot]
+    return ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, *arguments)(address)
+
+
+def _release(this: Pointer) -> None:
+    _method(this, _RELEASE)(this)
+
+
+def _guid(text: str) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(uuid.UUID(text).bytes_le, 16)

@@ -1,0 +1,1 @@
+"""What models take of the disk: counted, checked, shared, removed and brought back."""

@@ -1,0 +1,171 @@
+"""What models take of the disks: each file once, however many names it has, under the folder it was found in.
+
+Blocks that a file system shares between files of their own (clones) cannot be told from outside and count twice.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.models import ModelInfo
+from app.hub.disk.trash import Trash
+from app.hub.disk.trashed import found_on
+from app.hub.disk.verifying import files_of
+
+ELSEWHERE = "Single files"
+"""Where models are that were imported one by one."""
+_AWAY = "It is not there now: its drive is not connected, or it was moved. Its models are listed again once it is back."
+_NO_FOLDER = "It is a file and no folder."
+_CLOSED = "It may not be looked into: this account has no right to read it."
+_CLOSED_ON_A_MAC = "It may not be looked into. System Settings, Privacy & Security, Files and Folders lets Roundhouse."
+
+
+class Looked(NamedTuple):
+    """A folder that is looked through, before anything is known of it."""
+
+    path: Path
+    kind: FolderKind
+    title: str
+
+
+class _File(NamedTuple):
+    """One content on a disk: however many names it has, it is there once."""
+
+    device: int
+    inode: int
+    size: int
+
+
+def disk_use(models: Iterable[ModelInfo], looked: Sequence[Looked], trash: Trash) -> DiskUse:
+    """Return what lies where. Blocks: a `stat` for each file."""
+    here = [model for model in models if not (model.attached or model.is_builtin or _is_made(model))]
+    files = {model.name: list(_files(model)) for model in here}
+    users = Counter(file for own in files.values() for file in set(own))
+    drives = _Drives(trash, [one.path for one in looked])
+    holdings = [_holding(model, files[model.name], users, looked, drives) for model in here]
+    taken = {file for own in files.values() for file in own}
+    return DiskUse(
+        drives=drives.described(looked, taken),
+        folders=[_folder(one, holdings) for one in looked],
+        holdings=sorted(holdings, key=lambda one: (-one.size_bytes, one.title.casefold())),
+        saved_bytes=sum(file.size * (count - 1) for file, count in users.items()),
+    )
+
+
+def problem_of(folder: Path) -> str:
+    """Return why a folder cannot be looked through, in a sentence; empty if it can."""
+    try:
+        with os.scandir(folder) as entries:
+            next(entries, None)
+    except FileNotFoundError:
+        return _AWAY
+    except NotADirectoryError:
+        return _NO_FOLDER
+    except PermissionError:
+        return _CLOSED_ON_A_MAC if sys.platform == "darwin" else _CLOSED
+    except OSError as error:
+        return f"It cannot be read: {error.strerror or error}."
+    return ""
+
+
+def _is_made(model: ModelInfo) -> bool:
+    return model.preset is not None and bool(model.preset.base)
+
+
+def _files(model: ModelInfo) -> Iterator[_File]:
+    with contextlib.suppress(OSError):
+        for path in files_of(model):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield _File(status.st_dev, status.st_ino, status.st_size)
+
+
+def _holding(
+    model: ModelInfo, files: list[_File], users: Counter[_File], looked: Sequence[Looked], drives: "_Drives"
+) -> Holding:
+    own, around = set(files), _around(Path(model.path), looked)
+    return Holding(
+        model=model.name,
+        title=model.title,
+        place=around.title if around else model.store or ELSEWHERE,
+        folder=str(around.path) if around else "",
+        drive=drives.of(Path(model.path), files),
+        size_bytes=sum(file.size for file in own),
+        shared_bytes=sum(file.size for file in own if users[file] > 1),
+    )
+
+
+def _around(path: Path, looked: Sequence[Looked]) -> Looked | None:
+    """Return the innermost folder a model lies in."""
+    around = [one for one in looked if path.is_relative_to(one.path)]
+    return max(around, key=lambda one: len(one.path.parts), default=None)
+
+
+def _folder(one: Looked, holdings: Iterable[Holding]) -> Folder:
+    inside = [holding for holding in holdings if holding.folder == str(one.path)]
+    return Folder(
+        path=str(one.path),
+        kind=one.kind,
+        title=one.title,
+        models=len(inside),
+        size_bytes=sum(holding.size_bytes for holding in inside),
+        problem=problem_of(one.path) if inside or one.kind is FolderKind.NAMED or one.path.exists() else "",
+    )
+
+
+class _Drives:
+    """The disks, by their device numbers, each found once."""
+
+    def __init__(self, trash: Trash, folders: Sequence[Path]) -> None:
+        self._trash, self._folders = trash, folders
+        self._tops: dict[int, Path] = {}
+
+    def of(self, path: Path, files: Sequence[_File]) -> str:
+        """Return where the disk of a model begins; empty if none of its files is there."""
+        if not files:
+            return ""
+        return str(self._top(path.resolve(), files[0].device))
+
+    def described(self, looked: Iterable[Looked], taken: Iterable[_File]) -> list[Drive]:
+        """Return every disk that has models, or a folder for them."""
+        for one in looked:
+            with contextlib.suppress(OSError):
+                self._top(one.path.resolve(), one.path.stat().st_dev)
+        sizes: dict[int, int] = defaultdict(int)
+        for file in taken:
+            sizes[file.device] += file.size
+        return sorted(
+            (self._drive(top, sizes[device]) for device, top in self._tops.items()),
+            key=lambda drive: (-drive.models_bytes, drive.path),
+        )
+
+    def _top(self, path: Path, device: int) -> Path:
+        if device not in self._tops:
+            top = path
+            with contextlib.suppress(OSError):
+                while top.parent != top and top.parent.stat().st_dev == device:
+                    top = top.parent
+            self._tops[device] = top
+        return self._tops[device]
+
+    def _drive(self, top: Path, models_bytes: int) -> Drive:
+        try:
+            usage = shutil.disk_usage(top)
+        except OSError:
+            return Drive(path=str(top), models_bytes=models_bytes)
+        return Drive(
+            path=str(top),
+            total_bytes=usage.total,
+            free_bytes=usage.free,
+            models_bytes=models_bytes,
+            trash_bytes=self._trash.size_on(top),
+            trashed=found_on(self._trash, top, self._folders).told,
+        )

@@ -1,0 +1,1 @@
+"""GGUF files: headers read without believing them."""

@@ -1,0 +1,80 @@
+"""What the library shows of a GGUF file, from its header."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from app.hub.gguf.header import TEMPLATE, GgufHeader, read_header
+from app.hub.gguf.tables import FILE_TYPES, POOLING_RANK
+from app.hub.gguf.values import MAX_NUMBER, Value, corrupt
+from app.hub.sources import open_file
+
+
+class GgufFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one GGUF file says of itself. `kind` is `general.type`: "model", "adapter", "mmproj", ... or empty."""
+
+    architecture: str
+    kind: str
+    name: str
+    size_label: str
+    quantization: str
+    trained_context: int | None
+    parameters: int
+    has_chat_template: bool
+    embeds: bool
+    reranks: bool
+    tensor_count: int
+    split_count: int
+    file_bytes: int
+    data_end: int | None
+    """Where the last tensor ends, if every tensor type is known."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the file is not there: an interrupted download, usually."""
+        return 0 if self.data_end is None else max(0, self.data_end - self.file_bytes)
+
+
+def read_gguf(path: Path) -> GgufFacts:
+    """Return what the file's header says.
+
+    Raises NotFound (model_not_found), or BadRequest with code model_corrupt, model_unsupported or model_unreadable.
+    """
+    with open_file(path) as source:
+        return _facts(read_header(source, with_tensors=False))
+
+
+def _facts(header: GgufHeader) -> GgufFacts:
+    values = header.values
+    architecture = _text(values, "general.architecture")
+    if not architecture:
+        raise corrupt("it does not say what kind of model it is")
+    pooling = _integer(values, f"{architecture}.pooling_type")
+    return GgufFacts(
+        architecture=architecture,
+        kind=_text(values, "general.type"),
+        name=_text(values, "general.name").strip(),
+        size_label=_text(values, "general.size_label"),
+        quantization=FILE_TYPES.get(_integer(values, "general.file_type", default=-1), ""),
+        trained_context=_integer(values, f"{architecture}.context_length") or None,
+        parameters=header.elements,
+        has_chat_template=bool(_text(values, TEMPLATE)),
+        embeds=0 < pooling < POOLING_RANK,
+        reranks=pooling == POOLING_RANK,
+        tensor_count=header.tensor_count,
+        split_count=_integer(values, "split.count"),
+        file_bytes=header.file_bytes,
+        data_end=header.data_end,
+    )
+
+
+def _text(values: Mapping[str, Value], key: str) -> str:
+    value = values.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _integer(values: Mapping[str, Value], key: str, *, default: int = 0) -> int:
+    """Return a number that is not negative and that a reader of our JSON can hold; anything else is the default."""
+    value = values.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER else default

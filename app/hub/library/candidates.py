@@ -1,0 +1,165 @@
+"""What in a folder tree is a model: GGUF files, the parts of a split one taken together, and folders of other formats.
+
+The walk is bounded in depth and number, follows links without going round in circles, and never opens a file.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from app.hub.library.listings import Listing, Listings, is_text, walked
+
+MAX_DEPTH = 8
+MAX_FILES = 20_000
+"""A folder with more is not a model folder; whatever comes after is left out."""
+MAX_PARTS = 512
+"""A name can claim 99,999 parts; every one of them would be looked for."""
+
+_SPLIT = re.compile(r"^(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model by its file names: `first` is what an engine is given, `parts` are all files there should be."""
+
+    first: Path
+    stem: str
+    parts: tuple[Path, ...]
+    identity: object = field(hash=False)
+    """Equal for two paths to the same file."""
+    is_folder: bool = False
+    format: str = "gguf"
+    """As far as file names tell it; "safetensors" stands for every format kept in those files."""
+    store: str = ""
+    """The program that keeps it, where that is another one."""
+
+    @property
+    def is_projector(self) -> bool:
+        """Whether the name says it is the image part of another model."""
+        return self.stem.lower().startswith("mmproj") or self.stem.lower().endswith("-mmproj")
+
+
+def candidate_for(path: Path) -> Candidate:
+    """Return the model a file belongs to. A part of a split model stands for the whole."""
+    return _identified(str(path))
+
+
+def _identified(path: str) -> Candidate:
+    parts, stem = _named(path)
+    return Candidate(first=parts[0], stem=stem, parts=parts, identity=identity_of(parts[0]))
+
+
+@lru_cache(maxsize=MAX_FILES)
+def _named(path: str) -> tuple[tuple[Path, ...], str]:
+    """Return the parts and the stem that a file's name tells: the same names are looked at again and again."""
+    file = Path(path)
+    return tuple(file.with_name(name) for name in split_parts(file.name)), split_stem(file.name)
+
+
+def candidate_at(path: Path) -> Candidate:
+    """Return what a path means: a model folder, or a file of a model."""
+    return folder_candidate(path) if path.is_dir() else candidate_for(path)
+
+
+def folder_candidate(folder: Path) -> Candidate:
+    """Return the model that a folder is."""
+    return _folder(folder, folder_format(path.name for path in folder.iterdir()) or "safetensors")
+
+
+def _folder(folder: Path, kind: str) -> Candidate:
+    return Candidate(folder, _folder_stem(folder), (folder,), identity_of(folder), is_folder=True, format=kind)
+
+
+def folder_format(files: Iterable[str]) -> str:
+    """Return the format of a folder that holds files of these names; empty if it is no model folder."""
+    names = frozenset(files)
+    if "genai_config.json" in names:
+        return "onnx-genai"
+    if names & {"openvino_model.xml", "openvino_language_model.xml"}:
+        return "openvino"
+    has_weights = any(name.endswith(".safetensors") for name in names)
+    return "safetensors" if has_weights and "config.json" in names else ""
+
+
+def _folder_stem(folder: Path) -> str:
+    """Return what a folder's model is called; in the hub's cache folders are called after commits."""
+    for at, parent in enumerate((folder, *folder.parents)):
+        if parent.parent.name == "snapshots" and parent.parent.parent.name.startswith("models--"):
+            name = parent.parent.parent.name.rpartition("--")[2]
+            return name if at == 0 else f"{name}-{folder.name}"
+    return folder.name
+
+
+def split_parts(name: str) -> list[str]:
+    """Return the names of all parts of the model one file belongs to: its own, unless it says it is one of several."""
+    split = _split(name)
+    if split is None:
+        return [name]
+    stem, count, ending = split["stem"], split["count"], name[len(split[0]) :]
+    return [f"{stem}-{part:05d}-of-{count}{ending}" for part in range(1, int(count) + 1)]
+
+
+def split_stem(name: str) -> str:
+    """Return the file name without its ending and without the number of its part."""
+    split = _split(name)
+    return split["stem"] if split else Path(name).stem
+
+
+def _split(name: str) -> re.Match[str] | None:
+    split = _SPLIT.match(Path(name).stem)
+    is_one = split is not None and 1 <= int(split["part"]) <= int(split["count"]) <= MAX_PARTS
+    return split if is_one else None
+
+
+def find_candidates(
+    folders: Sequence[Path], listings: Listings | None = None, *, with_projectors: bool = False
+) -> list[Candidate]:
+    """Return what looks like a model in these folders, each split model once, projectors left out unless asked for.
+
+    `listings` is what is remembered of them from the last time.
+    """
+    found: dict[Path, Candidate] = {}
+    for candidate in _bounded(_found(folders, Listings() if listings is None else listings)):
+        if with_projectors or not candidate.is_projector:
+            found.setdefault(candidate.first, candidate)
+    return list(found.values())
+
+
+def _bounded(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    for _number, candidate in zip(range(MAX_FILES), candidates, strict=False):
+        yield candidate
+
+
+def _found(folders: Sequence[Path], listings: Listings) -> Iterator[Candidate]:
+    seen: set[tuple[int, int]] = set()
+    for folder in folders:
+        for place, listing in walked(listings, str(folder), MAX_DEPTH, seen):
+            yield from _held(place, listing)
+
+
+def _held(place: str, listing: Listing) -> Iterator[Candidate]:
+    kind = folder_format(listing.files)
+    if kind and is_text(place):
+        yield _folder(Path(place), kind)
+    for name in listing.files:
+        if name.lower().endswith(".gguf"):
+            yield _identified(f"{place}{os.sep}{name}")
+
+
+def identity_of(path: Path) -> object:
+    """Return what is equal for two paths to the same file.
+
+    Hard links are two files that share their space: each was put where it is by somebody who will look for it there.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        return ("hard link", os.path.realpath(path))
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if is_plain and status.st_ino else str(path)

@@ -1,0 +1,113 @@
+"""Model folders to facts: those of OpenVINO, ONNX Runtime GenAI and Hugging Face, read again once a file changed.
+
+What is no model of ours (another kind of network, pickled weights) is left out of the list; what is one and is damaged
+is listed with its problem.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from app.core.errors import UserError
+from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo
+from app.hub.library.candidates import Candidate
+from app.hub.library.header_index import FolderStamp, ReadFolder
+
+_CORRUPT = frozenset({"model_corrupt", "model_not_found", "model_unreadable"})
+_SINGLE = frozenset({"embedding", "rerank"})
+"""What a model is that does nothing else."""
+
+
+class FolderInspector:
+    """Reads folders and remembers them. Not thread-safe: its library holds a lock."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[FolderStamp, ModelInfo | None]] = {}
+        self.has_new = False
+        """Whether anything was read since it was last kept."""
+
+    def recall(self, kept: Mapping[str, ReadFolder]) -> None:
+        """Remember what was read before the last restart."""
+        self._known = {Path(path): (read.stamp, read.model) for path, read in kept.items()} | self._known
+
+    def kept(self) -> dict[str, ReadFolder]:
+        """Return what is to be kept over the next restart."""
+        return {str(path): ReadFolder(stamp, model) for path, (stamp, model) in self._known.items()}
+
+    def describe(self, candidate: Candidate) -> ModelInfo | None:
+        """Return the model, with its problem if it has one; None for a folder that holds none of ours."""
+        stamp = _stamp(candidate.first)
+        known = self._known.get(candidate.first)
+        if known is None or known[0] != stamp:
+            known = (stamp, _described(candidate, stamp))
+            self._known[candidate.first], self.has_new = known, True
+        return known[1]
+
+    def is_as_it_was(self, path: Path) -> bool:
+        """Whether a folder that was read is still the same."""
+        known = self._known.get(path)
+        return known is not None and known[0] == _stamp(path)
+
+    def keep_only(self, folders: Iterable[Path]) -> None:
+        """Forget folders that are no longer there."""
+        there = frozenset(folders)
+        self._known = {path: known for path, known in self._known.items() if path in there}
+
+
+def _described(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
+    from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
+
+    modified_at = max((changed for _, _, changed in stamp), default=0) / 1e9
+    try:
+        facts = read_facts(candidate.first)
+    except UserError as error:
+        if error.code not in _CORRUPT:
+            return None
+        return ModelInfo(
+            name=candidate.stem,
+            title=candidate.stem,
+            path=str(candidate.first),
+            format=candidate.format,
+            size_bytes=sum(size for _, size, _ in stamp),
+            problem=str(error),
+            modified_at=modified_at,
+            store=candidate.store,
+        )
+    return _told(candidate, facts, modified_at)
+
+
+def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelInfo:
+    is_single = bool(_SINGLE & set(facts.capabilities))
+    return ModelInfo(
+        name=candidate.stem,
+        title=candidate.stem,
+        path=str(candidate.first),
+        format=facts.format,
+        size_bytes=facts.file_bytes,
+        architecture=facts.architecture,
+        quantization=facts.quantization,
+        parameters=facts.parameters or None,
+        trained_context=facts.trained_context,
+        embeds="embedding" in facts.capabilities,
+        chats=not is_single,
+        modified_at=modified_at,
+        store=candidate.store,
+    )
+
+
+def _stamp(folder: Path) -> FolderStamp:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return ()
+    return tuple(stamp for entry in found if (stamp := _stamp_of(entry)) is not None)
+
+
+def _stamp_of(entry: "os.DirEntry[str]") -> tuple[str, int, int] | None:
+    try:
+        status = entry.stat()
+    except OSError:  # a link to a blob that is still being fetched
+        return (entry.name, -1, 0)
+    return (entry.name, status.st_size, status.st_mtime_ns)

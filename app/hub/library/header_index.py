@@ -1,0 +1,67 @@
+"""What headers said, kept over restarts: reading thousands of them takes seconds, and they hardly ever change.
+
+An entry counts as long as its file has the size and the time of change it was read at. It is a memory, not a record:
+what cannot be read is begun anew, what cannot be written is done without.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from app import __version__
+from app.core.errors import StorageFault
+from app.core.models import ModelInfo
+from app.hub.gguf.listing import GgufFacts
+from app.hub.library.registry_file import write_whole
+
+Stamp = tuple[int, int]
+"""Size and time of change of a file: when both are as before, so is the header."""
+FolderStamp = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of every file of a folder."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """One file as it was read."""
+
+    stamp: Stamp
+    facts: GgufFacts
+
+
+class ReadFolder(msgspec.Struct, frozen=True):
+    """One folder as it was read; without a model when it holds none of ours."""
+
+    stamp: FolderStamp
+    model: ModelInfo | None
+
+
+class Headers(msgspec.Struct, frozen=True):
+    """All that was read, by path. `reader` is the Roundhouse that read it: another may see more in the same bytes."""
+
+    reader: str = __version__
+    files: dict[str, Read] = {}
+    folders: dict[str, ReadFolder] = {}
+
+
+class HeaderIndex:
+    """Keeps headers in one file; without one, nothing is kept."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+
+    def read(self) -> Headers:
+        """Return what was kept; nothing when there is nothing that counts."""
+        if self._file is not None:
+            with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                kept = msgspec.msgpack.decode(self._file.read_bytes(), type=Headers)
+                if kept.reader == __version__:
+                    return kept
+        return Headers()
+
+    def write(self, files: Mapping[str, Read], folders: Mapping[str, ReadFolder]) -> None:
+        """Keep this from now on."""
+        if self._file is not None:
+            with contextlib.suppress(StorageFault):
+                headers = Headers(files=dict(files), folders=dict(folders))
+                write_whole(self._file, msgspec.msgpack.encode(headers), "What headers said")

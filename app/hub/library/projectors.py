@@ -1,0 +1,94 @@
+"""Which projector goes with which models, told by where they lie and what they are called. Blocks.
+
+A projector goes with the models whose name it bears, and where it bears none, with the only model beside it, in however
+many quantisations. Beside it is the same folder; within a version of a repository in the hub's cache also the folders
+below, since publishers put large quantisations into folders of their own and the projector above them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path, PurePath
+
+from app.core.models import CompanionKind
+from app.hub.library.candidates import candidate_for
+from app.hub.library.companions import kind_by_name, projector_place
+from app.hub.library.pulled import origin_of
+
+_QUANTIZATION = re.compile(r"[-._](?:ud-)?(?:i?q\d\w*|[tm]xfp4\w*|nvfp4|bf16|f16|f32|fp16)$")
+
+
+def projector_beside(model: Path) -> Path | None:
+    """Return the projector to load with a GGUF file; None if none lies there that is known to be this model's."""
+    return next(iter(projectors_beside(model)), None)
+
+
+def projectors_beside(model: Path) -> list[Path]:
+    """Return the projectors that go with a GGUF file, the one to take first at the head."""
+    if model.suffix.lower() != ".gguf":
+        return []
+    try:
+        for place in places(model):
+            company = _Company(place)
+            found = [file for file in company.projectors if company.owner(file) == _base(model)]
+            if found:
+                return sorted(found, key=lambda file: projector_place(file.name))
+    except OSError:
+        return []
+    return []
+
+
+def models_with(projector: Path) -> set[Path]:
+    """Return the models a projector goes with, each by its first file. Raises OSError."""
+    company = _Company(projector.parent)
+    owner = company.owner(projector)
+    there = (file for file in (*company.models, *company.below) if owner is not None and _base(file) == owner)
+    return {candidate_for(file).first for file in there}
+
+
+def places(model: Path) -> Iterator[Path]:
+    """Yield the folders whose projectors may go with a GGUF file, the nearest first."""
+    yield model.parent
+    origin = origin_of(model.parent)
+    yield from model.parent.parents[: len(PurePath(origin.path).parts) if origin is not None else 0]
+
+
+class _Company:
+    """The GGUF files of one folder."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        files = _ggufs(place.iterdir())
+        self.projectors = [file for file in files if _is_projector(file)]
+        self.models = [file for file in files if not _is_projector(file)]
+
+    @cached_property
+    def below(self) -> list[Path]:
+        """The models in folders below, where those belong together."""
+        if origin_of(self._place) is None:
+            return []
+        return [
+            file for file in _ggufs(self._place.rglob("*")) if not (file.parent == self._place or _is_projector(file))
+        ]
+
+    def owner(self, projector: Path) -> str | None:
+        """Return the name of the models a projector goes with; None if nobody knows whose it is."""
+        files = self.models or self.below
+        said = projector.stem.lower().replace("mmproj", "")
+        named = max((name for name in map(_base, files) if name in said), key=len, default=None)
+        models = {_base(file) for file in files if kind_by_name(file.name) is None}
+        return named or (models.pop() if len(models) == 1 else None)
+
+
+def _ggufs(files: Iterable[Path]) -> list[Path]:
+    ggufs = (file for file in files if file.suffix.lower() == ".gguf")
+    return [file for file in ggufs if "imatrix" not in file.name.lower()]
+
+
+def _is_projector(file: Path) -> bool:
+    return kind_by_name(file.name) is CompanionKind.PROJECTOR
+
+
+def _base(file: Path) -> str:
+    """Return a model's name without its quantisation, in small letters."""
+    return _QUANTIZATION.sub("", candidate_for(file).stem.lower())

@@ -1,0 +1,193 @@
+"""Models that other programs keep: used where they lie, never copied, changed or deleted by us.
+
+LM Studio, llama.cpp, Jan and GPT4All keep model files in folders. Ollama keeps them under their hashes, and what they
+are called in manifests (https://github.com/ollama/ollama/blob/main/docs/import.md). Hugging Face's cache is a model
+folder like our own.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from app.config.home import Home
+from app.hub.library.candidates import Candidate, find_candidates, identity_of
+from app.hub.library.listings import Listings, walked
+
+OLLAMA = "Ollama"
+MAX_MANIFESTS = 5000
+MAX_MANIFEST_BYTES = 1 << 20
+_MANIFEST_DEPTH = 6
+"""Registry, namespace, name, tag; other registries may have namespaces in namespaces."""
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+_REGISTRY, _LIBRARY = "registry.ollama.ai", "library"
+_PLAIN = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}")
+_SETTINGS_BYTES = 1 << 20
+
+
+class Store(NamedTuple):
+    """One program's models: what it is called, and its folder."""
+
+    title: str
+    folder: Path
+
+
+class _Place(NamedTuple):
+    """A manifest, and the names that lead to it."""
+
+    path: str
+    parts: tuple[str, ...]
+
+
+class _Layer(msgspec.Struct):
+    digest: str = ""
+    mediaType: str = ""  # noqa: N815 -- the format's name
+
+
+class _Manifest(msgspec.Struct):
+    layers: list[_Layer] = []
+
+
+class _LmStudio(msgspec.Struct):
+    downloadsFolder: str = ""  # noqa: N815 -- LM Studio's name
+
+
+def stores(home: Home) -> list[Store]:
+    """Return the stores of other programs that are there."""
+    places = [*_lm_studio(home), *_llama_cpp(home), *_jan(home), *_gpt4all(home), *_ollama(home)]
+    return [store for store in places if store.folder.is_dir()]
+
+
+def other_models(home: Home, listings: Listings | None = None) -> list[Candidate]:
+    """Return the models in them. `listings` is what is remembered of their folders from the last time."""
+    known = Listings() if listings is None else listings
+    found: list[Candidate] = []
+    for store in stores(home):
+        is_ollama = store.title == OLLAMA
+        listed = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
+        found += [_kept_by(store.title, candidate) for candidate in listed]
+    known.forget_unused()
+    return found
+
+
+def ollama_models(folder: Path, listings: Listings | None = None) -> list[Candidate]:
+    """Return the models of an Ollama folder by the names Ollama has for them; what is broken is left out."""
+    known = Listings() if listings is None else listings
+    found = (_named_blob(folder, manifest) for manifest in _manifests(known, f"{folder}{os.sep}manifests"))
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _manifests(listings: Listings, root: str) -> Iterator["_Place"]:
+    places = (
+        _Place(f"{folder}{os.sep}{name}", (*Path(folder[len(root) + 1 :]).parts, name))
+        for folder, listing in walked(listings, root, _MANIFEST_DEPTH, set())
+        for name in listing.files
+        if not name.startswith(".")
+    )
+    for place, _ in zip(places, range(MAX_MANIFESTS), strict=False):
+        yield place
+
+
+def _named_blob(folder: Path, manifest: "_Place") -> Candidate | None:
+    if len(manifest.parts) < 3 or not all(map(_PLAIN.fullmatch, manifest.parts)):  # noqa: PLR2004 -- registry, name, tag
+        return None
+    digest = _weights(manifest.path)
+    blob = folder / "blobs" / f"sha256-{digest}"
+    identity = identity_of(blob)
+    if not digest or isinstance(identity, str):  # no plain file is there
+        return None
+    return Candidate(first=blob, stem=_ollama_name(manifest.parts), parts=(blob,), identity=identity)
+
+
+def _weights(manifest: str) -> str:
+    try:
+        status = os.stat(manifest)  # noqa: PTH116 -- as often as there are models
+    except OSError:
+        return ""
+    return _weights_of(manifest, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=MAX_MANIFESTS)
+def _weights_of(manifest: str, _size: int, _changed: int) -> str:
+    """Return the digest a manifest names, read again once it changed."""
+    try:
+        with Path(manifest).open("rb") as file:
+            layers = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=_Manifest).layers
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    digests = (_DIGEST.fullmatch(layer.digest) for layer in layers if layer.mediaType == _MODEL_LAYER)
+    return next((found[1] for found in digests if found), "")
+
+
+def _ollama_name(parts: tuple[str, ...]) -> str:
+    """Return the name Ollama lists: the registry and the namespace are left out where they are its own."""
+    registry, *middle, tag = parts
+    names = middle[1:] if registry == _REGISTRY and middle[:1] == [_LIBRARY] and len(middle) > 1 else middle
+    host = [] if registry == _REGISTRY else [registry]
+    return f"{'/'.join([*host, *names])}:{tag}"
+
+
+def _kept_by(title: str, candidate: Candidate) -> Candidate:
+    """Note whose it is. Jan calls every file `model.gguf`, in a folder that has the name."""
+    is_unnamed = candidate.stem.lower() == "model" and not candidate.is_folder
+    return replace(candidate, store=title, stem=candidate.first.parent.name if is_unnamed else candidate.stem)
+
+
+def _lm_studio(home: Home) -> Iterator[Store]:
+    usual = (home.folder / ".lmstudio/models", home.folder / ".cache/lm-studio/models")
+    chosen = _chosen_in_lm_studio(home)
+    for folder in usual if chosen is None else (chosen,):
+        yield Store("LM Studio", folder)
+
+
+def _chosen_in_lm_studio(home: Home) -> Path | None:
+    try:
+        with (home.folder / ".lmstudio/settings.json").open("rb") as file:
+            chosen = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudio).downloadsFolder
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return Path(chosen) if chosen and Path(chosen).is_absolute() else None
+
+
+def _llama_cpp(home: Home) -> Iterator[Store]:
+    yield Store("llama.cpp", home.named.get("LLAMA_CACHE") or _caches(home) / "llama.cpp")
+
+
+def _jan(home: Home) -> Iterator[Store]:
+    data = home.support / "Jan/data"
+    for folder in (data / "llamacpp/models", data / "models", home.folder / "jan/models"):
+        yield Store("Jan", folder)
+
+
+def _gpt4all(home: Home) -> Iterator[Store]:
+    data = {
+        "linux": home.named.get("XDG_DATA_HOME") or home.folder / ".local/share",
+        "macos": home.support,
+        "windows": _local(home),
+    }[home.system]
+    yield Store("GPT4All", data / "nomic.ai/GPT4All")
+
+
+def _ollama(home: Home) -> Iterator[Store]:
+    named = home.named.get("OLLAMA_MODELS")
+    yield Store(OLLAMA, named or home.folder / ".ollama/models")
+    if home.system == "linux" and not named:
+        yield Store(OLLAMA, Path("/usr/share/ollama/.ollama/models"))
+
+
+def _caches(home: Home) -> Path:
+    return {
+        "linux": home.named.get("XDG_CACHE_HOME") or home.folder / ".cache",
+        "macos": home.folder / "Library/Caches",
+        "windows": _local(home),
+    }[home.system]
+
+
+def _local(home: Home) -> Path:
+    return home.named.get("LOCALAPPDATA") or home.folder / "AppData/Local"

@@ -1,0 +1,1 @@
+"""What a hub has: searched, named, described and remembered."""

@@ -1,0 +1,85 @@
+"""What a hub said before, kept with the time it said so: quick while it is fresh, and all there is without a network.
+
+In memory and in one file per question. Files that cannot be read are as good as none; the oldest go first.
+Blocks; call it from a thread.
+"""
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from app.core.errors import StorageFault
+from app.hub.library.registry_file import KeptFile
+
+T = TypeVar("T")
+
+MOST = 200
+FRESH_S = 600.0
+"""A search and a description stand for so long without asking again."""
+
+
+class Answer(msgspec.Struct, Generic[T], frozen=True):
+    """A value and when it was told, in Unix seconds."""
+
+    value: T
+    at: float
+
+    @property
+    def age_s(self) -> float:
+        """How long ago it was told."""
+        return max(0.0, time.time() - self.at)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it need not be asked for again."""
+        return self.age_s < FRESH_S
+
+
+class Answers(Generic[T]):
+    """Answers of one kind below a folder. Safe to share between threads."""
+
+    def __init__(self, folder: Path, kind: type[T]) -> None:
+        self._folder, self._kind = folder, kind
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Answer[T]] = OrderedDict()
+
+    def find(self, question: str) -> Answer[T] | None:
+        """Return what was answered last; None if nothing is known."""
+        key = hashlib.sha256(question.encode()).hexdigest()
+        with self._lock:
+            found = self._known.get(key) or self._file(key).read()
+            if found is not None:
+                self._remember(key, found)
+            return found
+
+    def keep(self, question: str, value: T, *, at: float | None = None) -> Answer[T]:
+        """Keep an answer, told now unless another time is said. A disk that refuses costs only the next start."""
+        key = hashlib.sha256(question.encode()).hexdigest()
+        answer = Answer(value, time.time() if at is None else at)
+        with self._lock:
+            self._remember(key, answer)
+            with contextlib.suppress(StorageFault):
+                self._file(key).write(answer)
+                self._thin_out()
+        return answer
+
+    def _remember(self, key: str, answer: Answer[T]) -> None:
+        self._known[key] = answer
+        self._known.move_to_end(key)
+        while len(self._known) > MOST:
+            self._known.popitem(last=False)
+
+    def _file(self, key: str) -> KeptFile[Answer[T]]:
+        return KeptFile(self._folder / f"{key}.json", Answer[self._kind], "What the hub said")  # type: ignore[name-defined] # told at run time
+
+    def _thin_out(self) -> None:
+        with contextlib.suppress(OSError):
+            files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
+            for file in files[: max(0, len(files) - MOST)]:
+                file.unlink(missing_ok=True)

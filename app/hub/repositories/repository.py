@@ -1,0 +1,193 @@
+"""What a hub says of a repository: its files with sizes and hashes, its branches, who may read it, what it was made of.
+
+Blocks; call it from a thread. Nothing a hub says is believed further than it is checked here: paths cannot lead out of
+the repository, sizes are bounded numbers, hashes have the right form.
+"""
+
+import re
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from app.core.connections import Purpose, Why
+from app.core.errors import BadRequest, Unavailable
+from app.hub.repositories.ranges import Budget, Remote
+
+T = TypeVar("T")
+
+MAX_ANSWER_BYTES = 16 << 20
+"""Of a repository's description: 10,000 files take about 4 MiB."""
+MAX_FILE_BYTES = 1 << 44
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PATH = re.compile(r"[^\x00-\x1f\\:*?\"<>|]{1,512}")
+"""Without what Windows cannot have in a name: the file must be kept under it."""
+
+
+class RepoFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file. Large ones have a `sha256`, all have git's own hash in `oid`; empty where the hub did not say."""
+
+    path: str
+    size: int
+    sha256: str = ""
+    oid: str = ""
+
+    @property
+    def etag(self) -> str:
+        """The name of its content in the hub's cache on this computer, as Hugging Face's own programs have it."""
+        return self.sha256 or self.oid
+
+
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
+    """One revision of a repository, pinned to its commit."""
+
+    name: str
+    revision: str
+    commit: str
+    files: list[RepoFile]
+    gated: bool = False
+    private: bool = False
+    tags: list[str] = []
+    library: str = ""
+    task: str = ""
+    base_models: list[str] = []
+    licence: str = ""
+    downloads: int = 0
+    likes: int = 0
+    modified: str = ""
+
+    def file(self, path: str) -> RepoFile | None:
+        """Return the file at a path."""
+        return next((file for file in self.files if file.path == path), None)
+
+
+class _Lfs(msgspec.Struct):
+    sha256: str = ""
+    size: int = 0
+
+
+class _Sibling(msgspec.Struct):
+    rfilename: str = ""
+    size: int | None = None
+    blobId: str = ""  # noqa: N815 -- the hub's name
+    lfs: _Lfs | None = None
+
+
+class _Card(msgspec.Struct):
+    license: object = None
+    base_model: object = None
+
+
+class _Answer(msgspec.Struct):
+    id: str = ""
+    sha: str = ""
+    siblings: list[_Sibling] = []
+    gated: bool | str = False
+    private: bool = False
+    tags: list[str] = []
+    library_name: str = ""
+    pipeline_tag: str = ""
+    cardData: _Card | None = None  # noqa: N815 -- the hub's name
+    downloads: int = 0
+    likes: int = 0
+    lastModified: str = ""  # noqa: N815 -- the hub's name
+
+
+class _Ref(msgspec.Struct):
+    name: str = ""
+    targetCommit: str = ""  # noqa: N815 -- the hub's name
+
+
+class _Refs(msgspec.Struct):
+    branches: list[_Ref] = []
+    tags: list[_Ref] = []
+
+
+def read_repository(
+    endpoint: str, name: str, *, revision: str = "", token: str = "", why: Why = Why.MODEL
+) -> Repository:
+    """Return what is in a revision, the default branch without one.
+
+    Raises NotFound, Unauthorized, Forbidden, BadRequest (bad_address) or Unavailable.
+    """
+    wanted = revision or "main"
+    remote = Remote(endpoint, Purpose(why=why, about=name), token=token, budget=Budget())
+    address = f"{remote.endpoint}/api/models/{_checked(name)}/revision/{quote(wanted, safe='')}?blobs=true"
+    answer = _decoded(remote.text(address, MAX_ANSWER_BYTES), _Answer)
+    if not _COMMIT.fullmatch(answer.sha):
+        raise _nonsense()
+    return Repository(
+        name=name,
+        revision=wanted,
+        commit=answer.sha,
+        files=[_file(sibling) for sibling in answer.siblings if _is_plain(sibling.rfilename)],
+        gated=bool(answer.gated),
+        private=answer.private,
+        tags=answer.tags,
+        library=answer.library_name,
+        task=answer.pipeline_tag,
+        base_models=_texts(answer.cardData.base_model if answer.cardData else None),
+        licence=next(iter(_texts(answer.cardData.license if answer.cardData else None)), ""),
+        downloads=answer.downloads,
+        likes=answer.likes,
+        modified=answer.lastModified,
+    )
+
+
+def read_branches(endpoint: str, name: str, *, token: str = "") -> list[str]:
+    """Return the names of all branches. Raises as `read_repository` does."""
+    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=name), token=token, budget=Budget())
+    address = f"{remote.endpoint}/api/models/{_checked(name)}/refs"
+    return [ref.name for ref in _decoded(remote.text(address, MAX_ANSWER_BYTES), _Refs).branches if ref.name]
+
+
+def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:
+    """Return where the hub serves a file of a commit. Raises BadRequest for a path that leads elsewhere."""
+    if not _COMMIT.fullmatch(commit) or not _is_plain(path):
+        raise BadRequest(f"{path!r} is no file of a model.", code="bad_address")
+    return f"{endpoint.rstrip('/')}/{_checked(name)}/resolve/{commit}/{quote(path)}"
+
+
+def _checked(name: str) -> str:
+    if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
+        raise BadRequest(f"{name!r} is no model's name.", hint="Write it as owner/name.", code="bad_address")
+    return name
+
+
+def _is_plain(path: str) -> bool:
+    """Tell whether a path stays within the folder it is put into, on every system."""
+    return bool(_PATH.fullmatch(path)) and not any(
+        step in {"", ".", ".."} or step.endswith((" ", ".")) for step in path.split("/")
+    )
+
+
+def _file(sibling: _Sibling) -> RepoFile:
+    lfs = sibling.lfs
+    size = lfs.size if lfs is not None and lfs.size else sibling.size
+    if size is None or not 0 <= size <= MAX_FILE_BYTES:
+        raise _nonsense()
+    sha256 = lfs.sha256 if lfs is not None and _SHA256.fullmatch(lfs.sha256) else ""
+    return RepoFile(
+        path=sibling.rfilename,
+        size=size,
+        sha256=sha256,
+        oid=sibling.blobId if _COMMIT.fullmatch(sibling.blobId) else "",
+    )
+
+
+def _decoded(answer: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=kind, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _nonsense() from None
+
+
+def _texts(value: object) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, str)]
+
+
+def _nonsense() -> Unavailable:
+    return Unavailable("The hub's answer makes no sense.", hint="Try again later.", code="hub_unreachable")

@@ -1,0 +1,243 @@
+"""What a hub finds: one page of repositories with what tells their formats, sizes and terms.
+
+Blocks; call it from a thread. A listing says less than a description and is believed less: what a repository really
+offers is known once it has been described (`repository`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import msgspec
+
+from app.core.connections import Purpose, Why
+from app.core.errors import Unavailable
+from app.core.hub import HubFound, HubQuery, HubSort, HubTask
+from app.hub.library.candidates import split_stem
+from app.hub.library.companions import kind_by_name
+from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.repository import REPOSITORY
+from app.hub.repositories.variants import PICKLES, quantization_of
+
+PAGE = 60
+"""Repositories asked for at once: about 20 models, as each is there in a handful of forms."""
+MAX_ANSWER_BYTES = 16 << 20
+_FIELDS = (
+    "downloads",
+    "gated",
+    "gguf",
+    "lastModified",
+    "library_name",
+    "likes",
+    "pipeline_tag",
+    "safetensors",
+    "siblings",
+    "tags",
+)
+_TASKS = {
+    HubTask.CHAT: "text-generation",
+    HubTask.VISION: "image-text-to-text",
+    HubTask.EMBEDDING: "feature-extraction",
+    HubTask.RERANK: "text-ranking",
+}
+_TASK_OF = {tag: task.value for task, tag in _TASKS.items()} | {
+    "any-to-any": "vision",
+    "sentence-similarity": "embedding",
+    "text2text-generation": "chat",
+}
+_SORTS = {
+    HubSort.DOWNLOADS: "downloads",
+    HubSort.LIKES: "likes",
+    HubSort.RECENT: "lastModified",
+    HubSort.TRENDING: "trendingScore",
+}
+_TAGS = {"onnx-genai": "onnxruntime-genai", "mlc": "mlc-llm", "tensorrt": "tensorrt-llm", "safetensors": "safetensors"}
+"""What the hub calls a format where it is not our name for it."""
+_PACKED = ("exl3", "exl2", "awq", "gptq", "nvfp4", "mxfp4", "fp8", "compressed-tensors", "mlx")
+"""Formats kept in safetensors files, told by a tag or the repository's name; the first that is said counts."""
+_PARAMETERS = re.compile(r"(?:^|[-_ ])(\d{1,4}(?:\.\d{1,3})?)([bm])(?=$|[-_ .])", re.IGNORECASE)
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """One repository, and the one it says it was made from."""
+
+    found: HubFound
+    base: str = ""
+    relation: str = ""
+    """"quantized", "finetune", "merge", "adapter"; empty where only a base is named."""
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of what was found; `next` leads to the following one."""
+
+    listed: list[Listed]
+    next: str = ""
+
+
+class _Sibling(msgspec.Struct):
+    rfilename: str = ""
+
+
+class _Gguf(msgspec.Struct):
+    total: int | None = None
+    architecture: str = ""
+    context_length: int | None = None
+
+
+class _Safetensors(msgspec.Struct):
+    total: int | None = None
+
+
+class _Item(msgspec.Struct):
+    id: str = ""
+    tags: list[str] = []
+    siblings: list[_Sibling] | None = None
+    gguf: _Gguf | None = None
+    safetensors: _Safetensors | None = None
+    gated: bool | str = False
+    pipeline_tag: str | None = None
+    library_name: str | None = None
+    downloads: int = 0
+    likes: int = 0
+    lastModified: str = ""  # noqa: N815 -- the hub's name
+
+
+def search(endpoint: str, query: HubQuery, *, token: str = "") -> Listing:
+    """Return one page of what fits. Raises what the hub's refusals mean."""
+    remote = Remote(endpoint, Purpose(why=Why.SEARCH), token=token, budget=Budget())
+    address = f"{remote.endpoint}/api/models?{urlencode(list(_asked(query)))}"
+    with remote.get(address, {}) as answer:
+        content = remote.read(answer, MAX_ANSWER_BYTES)
+        following = _cursor(answer.headers.get("Link", ""))
+    try:
+        items = msgspec.json.decode(content, type=list[_Item], strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Unavailable("The hub's answer makes no sense.", hint="Try again later.", code="hub_unreachable") from None
+    told = (_listed(item) for item in items if REPOSITORY.fullmatch(item.id))
+    return Listing(listed=[one for one in told if _is_wanted(one.found, query)], next=following)
+
+
+def _asked(query: HubQuery) -> Iterator[tuple[str, str]]:
+    yield "limit", str(PAGE)
+    yield "sort", _SORTS[query.sort]
+    yield "direction", "-1"
+    if query.text.strip():
+        yield "search", " ".join(query.text.split())
+    if query.publisher:
+        yield "author", query.publisher
+    if query.task is not None:
+        yield "pipeline_tag", _TASKS[query.task]
+    if query.format:
+        yield "filter", _TAGS.get(query.format, query.format)
+    if query.licence:
+        yield "filter", f"license:{query.licence}"
+    if query.gated is not None:
+        yield "gated", str(query.gated).lower()
+    if query.page:
+        yield "cursor", query.page
+    for field in _FIELDS:
+        yield "expand", field
+
+
+def _cursor(link: str) -> str:
+    """Return the cursor of a `Link` header's next page. Its address is not followed: only where it stands counts."""
+    for part in link.split(","):
+        address, _, relation = part.partition(";")
+        if 'rel="next"' in relation:
+            return parse_qs(urlsplit(address.strip(" <>")).query).get("cursor", [""])[0]
+    return ""
+
+
+def _is_wanted(found: HubFound, query: HubQuery) -> bool:
+    """Tell whether it fits what the hub was not asked, or may not have heeded."""
+    if not found.formats and not found.problem:
+        return False
+    size = found.parameters
+    if query.min_parameters is not None and (size is None or size < query.min_parameters):
+        return False
+    if query.max_parameters is not None and (size is None or size > query.max_parameters):
+        return False
+    if query.gated is not None and found.gated is not query.gated:
+        return False
+    if query.format and query.format not in found.formats:
+        return False
+    return query.days is None or _is_since(found.modified, datetime.now(UTC) - timedelta(days=query.days))
+
+
+def _is_since(modified: str, then: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(modified) >= then
+    except (TypeError, ValueError):  # nothing said, or without a zone
+        return False
+
+
+def _listed(item: _Item) -> Listed:
+    files = [sibling.rfilename for sibling in item.siblings or ()]
+    tags = {tag.casefold() for tag in item.tags}
+    formats = list(dict.fromkeys(_formats(item, files, tags)))
+    has_pickles = any(file.endswith(PICKLES) for file in files)
+    relation, base = _base(item.tags)
+    found = HubFound(
+        repository=item.id,
+        formats=formats,
+        quantizations=_quantizations(item.id, files),
+        parameters=_parameters(item),
+        trained_context=item.gguf.context_length if item.gguf else None,
+        architecture=item.gguf.architecture if item.gguf else "",
+        task=_TASK_OF.get(item.pipeline_tag or "", ""),
+        licence=next((tag.removeprefix("license:") for tag in item.tags if tag.startswith("license:")), ""),
+        gated=bool(item.gated),
+        needs_remote_code="custom_code" in tags and "gguf" not in formats,
+        downloads=max(0, item.downloads),
+        likes=max(0, item.likes),
+        modified=item.lastModified,
+        problem="Its weights are pickle files only, which can run programs." if has_pickles and not formats else "",
+    )
+    return Listed(found=found, base=base, relation=relation)
+
+
+def _formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterator[str]:
+    names = {PurePosixPath(file).name for file in files}
+    suffixes = {PurePosixPath(name).suffix.lower() for name in names}
+    if ".gguf" in suffixes:
+        yield "gguf"
+    if "genai_config.json" in names:
+        yield "onnx-genai"
+    if names & {"openvino_model.xml", "openvino_language_model.xml"}:
+        yield "openvino"
+    if "mlc-chat-config.json" in names:
+        yield "mlc"
+    words = tags | {(item.library_name or "").casefold()} | set(re.split(r"[-_/. ]", item.id.casefold()))
+    packed = next((kind for kind in _PACKED if kind in words), "")
+    if packed in {"exl2", "exl3"}:  # the main branch often holds a description only
+        yield packed
+    elif ".safetensors" in suffixes and "config.json" in names:
+        yield packed or "safetensors"
+
+
+def _quantizations(repository: str, files: Iterable[str]) -> list[str]:
+    from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
+
+    ggufs = [PurePosixPath(file).name for file in files if file.lower().endswith(".gguf")]
+    said = [quantization_of(split_stem(name)) for name in ggufs if kind_by_name(name) is None]
+    return list(dict.fromkeys(filter(None, said))) or list(filter(None, [split_name(repository)[1]]))
+
+
+def _parameters(item: _Item) -> int | None:
+    """Return how many parameters it has: as its name says, as packed files count their integers and not what is in."""
+    said = _PARAMETERS.findall(item.id.partition("/")[2])
+    if said:
+        count, unit = said[0]
+        return round(float(count) * (1e9 if unit.lower() == "b" else 1e6))
+    if item.gguf is not None and item.gguf.total:
+        return item.gguf.total
+    return item.safetensors.total if item.safetensors else None
+
+
+def _base(tags: Iterable[str]) -> tuple[str, str]:
+    """Return the relation to the repository it was made from, and that; the first that says how."""
+    said = [tag.removeprefix("base_model:").rpartition(":") for tag in tags if tag.startswith("base_model:")]
+    known = [(relation, base) for relation, _, base in said if REPOSITORY.fullmatch(base)]
+    return next((one for one in known if one[0]), known[0] if known else ("", ""))

@@ -1,0 +1,198 @@
+"""What one revision of a repository offers to run: each variant with its files, its size, and what goes with it.
+
+A repository of GGUF files holds one variant per quantisation; any other holds one in all, told by its files and, for
+its quantisation, by its configuration. Weights in Python's pickle format can run code when they are opened: never
+offered.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import msgspec
+
+from app.core.errors import BadRequest, NotFound
+from app.core.models import CompanionKind
+from app.hub.library.candidates import split_parts, split_stem
+from app.hub.library.companions import kind_by_name, projector_place
+from app.hub.library.naming import GENERATION_CONFIG
+from app.hub.repositories.repository import RepoFile, Repository
+
+_QUANTIZATION = re.compile(
+    r"(?:^|[-._])((?:UD-)?(?:I?Q\d[A-Z0-9_]*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32|FP16))$", re.IGNORECASE
+)
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_BESIDE = (".json", ".jinja", ".model", ".txt", ".tiktoken")
+"""Small files that belong to a model: configuration, tokenizer, template, merges."""
+_MAX_BESIDE_BYTES = 64 << 20
+_ADAPTER = "adapter_config.json"
+"""What PEFT writes beside an adapter."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to have the model. `quantization` is empty where only the configuration tells."""
+
+    format: str
+    """An `engines.api.ModelFormat` value; "safetensors" stands for every format kept in those files."""
+    quantization: str
+    first: str
+    """The path an engine is given: a GGUF file, or the folder of a model of several files ("" for the root)."""
+    files: list[RepoFile]
+    projector: RepoFile | None = None
+    """What makes it see images."""
+    recommends: RepoFile | None = None
+    """Where the sampling is that its makers recommend, where that does not lie in the model's own files."""
+    revision: str = ""
+    """The branch it lies on, where the repository keeps one for each."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the model's own files, without the projector."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def wanted(self) -> list[RepoFile]:
+        """Everything to fetch."""
+        return [*self.files, *(file for file in (self.projector, self.recommends) if file is not None)]
+
+
+def variants_of(repository: Repository) -> list[Variant]:
+    """Return what can be run, GGUF files by size, largest first.
+
+    Raises BadRequest (pickle_only) when all weights are pickles, NotFound (no_model_files) when there are none at all.
+    """
+    found = [*_ggufs(repository), *_openvino(repository.files), *_onnx(repository.files)]
+    found += _safetensors(repository.files)
+    if found:
+        return found
+    if any(file.path == _ADAPTER for file in repository.files):
+        raise BadRequest(
+            f"{repository.name} is a LoRA adapter, and no model by itself.",
+            hint=_hint_for_adapter(repository.base_models),
+            code="adapter_only",
+        )
+    if any(file.path.endswith(PICKLES) for file in repository.files):
+        raise BadRequest(
+            f"{repository.name} has its weights as pickle files only, which can run programs when they are opened.",
+            hint="Look for the same model as GGUF or safetensors.",
+            code="pickle_only",
+        )
+    raise NotFound(f"{repository.name} holds no model files.", code="no_model_files")
+
+
+def companions_of(repository: Repository) -> list[tuple[CompanionKind, RepoFile]]:
+    """Return the drafts and LoRA adapters that lie with a GGUF model, told by their names; projectors are taken along.
+
+    A repository whose files are all named like that holds models: finetunes are called after how they were made.
+    """
+    ggufs = [file for file in repository.files if file.path.lower().endswith(".gguf")]
+    kinds = [(kind_by_name(file.path), file) for file in ggufs]
+    if all(kind is not None for kind, _ in kinds):
+        return []
+    offered = {CompanionKind.DRAFT, CompanionKind.LORA}
+    return [(kind, file) for kind, file in kinds if kind is not None and kind in offered]
+
+
+def quantization_of(stem: str) -> str:
+    """Return the quantisation a GGUF file's name ends with, in capitals; empty if it names none."""
+    said = _QUANTIZATION.search(stem)
+    return said[1].upper() if said else ""
+
+
+def named(variants: Iterable[Variant], wanted: str) -> Variant:
+    """Return the variant of a quantisation or a file's path. Raises NotFound (variant_not_found) with what there is."""
+    there = list(variants)
+    folded = wanted.casefold()
+    for one in there:
+        name = PurePosixPath(one.first).name
+        names = {one.quantization, one.revision, one.first, name, split_stem(name)}
+        if folded in {name.casefold() for name in names if name}:
+            return one
+    listed = ", ".join(one.quantization or one.first or one.format for one in there)
+    raise NotFound(f"There is no {wanted}.", hint=f"There are {listed}.", code="variant_not_found")
+
+
+def _ggufs(repository: Repository) -> list[Variant]:
+    by_path = {file.path: file for file in repository.files if file.path.lower().endswith(".gguf")}
+    projectors = [file for path, file in by_path.items() if _is_projector(path)]
+    beside = {file.path for _, file in companions_of(repository)} | {file.path for file in projectors}
+    groups: dict[str, list[RepoFile]] = defaultdict(list)
+    for path, file in sorted(by_path.items()):
+        if path not in beside and "imatrix" not in PurePosixPath(path).name.lower():
+            groups[_first_part(path)].append(file)
+    whole = {
+        first: parts for first, parts in groups.items() if len(parts) == len(split_parts(PurePosixPath(first).name))
+    }
+    found = [
+        Variant(
+            format="gguf",
+            quantization=quantization_of(split_stem(PurePosixPath(first).name)),
+            first=first,
+            files=parts,
+            projector=min(projectors, key=lambda file: projector_place(file.path), default=None),
+            recommends=repository.file(GENERATION_CONFIG),
+        )
+        for first, parts in whole.items()
+    ]
+    return sorted(found, key=lambda one: (-one.size_bytes, one.first))
+
+
+def _first_part(path: str) -> str:
+    pure = PurePosixPath(path)
+    return str(pure.with_name(split_parts(pure.name)[0]))
+
+
+def _is_projector(path: str) -> bool:
+    return kind_by_name(path) is CompanionKind.PROJECTOR
+
+
+def _hint_for_adapter(bases: list[str]) -> str:
+    base = f" of {bases[0]}" if bases else ""
+    return f"Pull the model{base}, and look for the adapter as GGUF: `roundhouse tune MODEL --lora FILE` takes that."
+
+
+def _openvino(files: Iterable[RepoFile]) -> list[Variant]:
+    there = [file for file in files if "/" not in file.path]
+    names = {file.path for file in there}
+    if not {"openvino_model.xml", "openvino_language_model.xml"} & names:
+        return []
+    own = [file for file in there if file.path.startswith("openvino_") and file.path.endswith((".xml", ".bin"))]
+    return [Variant(format="openvino", quantization="", first="", files=[*own, *_beside(there)])]
+
+
+def _onnx(files: Iterable[RepoFile]) -> list[Variant]:
+    listed = list(files)
+    folders = [
+        PurePosixPath(file.path).parent for file in listed if PurePosixPath(file.path).name == "genai_config.json"
+    ]
+    return [
+        Variant(
+            format="onnx-genai",
+            quantization=folder.name,
+            first="" if str(folder) == "." else str(folder),
+            files=[file for file in listed if PurePosixPath(file.path).parent == folder and not _is_pickle(file.path)],
+        )
+        for folder in sorted(folders)
+    ]
+
+
+def _safetensors(files: Iterable[RepoFile]) -> list[Variant]:
+    there = [file for file in files if "/" not in file.path]
+    weights = [file for file in there if file.path.endswith(".safetensors") and not file.path.startswith("adapter")]
+    if not weights or "config.json" not in {file.path for file in there}:
+        return []
+    shards = [file for file in weights if not file.path.startswith("consolidated")]
+    return [Variant(format="safetensors", quantization="", first="", files=[*(shards or weights), *_beside(there)])]
+
+
+def _beside(files: Iterable[RepoFile]) -> list[RepoFile]:
+    return [
+        file
+        for file in files
+        if file.path.endswith(_BESIDE) and file.size <= _MAX_BESIDE_BYTES and not file.path.startswith("README")
+    ]
+
+
+def _is_pickle(path: str) -> bool:
+    return path.endswith(PICKLES)
