@@ -24,7 +24,7 @@ from app.core.errors import RoundhouseError
 from app.core.models import UnloadModel
 from app.core.settings import SettingInfo
 from tests.gateway.admin.real_gateway import RealGateway, running
-from tests.gateway.watching import OUTSIDE, Outside, outside
+from tests.gateway.outside import OUTSIDE, Outside, outside
 from tests.gguf_files import TinyLlama
 
 PATIENCE_S = 120.0

@@ -1,4 +1,4 @@
-"""What Python runs first in every program that `tests.gateway.watching` starts: writes down each name that is looked up
+"""What Python runs first in every program that `tests.gateway.outside` starts: writes down each name that is looked up
 and each address that is connected to, and has names that end in .outside.test lead here, so that they count as outside.
 """
 

@@ -8,7 +8,7 @@ from app.core.requests import Peer, RequestInfo, RequestState
 from app.gateway.watching.metrics import Metrics, prefill_rate
 from app.gateway.watching.watch import Outcome
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ENGINE = EngineStatus(
     model="m", engine="e", state=EngineState.READY, memory_bytes=7, slots=4, buffers={"kv": 3}, restarts=1
 )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.gateway.played import Gateway
+from tests.gateway.routes.test_scripted_clients import ALL, ARGUMENTS, SOON_S, WEATHER, says, script
 from tests.gateway.scripted import ERROR, TEXT, THOUGHT, Script
-from tests.gateway.test_scripted_clients import ALL, ARGUMENTS, SOON_S, WEATHER, says, script
 from tests.other_clients import base_url, litellm, llm_settings, programs_folder, run
 
 __all__ = ["script"]

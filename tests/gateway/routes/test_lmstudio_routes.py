@@ -13,7 +13,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.supervisor.policy import LoadRequest
 from tests.gateway.played import Gateway, Play, until
-from tests.gateway.test_streaming import DONE, dies, event, streams, waits
+from tests.gateway.relay.test_streaming import DONE, dies, event, streams, waits
 from tests.gguf_files import TinyLlama
 
 SOON_S = 5.0

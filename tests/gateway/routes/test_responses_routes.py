@@ -15,7 +15,7 @@ from app.gateway.relay import opening
 from app.gateway.routes import responses
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway, Play, until
-from tests.gateway.test_ollama_generation import DONE, END, body_seen, dies, event, refuses, says, streams, waits
+from tests.gateway.routes.test_ollama_generation import DONE, END, body_seen, dies, event, refuses, says, streams, waits
 
 ASKED: dict[str, Any] = {"model": "guide", "input": "Hi"}
 TOO_LONG = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": 400}

@@ -11,7 +11,7 @@ import pytest
 from app.core.errors import EngineFailed, Overloaded
 from app.gateway.relay import heartbeat
 from tests.gateway.played import Gateway
-from tests.gateway.test_streaming import ASKED, DONE, event, streams
+from tests.gateway.relay.test_streaming import ASKED, DONE, event, streams
 
 MESSAGES = {"model": "guide", "max_tokens": 5, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 REFUSED = EngineFailed("It did not fit.", code="out_of_memory")

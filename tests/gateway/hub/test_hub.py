@@ -16,8 +16,8 @@ from app.hub.repositories import answers
 from app.hub.repositories.catalogue import Catalogue
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
+from tests.gateway.hub.test_downloads import asked
 from tests.gateway.played import Gateway
-from tests.gateway.test_downloads import asked
 from tests.gguf_files import TinyLlama
 
 GGUF = {"model-Q4_K_M.gguf": b"g", "model-Q8_0.gguf": b"g"}
