@@ -8,11 +8,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from engines.exllama.vocabulary import Vocabulary  # noqa: TC001 -- an attribute's type, and no cost
 from engines.serving.backend import Decoder, Finish, Loaded, Outcome, Tell, Token, Work
-from engines.serving.refusals import invalid
+from engines.serving.refusals import Refused, failed, invalid
 
 PAGE_TOKENS = 256
 """Both page their cache by so much; a cache is a multiple of it."""
@@ -20,8 +20,18 @@ UNBOUNDED_CONTEXT = 4096
 """Where neither a person nor the model says how long a conversation may be."""
 
 
+_TELLING = frozenset({"streaming", "error"})
+"""Stages of a job of which its client hears."""
 _REFUSALS = (ValueError, TypeError, KeyError, IndexError, AssertionError, OSError)
 """What the libraries raise for models and cards they cannot do with."""
+
+
+class Held(Protocol):
+    """What holds an answer to a schema."""
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot any more; empty while it can."""
 
 
 class Exllama(ABC):
@@ -37,6 +47,7 @@ class Exllama(ABC):
         self.ends: frozenset[int] = frozenset()
         self.generator: Any = None
         self._jobs: dict[int, Any] = {}
+        self._filters: dict[int, Held] = {}
 
     def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
         """Load the model onto the cards that were chosen, else all. Raises RuntimeError when the library refuses."""
@@ -91,7 +102,16 @@ class Exllama(ABC):
             results = self.generator.iterate()
         except AssertionError as error:
             raise RuntimeError(f"ExLlama failed: {error}") from error
-        return [self.outcome(result) for result in results if result["stage"] == "streaming"]
+        return [self._told(result) for result in results if result["stage"] in _TELLING]
+
+    def _told(self, result: Mapping[str, Any]) -> Outcome:
+        """Return what one result tells of its request: its tokens, or why nothing more comes."""
+        if result["stage"] == "error":  # ExLlamaV3 gives up one job where it can, and goes on with the others
+            error = failed(f"The engine gave this request up: {result['error']}")
+            return Outcome(int(result["job"].identifier), [], error=error)
+        outcome = self.outcome(result)
+        held = self._filters.get(outcome.work)
+        return Outcome(outcome.work, [], error=unfollowed(held)) if held is not None and held.problem else outcome
 
     def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:  # noqa: ARG002 -- where it matters
         """Return the tokens in a part of a result, with the figures that came with them."""
@@ -99,6 +119,7 @@ class Exllama(ABC):
 
     def cancel(self, work: int) -> None:
         """Let go of a request."""
+        self._filters.pop(work, None)
         job = self._jobs.pop(work, None)
         if job is not None:
             self.generator.cancel(job)
@@ -113,6 +134,12 @@ class Exllama(ABC):
         finish = None if reason is None else Finish.LENGTH if reason == "max_new_tokens" else Finish.STOP
         cached = result.get("cached_tokens") if finish else None
         return Outcome(work, tokens, finish, cached)
+
+
+def unfollowed(held: Held) -> Refused:
+    """Return why an answer ends whose schema could not be kept to."""
+    sentence = f"This schema could not be followed to the end: {held.problem}."
+    return invalid(sentence, "response_format", code="invalid_schema")
 
 
 def ids_of(result: Mapping[str, Any]) -> list[int]:

@@ -1,5 +1,7 @@
 """ExLlamaV2 behind `engines.serving`. Its sampler's defaults are not neutral, so every one of them is set.
 
+Without flash-attn it answers one request at a time, and the whole cache is that request's.
+
 The probabilities it tells are those its sampler drew from: 1 for whatever is greedy. So its logits are asked for.
 """
 
@@ -11,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
-from engines.exllama.constraint import Constraints, SchemaFilter
+from engines.exllama.constraint import Constraints
 from engines.exllama.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Loaded, Outcome, Tell, Token, Work
-from engines.serving.refusals import invalid
+from engines.serving.backend import Ability, Loaded, Tell, Token, Work
 from engines.serving.templates import found_in
 
 _CACHES = {0: "ExLlamaV2Cache", 8: "ExLlamaV2Cache_Q8", 6: "ExLlamaV2Cache_Q6", 4: "ExLlamaV2Cache_Q4"}
@@ -29,14 +30,15 @@ class Exl2(Exllama):
         super().__init__()
         self._folder = Path()
         self._tops: dict[int, int] = {}
-        self._filters: dict[int, SchemaFilter] = {}
 
     def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
         """Load the model. Raises RuntimeError when there is no room or no card."""
-        exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
+        exl, folder = self.library, folder_of(config)
         self._folder = folder
         settings = exl.ExLlamaV2Config(str(folder))
         settings.arch_compat_overrides()
+        is_paged = self._has_paged_attention(settings)
+        slots = int(str(config["slots"])) if is_paged else 1
         context = context_of(config, settings.max_seq_len)
         settings.max_seq_len = context
         model = exl.ExLlamaV2(settings)
@@ -50,7 +52,12 @@ class Exl2(Exllama):
         self.ends = frozenset(ends if isinstance(ends, list) else [ends])
         self._parts = importlib.import_module("exllamav2.generator")
         self.generator = self._parts.ExLlamaV2DynamicGenerator(
-            model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots, max_seq_len=context
+            model=model,
+            cache=cache,
+            tokenizer=tokenizer,
+            max_batch_size=slots,
+            max_seq_len=context,
+            paged=is_paged,
         )
         template, specials = found_in(folder)
         return Loaded(
@@ -97,17 +104,12 @@ class Exl2(Exllama):
     def cancel(self, work: int) -> None:
         """Let go of a request."""
         self._tops.pop(work, None)
-        self._filters.pop(work, None)
         super().cancel(work)
 
-    def outcome(self, result: Mapping[str, Any]) -> Outcome:
-        """Return what came of a step for one request; where its schema could not be followed to the end, why."""
-        outcome = super().outcome(result)
-        held = self._filters.get(outcome.work)
-        if held is not None and held.problem:
-            sentence = f"This schema could not be followed to the end: {held.problem}."
-            return Outcome(outcome.work, [], error=invalid(sentence, "response_format", code="invalid_schema"))
-        return outcome
+    def _has_paged_attention(self, settings: Any) -> bool:  # noqa: ANN401 -- the library's own
+        """Tell whether requests can share the cache: that takes flash-attn, which PyPI has only as sources."""
+        attention = importlib.import_module("exllamav2.attn")
+        return bool(attention.has_flash_attn_with_paged) and not settings.no_flash_attn
 
     @cached_property
     def _constraints(self) -> Constraints:

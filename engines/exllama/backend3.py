@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
+from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of, unfollowed
 from engines.exllama.vocabulary import Vocabulary
 from engines.serving.backend import Ability, Loaded, Tell, Token, Work
 from engines.serving.templates import found_in
@@ -49,7 +50,7 @@ class Exl3(Exllama):
         exl = self.library
         filters = None
         if work.schema is not None:
-            filters = [exl.LLGuidanceFilter(self._tokenizer, json_schema=work.schema, eos_after_completed=True)]
+            filters = [self._filter(work.id, work.schema)]
         return exl.Job(
             input_ids=self.vocabulary.tensor(work.prompt),
             max_new_tokens=work.max_tokens,
@@ -61,6 +62,18 @@ class Exl3(Exllama):
             return_top_tokens=work.logprobs or 0,
             identifier=work.id,
         )
+
+    def _filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
+        """Return what holds an answer to a schema. The library's own filter would end the work of everybody else."""
+        held = self._schema_filter(self._tokenizer, json_schema=schema, eos_after_completed=True)
+        if held.problem:
+            raise unfollowed(held)
+        self._filters[work] = held
+        return held
+
+    @cached_property
+    def _schema_filter(self) -> Any:  # noqa: ANN401 -- a class made of the library's
+        return type("SchemaFilter", (self.library.LLGuidanceFilter,), {"problem": "", "_check_error": _note})
 
     def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
         """Return tokens with the probabilities the model gave them, whatever the sampler made of those."""
@@ -77,6 +90,12 @@ class Exl3(Exllama):
     def _cache_kind(self, config: Mapping[str, object]) -> dict[str, object]:
         bits = config["kv_bits"]
         return {"layer_type": self.library.CacheLayer_quant, "k_bits": bits, "v_bits": bits} if bits else {}
+
+
+def _note(held: Any) -> None:  # noqa: ANN401 -- a filter of the library's
+    """Keep what went wrong, for the step to end this one request with."""
+    if held._matcher.is_error():  # noqa: SLF001 -- as the method does that this is in the place of
+        held.problem = held.problem or str(held._matcher.get_error()).partition("\n")[0]  # noqa: SLF001 -- as above
 
 
 def _tops(result: Mapping[str, Any], count: int) -> list[list[tuple[int, float]]]:

@@ -55,6 +55,7 @@ EXL2 = msgspec.structs.replace(
     formats=frozenset({ModelFormat.EXL2}),
     unverified=(
         f"{EXL3.unverified} It is frozen since December 2025, and nobody has tried it with the PyTorch of its lock. "
+        "Without flash-attn, which its install does not bring, it answers one request at a time. "
         "Its schema filter was tried with the real llguidance and made-up logits, not in its sampler."
     ),
 )

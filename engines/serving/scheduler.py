@@ -71,8 +71,8 @@ class Scheduler:
                 self._idle.set()
                 self._awake.clear()
                 await self._awake.wait()
-            self._admit()
             try:
+                self._admit()
                 self._compute()
             except RuntimeError as error:
                 self._fail_all(failed(f"The engine failed: {error}"))

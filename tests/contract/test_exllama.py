@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from app.config.paths import RESOURCES
+from app.engine_store.recipe import recipes
 from engines.api import ContextSet, FailureKind, Installation, LaunchOptions, Progress
 from engines.exllama import backend2, backend3
 from engines.exllama.backend import cache_tokens, context_of
@@ -29,6 +30,7 @@ from tests.end_to_end.worker import Engine, Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = ROOT / "tests" / "fake_exllama"
+FLASH_ATTN = FAKES / "with_flash_attn"
 HF = RESOURCES / "guide" / "hf"
 FOUND = Installation(engine="exllamav3", version="1.6.5", backend="cuda", python=Path(sys.executable))
 ADAPTERS = {"exllamav3": EXL3, "exllamav2": EXL2}
@@ -41,8 +43,11 @@ def form(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def options(**more: Any) -> LaunchOptions:  # noqa: ANN401 -- any field of the options
-    path = os.pathsep.join([str(ROOT), str(FAKES)])
-    return LaunchOptions(**{"context": 512, "slots": 2, "extra_env": {"PYTHONPATH": path}, **more})
+    return LaunchOptions(**{"context": 512, "slots": 2, "extra_env": where(ROOT, FAKES, FLASH_ATTN), **more})
+
+
+def where(*folders: Path) -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
 def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
@@ -135,10 +140,26 @@ def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the
     assert len(choice["logprobs"]["token_logprobs"]) == len("grün 🚂".encode())
 
 
-def test_the_newer_one_hands_a_schema_to_its_own_filter() -> None:
-    with closing(started(EXL3)) as newer:
-        assert newer.is_ready(), newer.lines
-        assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form({"type": "object"})}) == 200
+@pytest.fixture(scope="module")
+def newer() -> Iterator[Worker]:
+    with closing(started(EXL3)) as worker:
+        assert worker.is_ready(), worker.lines
+        yield worker
+
+
+def test_the_newer_one_hands_a_schema_to_its_own_filter(newer: Worker) -> None:
+    assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form({"type": "object"})}) == 200
+
+
+def test_a_job_the_newer_one_gives_up_ends_with_what_was_the_matter_and_alone(newer: Worker) -> None:
+    with ThreadPoolExecutor(2) as both:
+        beside = both.submit(said, newer)
+        status, told = newer.refusal("/v1/completions", {"prompt": "too much"})
+        assert beside.result()["choices"][0]["text"] == "grün 🚂"
+    assert status == 500
+    assert "CUDA out of memory" in told["error"]["message"]
+    for _ in range(3):  # more than there are slots: none is lost
+        assert said(newer)["choices"][0]["text"] == "grün 🚂"
 
 
 @pytest.fixture(scope="module")
@@ -161,22 +182,56 @@ def test_two_answers_at_once_keep_to_their_own_schemas(older: Worker) -> None:
         assert [json.loads(one.result()["choices"][0]["text"]) for one in asked] == ["left", "right"]
 
 
-def test_a_schema_that_gets_too_hard_ends_that_answer_alone(older: Worker) -> None:
-    hard = {"prompt": "a:b", "response_format": form({"const": "too long", "breaks_at": 3})}
-    status, told = older.refusal("/v1/completions", hard)
+@pytest.mark.parametrize("breaks_at", [0, 3], ids=["at once", "in the middle"])
+def test_a_schema_that_gets_too_hard_ends_that_answer_alone(running: Worker, breaks_at: int) -> None:
+    hard = {"prompt": "a:bcdef", "response_format": form({"const": "too long", "breaks_at": breaks_at})}
+    status, told = running.refusal("/v1/completions", hard)
     assert (status, told["error"]["code"]) == (400, "invalid_schema")
     assert "Parser limit exceeded" in told["error"]["message"]
     assert "state" not in told["error"]["message"]
-    assert said(older)["choices"][0]["text"] == "grün 🚂"
+    assert said(running)["choices"][0]["text"] == "grün 🚂"
 
 
 def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
     for fake in ("exllamav2", "playing.py", "torch.py"):
         (tmp_path / fake).symlink_to(FAKES / fake)
-    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    with closing(started(EXL2, extra_env=path)) as worker:
+    with closing(started(EXL2, extra_env=where(ROOT, tmp_path))) as worker:
         assert worker.is_ready(), worker.lines
         assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": form({"const": 1})}) == 400
+
+
+def test_without_flash_attn_the_older_one_answers_one_at_a_time() -> None:
+    with closing(started(EXL2, extra_env=where(ROOT, FAKES))) as worker:
+        assert worker.is_ready(), worker.lines
+        assert ContextSet(tokens=512, slots=1) in worker.events()
+        with ThreadPoolExecutor(3) as several:
+            asked = [several.submit(said, worker) for _ in range(3)]
+            assert [one.result()["choices"][0]["text"] for one in asked] == ["grün 🚂"] * 3
+
+
+IMPORTED = {
+    "exllamav2": {
+        "fastparquet",
+        "numpy",
+        "pandas",
+        "pillow",
+        "rich",
+        "safetensors",
+        "tokenizers",
+        "torch",
+        "websockets",
+    },
+    "exllamav3": {"numpy", "pillow", "pydantic", "pyyaml", "rich", "safetensors", "tokenizers", "torch", "triton"},
+}
+"""What the modules of the wheels import as they are read, which is more than their metadata names."""
+
+
+@pytest.mark.parametrize("engine", list(IMPORTED))
+def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
+    recipe = recipes()[engine]
+    (variant,) = recipe.variants
+    locked = {line.partition("==")[0] for line in recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()}
+    assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))

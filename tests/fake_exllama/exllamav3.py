@@ -63,10 +63,34 @@ class ComboSampler:
         self.is_greedy = temperature == 0 or top_k == 1
 
 
+class Matcher:
+    """Of llguidance: it gives up after so many tokens, if it is to."""
+
+    def __init__(self, breaks_at: int | None) -> None:
+        self.left = 1_000_000 if breaks_at is None else breaks_at
+
+    def is_error(self) -> bool:
+        return self.left <= 0
+
+    def get_error(self) -> str:
+        return "Parser limit exceeded\nstate: 42"
+
+
 class LLGuidanceFilter:
     def __init__(self, tokenizer: Tokenizer, *, json_schema: str, eos_after_completed: bool) -> None:
-        if json.loads(json_schema).get("type") == "nonsense":
+        schema = json.loads(json_schema)
+        if schema.get("type") == "nonsense":
             raise ValueError("unknown type in schema")
+        self._matcher = Matcher(schema.get("breaks_at"))
+        self._check_error()
+
+    def accept_token(self, _token: int) -> None:
+        self._matcher.left -= 1
+        self._check_error()
+
+    def _check_error(self) -> None:
+        if self._matcher.is_error():
+            raise RuntimeError(f"llguidance matcher error: {self._matcher.get_error()}")
 
 
 class Job(PlayedJob):
@@ -85,9 +109,12 @@ class Job(PlayedJob):
     ) -> None:
         super().__init__(input_ids, max_new_tokens, stop_conditions, identifier)
         self.return_probs, self.return_top_tokens = return_probs, return_top_tokens
+        self.filters, self.serial_number = filters or [], 0
 
     def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
         """As the original: what the model thought, before the sampler."""
+        for one in self.filters:
+            one.accept_token(wanted)
         figures: dict[str, Any] = {}
         probabilities = softmax(logits_for(wanted))
         if self.return_probs:
@@ -102,6 +129,13 @@ class Job(PlayedJob):
 class Generator(PlayedGenerator):
     def __init__(self, *, model: Model, cache: Cache, tokenizer: Tokenizer, max_batch_size: int) -> None:
         super().__init__(cache.max_num_tokens, max_batch_size)
+
+    def _one(self, job: PlayedJob) -> dict[str, Any]:
+        """As the original, which gives up a job whose prompt it cannot compute, and does not say whose it was."""
+        if bytes(token - 1 for token in job.prompt if token).startswith(b"too much"):
+            error = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+            return {"job": job, "serial": 0, "stage": "error", "eos": True, "error": error}
+        return super()._one(job)
 
     def get_cache_stats(self) -> dict[str, int]:
         return {"used_tokens": sum(len(job.prompt) for job in self.jobs), "max_tokens": self.max_tokens}

@@ -56,13 +56,15 @@ class PlayedJob:
 
 
 class PlayedGenerator:
-    def __init__(self, max_tokens: int, max_batch_size: int) -> None:
-        self.max_tokens, self.max_batch_size = max_tokens, max_batch_size
+    """`page` is as large as the cache where attention is not paged: then one job has all of it."""
+
+    def __init__(self, max_tokens: int, max_batch_size: int, *, page: int = PAGE) -> None:
+        self.max_tokens, self.max_batch_size, self.page = max_tokens, max_batch_size, page
         self.jobs: list[PlayedJob] = []
 
     def enqueue(self, job: PlayedJob) -> None:
-        pages = -(-(len(job.prompt) + job.limit) // PAGE)
-        assert pages * PAGE <= self.max_tokens, f"Job requires {pages} pages and cannot be enqueued"
+        pages = -(-(len(job.prompt) + job.limit) // self.page)
+        assert pages * self.page <= self.max_tokens, f"Job requires {pages} pages and cannot be enqueued"
         self.jobs.append(job)
 
     def cancel(self, job: PlayedJob) -> None:
@@ -70,7 +72,7 @@ class PlayedGenerator:
             self.jobs.remove(job)
 
     def iterate(self) -> list[dict[str, Any]]:
-        running = self.jobs[: self.max_batch_size]
+        running = self.jobs[: min(self.max_batch_size, self.max_tokens // self.page)]
         results = [self._one(job) for job in running]
         self.jobs = [job for job in self.jobs if not any(r["job"] is job and r["eos"] for r in results)]
         return results

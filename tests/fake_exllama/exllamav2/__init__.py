@@ -8,6 +8,7 @@ from playing import END, Tokenizer
 
 class ExLlamaV2Config:
     eos_token_id = END
+    no_flash_attn = False
 
     def __init__(self, folder: str) -> None:
         (Path(folder) / "config.json").read_text(encoding="utf-8")

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from playing import PlayedGenerator, PlayedJob, logits_for
+from playing import PAGE, PlayedGenerator, PlayedJob, logits_for
 from torch import Tensor
+
+from exllamav2.attn import has_flash_attn_with_paged
 
 
 class ExLlamaV2Sampler:
@@ -50,5 +52,8 @@ class ExLlamaV2DynamicJob(PlayedJob):
 
 
 class ExLlamaV2DynamicGenerator(PlayedGenerator):
-    def __init__(self, *, model: Any, cache: Any, tokenizer: Any, max_batch_size: int, max_seq_len: int) -> None:
-        super().__init__(cache.max_seq_len, max_batch_size)
+    def __init__(
+        self, *, model: Any, cache: Any, tokenizer: Any, max_batch_size: int, max_seq_len: int, paged: bool = True
+    ) -> None:
+        assert not paged or has_flash_attn_with_paged, "Paged attention required Flash Attention 2.5.7 or later"
+        super().__init__(cache.max_seq_len, max_batch_size, page=PAGE if paged else cache.max_seq_len)
