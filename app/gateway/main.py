@@ -153,6 +153,7 @@ async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
     runner = web.AppRunner(
         app,
         access_log=None,
+        auto_decompress=False,  # `entry.unpacking` does it
         handler_cancellation=True,
         keepalive_timeout=services.limits.head_s,
         shutdown_timeout=1.0,  # seconds; by then every stream has had its last event

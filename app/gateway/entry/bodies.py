@@ -8,21 +8,22 @@ import asyncio
 from typing import TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, TooLarge
-from app.gateway.entry.faults import RequestTimeout
+from app.core.errors import BadRequest
+from app.gateway.entry.faults import RequestTimeout, too_large
+from app.gateway.entry.unpacking import unpacked
 from app.gateway.services import SERVICES
 from app.gateway.watching.watch import LISTENER
 
 T = TypeVar("T")
 
-_MIB = 1024 * 1024
-
 
 async def read_body(request: web.Request) -> bytes:
-    """Return the whole body. Raises TooLarge, RequestTimeout or BadRequest."""
-    body = await _read(request)
+    """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
+    body, encoding = await _read(request), ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ()))
+    if encoding:
+        body = await asyncio.to_thread(unpacked, body, encoding, request.client_max_size)
     listener = LISTENER.get()
     if listener is not None:
         listener.asked(body)
@@ -31,13 +32,13 @@ async def read_body(request: web.Request) -> bytes:
 
 async def _read(request: web.Request) -> bytes:
     if (request.content_length or 0) > request.client_max_size:
-        raise _too_large(request)
+        raise too_large(request.client_max_size)
     try:
         if request.content.is_eof():  # as with most requests: head and body came together
             return await request.read()
         return await _read_in_time(request, request.app[SERVICES].limits.body_s)
     except web.HTTPRequestEntityTooLarge:
-        raise _too_large(request) from None
+        raise too_large(request.client_max_size) from None
     except web.RequestPayloadError as error:
         raise BadRequest(f"The request's body cannot be read: {error}") from None
 
@@ -69,10 +70,3 @@ def decode(body: bytes, kind: type[T]) -> T:
 async def read_json(request: web.Request, kind: type[T]) -> T:
     """Read and decode a body in one go."""
     return decode(await read_body(request), kind)
-
-
-def _too_large(request: web.Request) -> TooLarge:
-    return TooLarge(
-        f"The request is larger than {request.client_max_size // _MIB} MiB.",
-        hint="The setting gateway.max_body_mib is the limit.",
-    )

@@ -41,6 +41,7 @@ _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not
 _SERVER_ERROR = 500
 _TOO_MANY = 429
 _JSON = "application/json"
+_MIB = 1024 * 1024
 
 
 class MethodNotAllowed(UserError):
@@ -76,6 +77,14 @@ class OllamaError(msgspec.Struct, frozen=True):
     """Ollama's error document, and the last line of a stream of its that cannot go on."""
 
     error: str
+
+
+def too_large(limit_bytes: int) -> TooLarge:
+    """Return the error for a body above `gateway.max_body_mib`."""
+    return TooLarge(
+        f"The request is larger than {limit_bytes // _MIB} MiB.",
+        hint="The setting gateway.max_body_mib is the limit.",
+    )
 
 
 def ollama_error(body: ErrorBody) -> OllamaError:

@@ -15,6 +15,7 @@ from app.core.errors import Bug, EnvironmentFault, RoundhouseError
 from app.gateway.entry.access import Access, TooManyWrongKeys
 from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
+from app.gateway.entry.unpacking import ACCEPTED, UnsupportedEncoding
 from app.gateway.watching.inspector import INSPECTOR
 from app.gateway.watching.watch import Stopped
 
@@ -98,6 +99,8 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
         response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
     if isinstance(error, TooManyWrongKeys):
         response.headers[hdrs.RETRY_AFTER] = str(error.retry_s)
+    if isinstance(error, UnsupportedEncoding):
+        response.headers[hdrs.ACCEPT_ENCODING] = ACCEPTED
     if response.status in _BREAKS_OFF:
         response.force_close()
     return response
