@@ -184,7 +184,10 @@ class Ending(ABC):
             self._make_room(stop.how, now)
             self._answer(stop.ticket, m.Told())
             return
-        if stop.how is m.How.EXPIRE and (self.in_flight or self.waiters):
+        if stop.how is m.How.LET_GO and self.is_pinned:
+            self._answer(stop.ticket, m.Told())
+            return
+        if stop.how in {m.How.EXPIRE, m.How.LET_GO} and (self.in_flight or self.waiters):
             self.keep_s = 0.0
             self._answer(stop.ticket, m.Told())
             return

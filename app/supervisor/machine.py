@@ -82,10 +82,14 @@ class Machine(Ending):
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.CLOSING))
         elif self._policy().is_paused and ask.request.takes_memory:
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.PAUSED))
-        elif ask.holds and self.queued >= self._policy().queue_limit:
+        elif ask.holds and not self._is_served_beside(ask) and self.queued >= self._policy().queue_limit:
             self._answer(ask.ticket, m.TurnedAway(reason=m.Reason.FULL, retry_s=self._retry_s(now)))
         else:
             self._take_in(ask, now)
+
+    def _is_served_beside(self, ask: m.Ask) -> bool:
+        """Whether it waits for nobody: the engine is ready, and answers it beside its slots."""
+        return self.state is _S.READY and not ask.terms.takes_slot
 
     def _take_in(self, ask: m.Ask, now: float) -> None:
         match self.state:

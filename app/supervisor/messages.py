@@ -57,6 +57,8 @@ class How(StrEnum):
     """Only if nothing is in flight."""
     EXPIRE = "expire"
     """At once if nobody uses it or waits for it, else when the last one is done. New requests are served meanwhile."""
+    LET_GO = "let_go"
+    """As `EXPIRE`, but not what is pinned: a request said so, not a person."""
     NOW = "now"
     """Do not wait for requests; if it is already stopping, kill it."""
     CLOSE = "close"

@@ -199,17 +199,21 @@ class Supervisor:
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
-        owner = self._owners.get(model)
-        if owner is None:
-            return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
-        return await owner.stop(m.How.NOW if force else m.How.DRAIN)
+        return await self._stopped(model, m.How.NOW if force else m.How.DRAIN)
 
     async def expire(self, model: str) -> EngineStatus:
         """Stop a model's engine at once if nobody uses it, else as soon as nobody does; no request is cut off."""
+        return await self._stopped(model, m.How.EXPIRE)
+
+    async def let_go(self, model: str) -> EngineStatus:
+        """As `expire`, unless it is pinned: then it stays, and the status says so."""
+        return await self._stopped(model, m.How.LET_GO)
+
+    async def _stopped(self, model: str, how: m.How) -> EngineStatus:
         owner = self._owners.get(model)
         if owner is None:
             return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
-        return await owner.stop(m.How.EXPIRE)
+        return await owner.stop(how)
 
     def serves_at_once(self, model: str) -> bool:
         """Tell whether a lease would be had without waiting, as things are."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from app.config.home import this_home
@@ -87,12 +88,14 @@ class StandInSupervisor:
         self.terms: list[Terms] = []
         self.unloaded: list[tuple[str, bool]] = []
         self.expired: list[str] = []
+        self.let_gone: list[str] = []
         self.served_name = "guide"
         self.is_loaded = True
         self.refuse_with: EngineFailed | None = None
         self.death: EngineFailed | None = None
         self.base_urls: list[str] = []
         """If not empty, what the next leases point to."""
+        self.is_pinned = False
 
     @asynccontextmanager
     async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
@@ -134,7 +137,12 @@ class StandInSupervisor:
 
     def status(self) -> EngineStatus:
         return EngineStatus(
-            model="guide", engine="llama.cpp", state=EngineState.READY, context=4096, in_flight=self.in_flight
+            model="guide",
+            engine="llama.cpp",
+            state=EngineState.READY,
+            context=4096,
+            in_flight=self.in_flight,
+            is_pinned=self.is_pinned,
         )
 
     def statuses(self) -> list[EngineStatus]:
@@ -150,6 +158,11 @@ class StandInSupervisor:
     async def expire(self, model: str) -> EngineStatus:
         self.expired.append(model)
         return self.status()
+
+    async def let_go(self, model: str) -> EngineStatus:
+        self.let_gone.append(model)
+        state = EngineState.READY if self.is_pinned else EngineState.STOPPED
+        return msgspec.structs.replace(self.status(), state=state)
 
     async def close(self) -> None:
         return None

@@ -6,7 +6,7 @@ import time
 import msgspec
 from aiohttp import web
 
-from app.core.errors import NotFound, RoundhouseError
+from app.core.errors import Conflict, NotFound, RoundhouseError
 from app.core.model_facts import ModelFacts
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.dialects.lmstudio import cards, requests
@@ -14,6 +14,7 @@ from app.gateway.dialects.lmstudio.cards import Known
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.launch import UNCHOSEN, find_model, resolve
 from app.gateway.loading.tuned import with_sight
+from app.gateway.routes.ollama_create import check_may_change
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
 from engines.api import Feature, ModelFormat
@@ -65,6 +66,7 @@ async def list_v1(request: web.Request) -> web.Response:
 
 async def load(request: web.Request) -> web.Response:
     """POST /api/v1/models/load. A model that runs is left as it is unless it should run differently."""
+    check_may_change(request)
     services, began = request.app[SERVICES], time.perf_counter()
     asked = await read_json(request, requests.LoadRequest)
     if asked.num_experts is not None or asked.offload_kv_cache_to_gpu is not None:
@@ -89,13 +91,20 @@ async def load(request: web.Request) -> web.Response:
 
 
 async def unload(request: web.Request) -> web.Response:
-    """POST /api/v1/models/unload; requests in flight finish first."""
+    """POST /api/v1/models/unload; requests in flight finish first. A pinned model stays."""
+    check_may_change(request)
     services = request.app[SERVICES]
     asked = requests.required((await read_json(request, requests.UnloadRequest)).instance_id, "instance_id")
-    running = {status.model for status in services.supervisor.statuses()}
+    running = {status.model: status for status in services.supervisor.statuses()}
     name = asked if asked in running else (await find_model(services, asked)).runs_as
     if name not in running:
         raise NotFound(f"{asked!r} is not loaded.", hint="/api/v1/models lists what is.", code="model_not_found")
+    if running[name].is_pinned:
+        raise Conflict(
+            f"{name!r} is pinned, and stays loaded.",
+            hint=f"`roundhouse unload {name}` unloads it all the same; `roundhouse unpin {name}` takes the pin away.",
+            code="model_pinned",
+        )
     await services.supervisor.unload(name)
     return _json(Unloaded(instance_id=name))
 

@@ -13,6 +13,7 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import hdrs, web
 
+from app.core.engines import EngineState
 from app.core.errors import RoundhouseError, UserError
 from app.gateway.dialects.canonical import Failed, Generate, Request
 from app.gateway.dialects.engine.planning import Plan
@@ -149,15 +150,17 @@ async def _sendable(services: Services, found: Found, named: str, request: Reque
 
 
 async def _loaded(services: Services, job: Job, watch: Watch) -> web.Response:
-    """Load the model, or let it go once nobody uses it, and say which."""
+    """Load the model, or let it go once nobody uses it, and say which. A pinned one stays, and is said to be loaded."""
+    reason = "load"
     if job.wanted.unloads:
-        await services.supervisor.expire(job.ask.load.source.name)
+        status = await services.supervisor.let_go(job.ask.load.source.name)
+        reason = "load" if status.is_pinned and status.state is EngineState.READY else "unload"
     else:
         terms = msgspec.structs.replace(job.ask.terms, takes_slot=False)
         async with services.supervisor.lease(job.ask.load, terms):
             pass
     watch.outcome = Outcome.OK
-    return json_reply(job.form(Said(), Ending(done_reason="unload" if job.wanted.unloads else "load")))
+    return json_reply(job.form(Said(), Ending(done_reason=reason)))
 
 
 async def _whole(_request: web.Request, job: Job, batches: Batches, _watch: Watch) -> web.Response:

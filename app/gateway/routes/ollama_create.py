@@ -184,7 +184,7 @@ def check_may_change(request: web.Request) -> None:
     """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
     if request.get(MAY_MANAGE) is False:
         raise Forbidden(
-            "This key may ask models, not change which there are.",
+            "This key may ask models, not manage them.",
             hint="Use a key with the scope manage.",
             code="scope_missing",
         )

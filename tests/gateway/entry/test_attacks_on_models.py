@@ -21,6 +21,7 @@ CHANGES = [
     ("DELETE", "/api/delete", {"model": "guide"}),
     ("POST", "/api/blobs/sha256:" + "0" * 64, {}),
     ("POST", "/api/v1/models/download", {"model": "guide"}),
+    ("POST", "/api/v1/models/load", {"model": "guide"}),
     ("POST", "/api/v1/models/unload", {"instance_id": "guide"}),
 ]
 EVIL = {"Origin": "https://evil.example"}
@@ -56,7 +57,7 @@ async def test_models_changed_or_carried_off_without_a_key(
 NOT_HERE = ("POST", "/api/pull", {"model": "hf.co/nobody/nothing"})
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [NOT_HERE, *CHANGES[2:6]])
+@pytest.mark.parametrize(("method", "path", "body"), [NOT_HERE, *CHANGES[2:6], *CHANGES[-2:]])
 async def test_models_changed_with_a_key_that_may_only_ask(
     gateway: Gateway, method: str, path: str, body: object
 ) -> None:

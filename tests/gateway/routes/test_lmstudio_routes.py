@@ -263,6 +263,14 @@ async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None
     assert gateway.supervisor.unloaded == [("guide", False)]
 
 
+async def test_a_pinned_model_stays_and_how_it_goes_is_said(gateway: Gateway) -> None:
+    gateway.supervisor.is_pinned = True
+    status, reply = await post(gateway, "/api/v1/models/unload", {"instance_id": "guide"})
+    assert (status, reply["error"]["code"]) == (409, "model_pinned")
+    assert "roundhouse unpin guide" in reply["error"]["message"]
+    assert gateway.supervisor.unloaded == []
+
+
 async def test_a_stream_comes_to_the_whole_answer(gateway: Gateway) -> None:
     status, whole = await post(gateway, "/api/v1/chat", CHAT)
     assert status == 200

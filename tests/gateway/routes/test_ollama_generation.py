@@ -297,7 +297,10 @@ async def test_asking_for_nothing_loads_or_unloads(gateway: Gateway, path: str, 
     assert gateway.supervisor.terms == [Terms(keep_s=3600.0, takes_slot=False)]
     status, unloaded = await whole(gateway, path, {"model": "Guide:latest", **nothing, "keep_alive": 0})
     assert (status, unloaded["done_reason"], unloaded["model"]) == (200, "unload", "Guide:latest")
-    assert gateway.supervisor.expired == ["guide"]
+    assert gateway.supervisor.let_gone == ["guide"]
+    gateway.supervisor.is_pinned = True
+    _, stays = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": 0})
+    assert stays["done_reason"] == "load"
     assert gateway.upstream.bodies == []
 
 

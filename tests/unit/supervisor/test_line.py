@@ -187,6 +187,23 @@ async def test_real_requests_take_turns(supervisor: Supervisor, ask: Ask, record
     assert served == ["a", "b", "a", "a"]
 
 
+async def test_what_takes_no_slot_waits_for_nobody_while_the_line_is_full(
+    supervisor: Supervisor, ask: Ask, recorder: Recorder
+) -> None:
+    supervisor.policy = Policy(queue_limit=1)
+
+    async def use() -> None:
+        async with supervisor.lease(ask(slots=1)):
+            pass
+
+    async with supervisor.lease(ask(slots=1)):
+        waiting = asyncio.create_task(use())
+        await recorder.until(lambda: supervisor.statuses()[0].queued == 1)
+        async with supervisor.lease(ask(slots=1), Terms(takes_slot=False)):
+            assert not waiting.done()
+    await waiting
+
+
 async def test_who_leaves_the_line_frees_its_place(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     supervisor.policy = Policy(queue_limit=1)
 

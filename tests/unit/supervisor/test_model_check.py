@@ -203,7 +203,10 @@ class World:
             self.say(name, m.Release(run=lease.run, slot=lease.slot))
 
     def unload(self) -> None:
-        name, how = self.random.choice(list(SIZES)), self.random.choice([m.How.DRAIN, m.How.EXPIRE, m.How.NOW])
+        name, how = (
+            self.random.choice(list(SIZES)),
+            self.random.choice([m.How.DRAIN, m.How.EXPIRE, m.How.LET_GO, m.How.NOW]),
+        )
         self.is_by_hand = True
         self.say(name, m.Stop(how=how))
         self.is_by_hand = False

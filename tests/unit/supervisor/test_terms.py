@@ -9,7 +9,7 @@ import pytest
 
 from app.core.engines import EngineState
 from app.supervisor import messages as m
-from app.supervisor.policy import LoadRequest, Terms
+from app.supervisor.policy import LoadRequest, ModelPolicy, Policy, Terms
 from app.supervisor.pool import Supervisor
 from engines.api import LaunchOptions
 from tests.unit.supervisor.conftest import Ask, Recorder
@@ -114,6 +114,17 @@ def test_expiring_ends_what_is_idle_and_lets_others_finish() -> None:
     release(idle)
     assert outcomes(idle.stop(m.How.EXPIRE)) == {}, "answered once it is gone"
     assert outcomes(idle.end()) == {2: m.Told()}
+
+
+def test_what_a_request_lets_go_stays_while_it_is_pinned() -> None:
+    driver = Driver().come_up()
+    release(driver)
+    driver.policy = Policy(models={driver.machine.model: ModelPolicy(is_pinned=True)})
+    assert list(outcomes(driver.stop(m.How.LET_GO)).values()) == [m.Told()]
+    assert driver.state() is S.READY
+    driver.policy = Policy()
+    driver.stop(m.How.LET_GO)
+    assert driver.state() is S.STOPPING
 
 
 async def test_a_real_process_goes_when_it_is_to_be_kept_no_longer(
