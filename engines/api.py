@@ -109,6 +109,8 @@ class Gauge(StrEnum):
     GENERATED_TOKENS = "generated_tokens"
     PREFIX_HITS = "prefix_hits"
     PREFIX_QUERIES = "prefix_queries"
+    PREFIX_HIT_RATE = "prefix_hit_rate"
+    """0..1 of what was looked for in the prefix cache; hits and queries apart come to it, too."""
 
 
 class FailureKind(StrEnum):
@@ -236,6 +238,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Where it tells its gauges in Prometheus' text; empty where it does not."""
     metrics: Mapping[Gauge, str] = {}
     """Our name -> its name."""
+    slots_path: str = ""
+    """Where it tells what each slot holds, as llama-server does; empty where it does not."""
     closes_after_stream: bool = False
     """Whether it closes a connection over which it streamed an answer, though it said that it would keep it.
 

@@ -13,6 +13,19 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 """For whom the present task asks; set where a request comes in, so that nobody need hand it through."""
 
 
+class Reachable(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a ready engine is, for a look at it that uses nothing and keeps nothing loaded."""
+
+    model: str
+    engine: str
+    base_url: str
+    key: str
+
+    def __repr__(self) -> str:
+        """Leave out the key: what is shown may be logged."""
+        return f"Reachable({self.model!r} at {self.base_url})"
+
+
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """A ready engine that stays while this is held. `key` is the Bearer token the engine wants."""
 

@@ -21,7 +21,7 @@ from app.supervisor import messages as m
 from app.supervisor.announcer import Announcer
 from app.supervisor.facts import Facts
 from app.supervisor.faults import as_error, turned_away, was_stopped
-from app.supervisor.lease import CLIENT, Lease
+from app.supervisor.lease import CLIENT, Lease, Reachable
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import Machine
 from app.supervisor.measured import corrected
@@ -294,6 +294,13 @@ class Owner:
         needs = self.machine.request.needs if self.machine.request else None
         is_measured = self._facts.ready_at_s is not None and self._facts.buffers
         return corrected(needs, sum(self._facts.buffers.values())) if is_measured else _needs(self.machine.request)
+
+    def reachable(self) -> Reachable | None:
+        """Return where the engine is, None if it is not ready."""
+        machine, facts = self.machine, self._facts
+        if machine.state is not _S.READY or machine.request is None:
+            return None
+        return Reachable(model=self.model, engine=machine.request.engine, base_url=facts.base_url, key=facts.key)
 
     def status(self) -> EngineStatus:
         """Return what everybody may know."""

@@ -16,7 +16,7 @@ from app.core.events import Event, LogLine, Notice
 from app.core.memory import MemoryState
 from app.supervisor import messages as m
 from app.supervisor.faults import turned_away
-from app.supervisor.lease import Lease
+from app.supervisor.lease import Lease, Reachable
 from app.supervisor.measured import Gauge
 from app.supervisor.owner import Owner
 from app.supervisor.pausing import Pausing
@@ -238,6 +238,11 @@ class Supervisor:
         """Return every engine that runs, is about to, or failed, by model name."""
         found = [owner.status() for _, owner in sorted(self._owners.items())]
         return [status for status in found if status.state is not EngineState.STOPPED]
+
+    def reachable(self) -> list[Reachable]:
+        """Return where every ready engine is."""
+        found = (owner.reachable() for _, owner in sorted(self._owners.items()))
+        return [each for each in found if each is not None]
 
     def log(self, model: str, *, tail: int = 200) -> list[LogLine]:
         """Return the last lines a model's engine wrote, or with "" every engine, oldest first, over all runs."""

@@ -48,6 +48,7 @@ DESCRIPTOR = Descriptor(
     accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
     closes_after_stream=True,
     metrics_path="/metrics",
+    slots_path="/slots",
     metrics={
         Gauge.RUNNING: "llamacpp:requests_processing",
         Gauge.WAITING: "llamacpp:requests_deferred",

@@ -51,7 +51,7 @@ DESCRIPTOR = Descriptor(
         Gauge.KV_USAGE: "lmdeploy:gpu_cache_usage_perc",
         Gauge.PROMPT_TOKENS: "lmdeploy:prompt_tokens_total",
         Gauge.GENERATED_TOKENS: "lmdeploy:generation_tokens_total",
-        Gauge.PREFIX_HITS: "lmdeploy:prefix_cache_hit_rate",
+        Gauge.PREFIX_HIT_RATE: "lmdeploy:prefix_cache_hit_rate",
     },
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=("Never run with this adapter: it needs an NVIDIA GPU."),

@@ -61,7 +61,7 @@ DESCRIPTOR = Descriptor(
         Gauge.RUNNING: "sglang:num_running_reqs",
         Gauge.WAITING: "sglang:num_queue_reqs",
         Gauge.KV_USAGE: "sglang:token_usage",
-        Gauge.PREFIX_HITS: "sglang:cache_hit_rate",
+        Gauge.PREFIX_HIT_RATE: "sglang:cache_hit_rate",
     },
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=("Never run with this adapter: it needs an NVIDIA or AMD server GPU under Linux."),

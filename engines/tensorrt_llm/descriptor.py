@@ -38,7 +38,7 @@ DESCRIPTOR = Descriptor(
     metrics_path="/prometheus/metrics",
     metrics={
         Gauge.KV_USAGE: "trtllm_kv_cache_utilization",
-        Gauge.PREFIX_HITS: "trtllm_kv_cache_hit_rate",
+        Gauge.PREFIX_HIT_RATE: "trtllm_kv_cache_hit_rate",
     },
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=(

@@ -2,10 +2,13 @@
 
 import base64
 import math
+import re
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from openai import OpenAI
@@ -163,3 +166,25 @@ def test_a_model_tells_its_contexts(api: OpenAI) -> None:
     assert model.model_extra is not None
     assert model.model_extra["max_context_length"] == 2048
     assert model.model_extra["loaded_context_length"] == 2048
+
+
+def kv_use(api: OpenAI, model: str) -> float:
+    text = httpx.get(f"{str(api.base_url).removesuffix('/v1/')}/metrics").text
+    found = re.search(
+        rf'^roundhouse_engine_kv_cache_usage_ratio{{model="{model}",engine="llama.cpp"}} (\S+)$', text, re.MULTILINE
+    )
+    assert found, text
+    return float(found[1])
+
+
+def test_how_full_the_kv_cache_is_shows_in_the_metrics(api: OpenAI) -> None:
+    endless = {"ignore_eos": True}
+    with api.completions.create(
+        model="coder", prompt="a" * 100, max_tokens=1500, stream=True, extra_body=endless
+    ) as told:
+        next(iter(told))
+        assert 0 < kv_use(api, "coder") < 1
+    until = time.monotonic() + 20
+    while kv_use(api, "coder"):
+        assert time.monotonic() < until, "the request is over"
+        time.sleep(0.05)

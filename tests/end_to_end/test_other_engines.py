@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import anthropic
+import httpx
 import ollama
 import openai
 import pytest
@@ -53,6 +54,14 @@ def test_the_folder_is_recognised_by_its_form(case: Case, client: Client) -> Non
 
 def test_the_command_line_gets_an_answer(case: Case, roundhouse: Roundhouse) -> None:
     assert roundhouse("run", case.folder, QUESTION).stdout.startswith(BEGINS)
+
+
+def test_its_own_figures_are_in_the_metrics(case: Case, client: Client) -> None:
+    lines = httpx.get(f"{client.gateway.url}/metrics").text.splitlines()
+    labels = f'{{model="{case.folder}",engine="{case.engine}"}}'
+    assert [line for line in lines if line.startswith(f"roundhouse_engine_generated_tokens_total{labels} ")]
+    used = [line for line in lines if line.startswith(f"roundhouse_engine_kv_cache_usage_ratio{labels} ")]
+    assert len(used) == (case.engine == "openvino"), "the other library does not tell"
 
 
 def test_its_own_engine_was_chosen(case: Case, client: Client, roundhouse: Roundhouse) -> None:

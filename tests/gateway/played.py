@@ -31,7 +31,7 @@ from app.gateway.relay.proxy import engine_session
 from app.gateway.services import Identity, Limits, Services
 from app.gateway.watching.metrics import Metrics
 from app.store.database import ChatStore
-from app.supervisor.lease import Lease
+from app.supervisor.lease import Lease, Reachable
 from app.supervisor.policy import LoadRequest, Terms
 from engines.api import Installation
 from engines.registry import ADAPTERS
@@ -144,6 +144,11 @@ class StandInSupervisor:
             in_flight=self.in_flight,
             is_pinned=self.is_pinned,
         )
+
+    def reachable(self) -> list[Reachable]:
+        if not self.is_loaded:
+            return []
+        return [Reachable(model="guide", engine="llama.cpp", base_url=self.upstream.url, key=self.upstream.key)]
 
     def statuses(self) -> list[EngineStatus]:
         return [self.status()] if self.is_loaded else []

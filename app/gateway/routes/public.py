@@ -5,6 +5,7 @@ from aiohttp import web
 
 from app import __version__
 from app.gateway.services import SERVICES
+from app.gateway.watching.engine_gauges import said_by_engines
 from app.gateway.watching.inspector import INSPECTOR
 from app.gateway.watching.metrics import CONTENT_TYPE
 
@@ -30,5 +31,6 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live())
+    said = await said_by_engines(services)
+    text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live(), said)
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})

@@ -6,10 +6,13 @@ https://prometheus.io/docs/instrumenting/exposition_formats/ -- cumulative bucke
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import RequestInfo, RequestState
+from engines.api import Gauge
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -21,6 +24,14 @@ TOKEN_BUCKETS = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 1
 TPOT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0)
 
 Labels = tuple[str, ...]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What one engine tells of itself."""
+
+    model: str
+    engine: str
+    gauges: Mapping[Gauge, float]
 
 
 class Counter:
@@ -103,10 +114,15 @@ class Metrics:
             if value is not None:
                 histogram.observe(value, request.route, request.model)
 
-    def exposition(self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = ()) -> str:
-        """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now."""
+    def exposition(
+        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), said: Iterable[Said] = ()
+    ) -> str:
+        """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now.
+
+        `said` is what engines tell of themselves.
+        """
         counted: Families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *self._spans.values())
-        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines))
+        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_said_gauges(said))
         return "".join(f"{line}\n" for family in families for line in family.lines())
 
 
@@ -158,6 +174,27 @@ def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[Counter, ...]:
             if value is not None:
                 family.add(*names, amount=value)
     return up, restarts, memory, cache, slots
+
+
+_SAID: tuple[tuple[Gauge, str, str, str], ...] = (
+    (Gauge.KV_USAGE, "kv_cache_usage_ratio", "gauge", "Share of its KV cache that requests hold, 0 to 1."),
+    (Gauge.RUNNING, "requests_running", "gauge", "Requests it works on, by its own count."),
+    (Gauge.WAITING, "requests_waiting", "gauge", "Requests that wait in it, by its own count."),
+    (Gauge.PROMPT_TOKENS, "prompt_tokens_total", "counter", "Prompt tokens it read since it started."),
+    (Gauge.GENERATED_TOKENS, "generated_tokens_total", "counter", "Tokens it wrote since it started."),
+    (Gauge.PREFIX_HIT_RATE, "prefix_cache_hit_ratio", "gauge", "Share found in its prefix cache, 0 to 1."),
+)
+"""What, under which name, of which kind, in words."""
+
+
+def _said_gauges(said: Iterable[Said]) -> Iterator[Counter]:
+    engines = list(said)
+    for gauge, name, kind, words in _SAID:
+        family = Counter(f"roundhouse_engine_{name}", words, ("model", "engine"), kind=kind)
+        for one in engines:
+            if gauge in one.gauges:
+                family.add(one.model, one.engine, amount=one.gauges[gauge])
+        yield family
 
 
 def _head(name: str, help_text: str, kind: str) -> tuple[str, str]:

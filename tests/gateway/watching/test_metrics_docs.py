@@ -5,8 +5,9 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import Peer, RequestInfo, RequestState
-from app.gateway.watching.metrics import Metrics, prefill_rate
+from app.gateway.watching.metrics import Metrics, Said, prefill_rate
 from app.gateway.watching.watch import Outcome
+from engines.api import Gauge
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ENGINE = EngineStatus(
@@ -42,7 +43,7 @@ def exposition() -> str:
     metrics.tokens.add("m", "prompt", amount=1)
     metrics.ttft.observe(0.1, "chat", "m")
     metrics.tpot.observe(0.1, "chat", "m")
-    return metrics.exposition([ENGINE], [DONE])
+    return metrics.exposition([ENGINE], [DONE], [Said(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))])
 
 
 def exposed() -> dict[str, tuple[str, str]]:

@@ -1,0 +1,104 @@
+"""What engines say of themselves beyond what is measured here: how full a KV cache is, and what a prompt cache saved.
+
+They are asked when somebody wants the metrics, all at once and not for long; one that does not answer has no figures.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+import aiohttp
+import msgspec
+from aiohttp import hdrs
+
+from app.gateway.services import Services
+from app.gateway.watching.metrics import Said
+from app.supervisor.lease import Reachable
+from engines.api import Descriptor, Gauge
+
+_WITHIN = aiohttp.ClientTimeout(total=1.0)
+_MOST_BYTES = 4 * 1024 * 1024
+_OK = 200
+_SHARES = frozenset({Gauge.KV_USAGE, Gauge.PREFIX_HIT_RATE})
+"""Of several series of one of these, a GPU's or a rank's each, the highest counts; others are added up."""
+
+
+async def said_by_engines(services: Services) -> list[Said]:
+    """Return the figures of every ready engine that has some."""
+    there = services.supervisor.reachable()
+    told = await asyncio.gather(*(_asked(services, engine) for engine in there))
+    return [
+        Said(model=engine.model, engine=engine.engine, gauges=gauges)
+        for engine, gauges in zip(there, told, strict=True)
+        if gauges
+    ]
+
+
+async def _asked(services: Services, engine: Reachable) -> Mapping[Gauge, float]:
+    about = services.adapters[engine.engine].descriptor
+    series, slots = await asyncio.gather(
+        _read(services, engine, about.metrics_path), _read(services, engine, about.slots_path)
+    )
+    gauges = in_series(series.decode(errors="replace"), about)
+    held = in_slots(slots)
+    return gauges if held is None else {**gauges, Gauge.KV_USAGE: held}
+
+
+async def _read(services: Services, engine: Reachable, path: str) -> bytes:
+    """Return what is there, nothing if the engine does not say."""
+    if not path:
+        return b""
+    headers = {hdrs.AUTHORIZATION: f"Bearer {engine.key}"} if engine.key else {}
+    try:
+        async with services.http.get(engine.base_url + path, headers=headers, timeout=_WITHIN) as reply:
+            return await reply.content.read(_MOST_BYTES) if reply.status == _OK else b""
+    except (aiohttp.ClientError, TimeoutError, ConnectionError):
+        return b""
+
+
+def in_series(text: str, about: Descriptor) -> Mapping[Gauge, float]:
+    """Return the figures in Prometheus' text, by the engine's own names for them."""
+    found: dict[Gauge, float] = {}
+    for gauge, name in about.metrics.items():
+        series = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})?\s+([-+.\deE]+)", text, re.MULTILINE)
+        values = [float(value) for value in series if _is_number(value)]
+        if values:
+            found[gauge] = max(values) if gauge in _SHARES else sum(values)
+    queries = found.get(Gauge.PREFIX_QUERIES, 0.0)
+    if queries > 0 and Gauge.PREFIX_HITS in found:
+        found.setdefault(Gauge.PREFIX_HIT_RATE, found[Gauge.PREFIX_HITS] / queries)
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class _Next(msgspec.Struct, frozen=True):
+    n_decoded: int = 0
+
+
+class _Slot(msgspec.Struct, frozen=True):
+    n_ctx: int
+    is_processing: bool = False
+    n_prompt_tokens: int = 0
+    next_token: list[_Next] = []
+
+    @property
+    def held(self) -> int:
+        """Tokens that the request in it has there; what an earlier one left is free to be written over."""
+        return self.n_prompt_tokens + sum(each.n_decoded for each in self.next_token) if self.is_processing else 0
+
+
+def in_slots(document: bytes) -> float | None:
+    """Return the share of the KV cache that requests hold, by llama-server's list of slots; None if it is none."""
+    try:
+        slots = msgspec.json.decode(document, type=list[_Slot])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    total = sum(slot.n_ctx for slot in slots)
+    return min(1.0, sum(slot.held for slot in slots) / total) if total else None
