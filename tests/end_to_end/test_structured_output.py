@@ -95,3 +95,41 @@ def test_anthropic_calls_the_tool_that_is_named(claude: anthropic.Anthropic) -> 
     choice: Any = {"type": "tool", "name": "weather"}
     reply = claude.messages.create(model="caller", max_tokens=99, messages=HI, tools=tools, tool_choice=choice)
     assert (reply.stop_reason, cast("Any", reply.content[-1]).input) == ("tool_use", {"at": "Bern"})
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "traffic"}}])
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_template_without_tools_calls_one_all_the_same(oai: openai.OpenAI, choice: Any, *, streams: bool) -> None:  # noqa: ANN401 -- as the SDK takes it
+    wanted: Any = {"model": "talker", "messages": HI, "tools": TOOLS, "tool_choice": choice, "max_tokens": 99}
+    if streams:
+        deltas = [chunk.choices[0].delta for chunk in oai.chat.completions.create(**wanted, stream=True)]
+        calls = [call for delta in deltas for call in delta.tool_calls or ()]
+    else:
+        calls = cast("Any", oai.chat.completions.create(**wanted).choices[0].message.tool_calls)
+    name = "".join(call.function.name or "" for call in calls)
+    assert name in ({"weather", "traffic"} if choice == "required" else {"traffic"})
+    assert json.loads("".join(call.function.arguments for call in calls))["at"] in {"Bern", "Basel"}
+
+
+def test_a_template_without_tools_calls_one_for_anthropics_clients_and_in_responses(
+    oai: openai.OpenAI, claude: anthropic.Anthropic
+) -> None:
+    tools: Any = [{"name": name, "input_schema": PLACE} for name in ("weather", "traffic")]
+    reply = claude.messages.create(
+        model="talker", max_tokens=99, messages=HI, tools=tools, tool_choice=cast("Any", {"type": "any"})
+    )
+    assert (reply.stop_reason, cast("Any", reply.content[-1]).type) == ("tool_use", "tool_use")
+    flat: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    response = oai.responses.create(model="talker", input=HI, tools=flat, tool_choice="required", max_output_tokens=99)
+    assert [item.type for item in response.output] == ["function_call"]
+
+
+def test_tools_of_a_template_without_them_are_counted(oai: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    tools: Any = [{"name": "weather", "input_schema": PLACE}]
+    bare = claude.messages.count_tokens(model="talker", messages=HI).input_tokens
+    told = claude.messages.count_tokens(model="talker", messages=HI, tools=tools).input_tokens
+    assert told > bare + 50
+    flat: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    count = oai.responses.input_tokens.count(model="talker", input=HI, tools=flat[:1]).input_tokens
+    reply = oai.chat.completions.create(model="talker", messages=HI, tools=TOOLS[:1], max_tokens=1)
+    assert count == cast("Any", reply.usage).prompt_tokens > bare + 50

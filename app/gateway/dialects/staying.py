@@ -7,9 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from app.gateway.dialects.ollama.durations import keep_alive_s
-
-_ABSENT = msgspec.Raw()
+from app.gateway.dialects.ollama.durations import kept_s
+from app.gateway.dialects.ollama.wire import ABSENT, Stay
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,22 +17,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     num_ctx: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class Staying(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of what is read of such a request. `ttl` in seconds."""
+class Staying(Stay, frozen=True, kw_only=True):
+    """Base of what is read of such a request."""
 
-    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    keep_alive: msgspec.Raw = _ABSENT
     options: Options | None = None
 
     @property
     def says_nothing(self) -> bool:
         """Whether it leaves both as they are."""
-        return self.ttl is None and self.options is None and self.keep_alive is _ABSENT
+        return self.ttl is None and self.options is None and self.keep_alive is ABSENT
 
     @property
     def keep_s(self) -> float | None:
         """How long the model is to be kept once nobody uses it. Raises BadRequest."""
-        return self.ttl if self.ttl is not None else keep_alive_s(self.keep_alive)
+        return kept_s(self)
 
     @property
     def context(self) -> int | None:

@@ -6,8 +6,9 @@ Every dialect that is translated asks here, so that all of them have the same on
 import aiohttp
 import msgspec
 
-from app.core.models import ModelInfo
-from app.gateway.dialects.canonical import Finished, Generate, Request, Usage
+from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo, Preset
+from app.gateway.dialects.canonical import Finished, Generate, Message, Request, Role, Text, Usage
 from app.gateway.dialects.engine.planning import Plan, planned, reads_itself
 from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.families.choosing import Family, family_of
@@ -29,6 +30,9 @@ _COUNT_WITHIN_S = 5.0
 async def supplied(services: Services, found: Found, request: Request) -> Plan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
     descriptor = _able(services.adapters[found.load.engine].descriptor, found)
+    if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
+        descriptor = _without(descriptor, Feature.TOOLS)
+        request = _with_system(request, found.model.preset)
     family = _NO_FAMILY
     if isinstance(request, Generate) and not reads_itself(descriptor):
         family = await family_for(services, found.model)
@@ -44,9 +48,22 @@ def _able(descriptor: Descriptor, found: Found) -> Descriptor:
     """Return what the engine can do with this model: without a projector, one of GGUF files takes no images."""
     load = found.load
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
-    if not is_blind or Feature.VISION not in descriptor.features:
+    return _without(descriptor, Feature.VISION) if is_blind else descriptor
+
+
+def _without(descriptor: Descriptor, feature: Feature) -> Descriptor:
+    if feature not in descriptor.features:
         return descriptor
-    return msgspec.structs.replace(descriptor, features=descriptor.features - {Feature.VISION})
+    return msgspec.structs.replace(descriptor, features=descriptor.features - {feature})
+
+
+def _with_system(request: Generate, preset: Preset | None) -> Generate:
+    """Return the request with the system prompt of a made model, which would give way to what is said of the tools."""
+    has_system = any(message.role is Role.SYSTEM for message in request.messages)
+    if preset is None or not preset.system or has_system:
+        return request
+    system = Message(Role.SYSTEM, (Text(preset.system),))
+    return msgspec.structs.replace(request, messages=(system, *request.messages))
 
 
 async def with_plan(services: Services, ask: Ask, found: Found, request: Request) -> Ask:
@@ -55,25 +72,37 @@ async def with_plan(services: Services, ask: Ask, found: Found, request: Request
     return msgspec.structs.replace(ask, body=plan.body, plan=plan)
 
 
-async def may_pass(services: Services, found: Found) -> bool:
-    """Tell whether nothing in the model's answers is left for us to tell apart.
+async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool:
+    """Tell whether nothing in the model's answers is left for us to tell apart, and nobody else tells it of its tools.
 
     An engine that reads tool calls alone is enough for a model that does not think.
     """
     descriptor = services.adapters[found.load.engine].descriptor
-    if reads_itself(descriptor):
-        return True
     if Feature.TOOLS not in descriptor.features:
         return False
+    if has_tools and not await is_told_of_tools(services, found.model):
+        return False
+    if reads_itself(descriptor):
+        return True
     facts = await facts_of(services, found.model)
     return facts is not None and "thinking" not in facts.capabilities
 
 
+async def is_told_of_tools(services: Services, model: ModelInfo) -> bool:
+    """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
+    facts = await facts_of(services, model)
+    return facts is None or _family_of(services, model, facts).renders_tools
+
+
 async def family_for(services: Services, model: ModelInfo) -> Family:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
-    facts = await facts_of(services, model)
-    template, architecture = (facts.chat_template, facts.architecture) if facts else ("", model.architecture)
-    template = services.tuning.of(model.runs_as).chat_template or template
+    return _family_of(services, model, await facts_of(services, model))
+
+
+def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> Family:
+    architecture = facts.architecture if facts else model.architecture
+    set_for_it = (model.preset.chat_template if model.preset else "") or services.tuning.of(model.runs_as).chat_template
+    template = set_for_it or (facts.chat_template + facts.tool_template if facts else "")
     family = _FAMILIES.get((template, architecture))
     if family is None:
         if len(_FAMILIES) >= _MOST_FAMILIES:

@@ -44,11 +44,12 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    if route is Route.MESSAGES and not passes(services.adapters[load.engine].descriptor, asked):
-        ask = await ask_for(services, body, asked, Found(model, load), name)
-        return msgspec.structs.replace(ask, terms=terms)
-    if route is Route.COUNT_TOKENS and route not in services.adapters[load.engine].descriptor.routes:
-        ask = await count_for(services, body, asked, Found(model, load))
+    found = Found(model, load)
+    if not await passes(services, asked, found, route):
+        is_count = route is Route.COUNT_TOKENS
+        ask = await (
+            count_for(services, body, asked, found) if is_count else ask_for(services, body, asked, found, name)
+        )
         return msgspec.structs.replace(ask, terms=terms)
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
     form = Count if route is Route.COUNT_TOKENS else Messages

@@ -20,18 +20,23 @@ from app.gateway.loading.recent import Found
 from app.gateway.relay.native import path_of
 from app.gateway.relay.proxy import Ask
 from app.gateway.relay.streaming import SSE_HEADERS, written
-from app.gateway.relay.supplying import with_plan
+from app.gateway.relay.supplying import is_told_of_tools, with_plan
 from app.gateway.relay.translated import asked as asked_of
 from app.gateway.relay.translated import asked_whole
 from app.gateway.routes.responses_counted import Counting, count_of
 from app.gateway.services import Services
 from app.gateway.watching.watch import Watch
-from engines.api import Descriptor, Route
+from engines.api import Route
 
 
-def passes(descriptor: Descriptor, asked: Asked) -> bool:
-    """Tell whether the engine's own Messages route does what is asked."""
-    return Route.MESSAGES in descriptor.routes and reads_itself(descriptor) and not wants_format(asked)
+async def passes(services: Services, asked: Asked, found: Found, route: Route) -> bool:
+    """Tell whether the engine's own route, for messages or their count, does what is asked."""
+    descriptor = services.adapters[found.load.engine].descriptor
+    if route not in descriptor.routes:
+        return False
+    if route is Route.MESSAGES and (wants_format(asked) or not reads_itself(descriptor)):
+        return False
+    return not asked.tools or await is_told_of_tools(services, found.model)
 
 
 async def ask_for(services: Services, body: bytes, asked: Asked, found: Found, name: str) -> Ask:

@@ -6,9 +6,7 @@
 import platform
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated
 
-import msgspec
 from aiohttp import web
 
 from app.core.engines import EngineStatus
@@ -17,25 +15,24 @@ from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
 from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
 from app.gateway.dialects.openai import chat_checks
+from app.gateway.dialects.staying import Staying
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.relay import proxy
-from app.gateway.relay.native import answered, named, path_of
+from app.gateway.relay.native import answered, load_of, named, path_of, terms_of
 from app.gateway.relay.presets import applied
 from app.gateway.routes import lmstudio_chat, lmstudio_downloads, lmstudio_models
 from app.gateway.routes.openai_chat import Wish, ask_for, passes
 from app.gateway.services import SERVICES, Services
-from app.supervisor.policy import Terms
 from engines.api import Descriptor, Route
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a request that concerns the gateway. `ttl`: seconds the model is kept while nobody uses it."""
+class Asked(Staying, frozen=True, kw_only=True):
+    """The part of a request that concerns the gateway."""
 
     model: str | None = None
-    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 def add_routes(app: web.Application) -> None:
@@ -56,15 +53,15 @@ def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResp
 
 
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services, asked = request.app[SERVICES], decode(body, Asked)
+    services = request.app[SERVICES]
+    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, Asked)
     name = named(asked.model)
-    if route is Route.CHAT:
-        body = chat_checks.checked(body, decode(body, chat_checks.Asked))
-    model, load = await resolve(services, name)
-    descriptor = services.adapters[load.engine].descriptor
-    form = V0(partial(_about, services, model, descriptor), started=request[ARRIVED])
-    terms = Terms(keep_s=asked.ttl)
-    if route is Route.CHAT and not await passes(services, Found(model, load), body):
+    if isinstance(asked, chat_checks.Asked):
+        body = chat_checks.checked(body, asked)
+    found = await resolve(services, name)
+    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
+    form = V0(partial(_about, services, model, services.adapters[load.engine].descriptor), started=request[ARRIVED])
+    if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(
         load=load,

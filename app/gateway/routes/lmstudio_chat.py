@@ -90,14 +90,14 @@ async def _understood(request: web.Request, wanted: ChatRequest) -> Job:
     found = await resolve(services, name)
     path = path_of(services, found.load.engine, found.model, Route.CHAT)
     await _check_reasoning(services, found, work.thinking)
-    context, plan = wanted.context_length, await supplied(services, found, work)
+    context, plan = wanted.wanted_context, await supplied(services, found, work)
     ask = Ask(
         load=await load_of(services, found, context),
         path=path,
         body=plan.body,
         plan=plan,
         model=found.model.name,
-        terms=Terms(keep_s=wanted.ttl, context=context),
+        terms=Terms(keep_s=wanted.keep_s, context=context),
     )
     response_id = "" if wanted.store is False else new_response_id()
     return Job(ask=ask, talk=talk, response_id=response_id, streams=bool(wanted.stream))

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
 from app.gateway.dialects.ollama import abilities
-from app.gateway.dialects.ollama.durations import keep_alive_s, nanoseconds
+from app.gateway.dialects.ollama.durations import kept_s, nanoseconds
 from app.gateway.dialects.ollama.embedding import Vectors, body_for, normalised, read_input, read_vectors
 from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
@@ -79,7 +79,7 @@ async def embeddings(request: web.Request) -> web.Response:
 
 async def _ask(services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]) -> Ask:
     found = await find(services, sent.model)
-    options, keep_s = read_options(sent.options), keep_alive_s(sent.keep_alive)
+    options, keep_s = read_options(sent.options), kept_s(sent)
     path = services.adapters[found.load.engine].descriptor.routes.get(Route.EMBEDDINGS)
     if not found.model.embeds or path is None:
         raise abilities.cannot(sent.model, "embedding")

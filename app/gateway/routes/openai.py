@@ -116,7 +116,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     prepared = _prepared(body, asked, route)
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    if route is Route.CHAT and not await passes(services, found, body):
+    if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)

@@ -16,6 +16,7 @@ from aiohttp import web
 from app.gateway.dialects.canonical import Failed, Generate, Usage
 from app.gateway.dialects.engine.supply import How, Need, how, needs
 from app.gateway.dialects.folding import fold
+from app.gateway.dialects.openai.chat_checks import Asked
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
 from app.gateway.dialects.openai.form import OPENAI
@@ -46,12 +47,12 @@ _ALL = frozenset(
 """An engine with these answers every request itself."""
 
 
-async def passes(services: Services, found: Found, body: bytes) -> bool:
+async def passes(services: Services, found: Found, body: bytes, asked: Asked) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
     descriptor = services.adapters[found.load.engine].descriptor
     if descriptor.features >= _ALL:
-        return True
-    if not await may_pass(services, found):
+        return not asked.has_tools or await may_pass(services, found, has_tools=True)
+    if not await may_pass(services, found, has_tools=asked.has_tools):
         return False
     sent = decode(body, ChatRequest)
     asked_for = [*needs(generate(sent)), *([Need.CHOICES] if sent.choices > 1 else [])]

@@ -60,7 +60,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
     alignment = alignment_of(values)
     layers = layers_of(metadata, expert_blocks(tensors) if tensors else None)
     groups = weight_groups(tensors, layers, alignment)
-    template = _template(values)
+    template, tool_template = _template(values), _template(values, ".tool_use")
     is_tied = _is_tied(metadata, tensors)
     hidden, vocabulary = metadata.number("embedding_length"), _vocabulary(metadata, tensors)
     return ModelFacts(
@@ -78,7 +78,8 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         tied_embeddings=is_tied,
         trained_context=metadata.number("context_length") or None,
         chat_template=template,
-        capabilities=metadata_capabilities(metadata, template),
+        tool_template=tool_template,
+        capabilities=metadata_capabilities(metadata, template + tool_template),
         alignment=alignment,
         confidence=Confidence.MEASURED if _is_known(metadata) else Confidence.DERIVED,
         source="GGUF header",
@@ -89,8 +90,8 @@ def _is_known(metadata: Metadata) -> bool:
     return metadata.architecture in RULES or metadata.architecture == _PROJECTOR_ARCHITECTURE
 
 
-def _template(values: Mapping[str, Value]) -> str:
-    value = values.get("tokenizer.chat_template", "")
+def _template(values: Mapping[str, Value], variant: str = "") -> str:
+    value = values.get(f"tokenizer.chat_template{variant}", "")
     return value[:MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
 
 

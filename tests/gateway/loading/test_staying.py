@@ -12,6 +12,18 @@ from tests.gateway.relay.test_streaming import DONE, event, streams
 
 CHAT: dict[str, object] = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}]}
 MESSAGES: dict[str, object] = {**CHAT, "max_tokens": 5}
+TURN: dict[str, object] = {"model": "guide", "input": "Hi"}
+PROMPT: dict[str, object] = {"model": "guide", "prompt": "Hi"}
+EVERYWHERE = [
+    ("/v1/chat/completions", CHAT),
+    ("/v1/messages", MESSAGES),
+    ("/v1/responses", TURN),
+    ("/api/chat", CHAT),
+    ("/api/generate", PROMPT),
+    ("/api/v0/chat/completions", CHAT),
+    ("/api/v0/completions", PROMPT),
+    ("/api/v1/chat", TURN),
+]
 
 
 async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> Terms:
@@ -22,7 +34,7 @@ async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> Terms:
     return gateway.supervisor.terms[-1]
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/chat/completions", CHAT), ("/v1/messages", MESSAGES)])
+@pytest.mark.parametrize(("path", "body"), EVERYWHERE)
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
@@ -40,7 +52,7 @@ async def test_what_is_said_of_its_staying_reaches_the_scheduler(
     assert await asked(gateway, path, {**body, **said}) == meant
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/chat/completions", CHAT), ("/v1/messages", MESSAGES)])
+@pytest.mark.parametrize(("path", "body"), EVERYWHERE)
 async def test_a_context_is_asked_for_as_in_ollamas_dialect(
     gateway: Gateway, path: str, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ class Facts:
 class _Written(msgspec.Struct):
     chat_template: str
     capabilities: tuple[str, ...]
+    tool_template: str = ""
     architecture: str = "qwen3"
 
 

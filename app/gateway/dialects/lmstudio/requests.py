@@ -11,6 +11,7 @@ from app.core.errors import BadRequest
 from app.gateway.dialects.canonical import Generate, Level, Limits, Message, Part, Role, Sampling, Text
 from app.gateway.dialects.data_uris import image_of
 from app.gateway.dialects.lmstudio.errors import NOT_IMPLEMENTED
+from app.gateway.dialects.staying import Staying
 
 RESPONSE_PREFIX = "resp_"
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -27,8 +28,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     data_url: str | None = None
 
 
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """POST /api/v1/chat. `ttl` is in seconds, `context_length` in tokens."""
+class ChatRequest(Staying, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /api/v1/chat. `context_length` is in tokens."""
 
     model: str | None = None
     input: str | list[Item] | None = None
@@ -45,7 +46,11 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     context_length: _Count | None = None
     store: bool | None = None
     previous_response_id: str | None = None
-    ttl: _Count | None = None
+
+    @property
+    def wanted_context(self) -> int | None:
+        """How much context is wanted, by either of its names."""
+        return self.context if self.context_length is None else self.context_length
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

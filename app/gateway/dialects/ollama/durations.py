@@ -6,13 +6,18 @@ import re
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.ollama.wire import value_of
+from app.gateway.dialects.ollama.wire import Stay, value_of
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 _LONGEST_TEXT = 64
 _LONGEST_S = float(2**63) / 1e9
 """Go counts nanoseconds in 64 bits; what is longer is for ever, near enough."""
+
+
+def kept_s(said: Stay) -> float | None:
+    """Return how long a model is to be kept once nobody uses it, as `keep_alive_s` does. Raises BadRequest."""
+    return said.ttl if said.ttl is not None else keep_alive_s(said.keep_alive)
 
 
 def keep_alive_s(raw: msgspec.Raw) -> float | None:

@@ -21,7 +21,7 @@ from app.gateway.dialects.canonical import (
     Text,
     Tool,
 )
-from app.gateway.dialects.ollama.durations import keep_alive_s
+from app.gateway.dialects.ollama.durations import kept_s
 from app.gateway.dialects.ollama.messages import image_parts, read_messages
 from app.gateway.dialects.ollama.options import Options, read_options
 from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, Common, GenerateRequest, SentTool, value_of
@@ -110,7 +110,7 @@ def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
         request=request,
         streams=sent.stream is not False,
         trims=sent.truncate is True,
-        keep_s=keep_alive_s(sent.keep_alive),
+        keep_s=kept_s(sent),
         num_ctx=options.num_ctx,
         unheeded=options.unheeded,
     )

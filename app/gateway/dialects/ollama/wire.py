@@ -4,6 +4,8 @@ A field with a default is left out when it has that value, as Go's `omitempty` d
 Durations are nanoseconds. Unknown fields of requests are passed over, as Ollama does.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from app.core.errors import BadRequest
@@ -65,14 +67,20 @@ class SentTool(msgspec.Struct, frozen=True):
     function: SentFunction
 
 
-class Common(msgspec.Struct, frozen=True, kw_only=True):
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of requests that may say how long their model stays. `ttl`, in seconds, is LM Studio's word for it."""
+
+    keep_alive: msgspec.Raw = ABSENT
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class Common(Stay, frozen=True, kw_only=True):
     """What chat and generate share."""
 
     model: str = ""
     stream: bool | None = None
     format: msgspec.Raw = ABSENT
     options: Fields | None = None
-    keep_alive: msgspec.Raw = ABSENT
     think: bool | str | None = None
     truncate: bool | None = None
     logprobs: bool | None = None
@@ -98,23 +106,21 @@ class GenerateRequest(Common, frozen=True, kw_only=True):
     images: list[str] | None = None
 
 
-class EmbedRequest(msgspec.Struct, frozen=True, kw_only=True):
+class EmbedRequest(Stay, frozen=True, kw_only=True):
     """`POST /api/embed`."""
 
     model: str = ""
     input: msgspec.Raw = ABSENT
     truncate: bool | None = None
     dimensions: int | None = None
-    keep_alive: msgspec.Raw = ABSENT
     options: Fields | None = None
 
 
-class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class EmbeddingsRequest(Stay, frozen=True, kw_only=True):
     """`POST /api/embeddings`, which `embed` replaced."""
 
     model: str = ""
     prompt: str | None = None
-    keep_alive: msgspec.Raw = ABSENT
     options: Fields | None = None
 
 

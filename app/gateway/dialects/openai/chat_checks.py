@@ -75,6 +75,11 @@ class Asked(Staying, frozen=True, kw_only=True):
     web_search_options: msgspec.Raw = ABSENT
 
     @property
+    def has_tools(self) -> bool:
+        """Whether there are tools to call."""
+        return bytes(self.tools) not in _EMPTY
+
+    @property
     def effort(self) -> str | None:
         """How much is to be thought, by either of its names."""
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None)
@@ -118,7 +123,7 @@ def _check(asked: Asked) -> None:
         raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
     if asked.response_format is not None:
         _check_format(asked.response_format)
-    if _must_call(asked.tool_choice) and bytes(asked.tools) in _EMPTY:
+    if _must_call(asked.tool_choice) and not asked.has_tools:
         raise wrong("`tool_choice` is only allowed when `tools` are specified.")
     for field, sentence in _REFUSED.items():
         sent = getattr(asked, field)

@@ -22,6 +22,13 @@ def test_the_guide_is_read_to_the_byte() -> None:
     assert "<|im_start|>" in facts.chat_template
 
 
+def test_a_second_template_may_know_tools(tmp_path: Path) -> None:
+    values: dict[str, Value] = {"tokenizer.chat_template.tool_use": "{{ tools }}"}
+    facts = read_facts(TinyLlama(values=values).write(tmp_path / "m.gguf"))
+    assert (facts.tool_template, facts.capabilities) == ("{{ tools }}", ["chat", "tools"])
+    assert "tools" not in facts.chat_template
+
+
 def test_the_parts_of_a_split_model_are_summed(tmp_path: Path) -> None:
     whole = TinyLlama()
     tensors = whole.tensors()
