@@ -144,7 +144,8 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
         if stands_for and stands_for != aliases.AUTO:
             return library.find(stands_for)
         if stands_for:
-            model = aliases.in_use(library.models(), statuses, settings.text("models.default"))
+            chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
+            model = aliases.in_use(library.models(), statuses, chosen)
             if model is not None:
                 return model
         fallback = settings.text("models.fallback")

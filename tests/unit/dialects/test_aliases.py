@@ -33,6 +33,8 @@ def status(name: str, used: float, state: EngineState = EngineState.READY) -> En
 
 
 GUIDE, ONE, TWO, EMBEDS = model("guide", is_builtin=True), model("one"), model("two"), model("e", chats=False)
+NEWER = msgspec.structs.replace(model("newer"), modified_at=2.0)
+AFAR = msgspec.structs.replace(model("afar"), modified_at=3.0, attached="http://afar.example/v1")
 SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x"))
 
 
@@ -40,15 +42,20 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
     ("models", "statuses", "chosen", "found"),
     [
         ([GUIDE, ONE, TWO], [status("one", 1.0), status("two", 2.0)], "guide", TWO),
-        ([GUIDE, ONE, EMBEDS], [status("e", 9.0)], "guide", ONE),
+        ([GUIDE, ONE, EMBEDS], [status("e", 9.0)], "", ONE),
         ([GUIDE, ONE, TWO], [status("one", 9.0, EngineState.FAILED), status("two", 1.0)], "guide", TWO),
-        ([GUIDE, ONE], [], "guide", ONE),
-        ([GUIDE], [], "guide", GUIDE),
+        ([GUIDE, ONE], [], "", ONE),
+        ([GUIDE, ONE], [], "guide", GUIDE),
+        ([GUIDE], [], "", GUIDE),
         ([GUIDE, ONE, TWO], [], "two", TWO),
-        ([GUIDE, ONE, TWO], [], "guide", None),
+        ([GUIDE, ONE, TWO], [], "Two", TWO),
+        ([GUIDE, ONE, TWO], [], "gone", ONE),
+        ([GUIDE, TWO, NEWER, AFAR], [], "", NEWER),
+        ([GUIDE, AFAR], [], "", AFAR),
+        ([EMBEDS], [], "", None),
         ([], [], "guide", None),
         ([GUIDE, SHARES, ONE, TWO], [status("one", 1.0)], "guide", ONE),
-        ([GUIDE, SHARES, ONE], [], "guide", ONE),
+        ([GUIDE, SHARES, ONE], [], "", ONE),
         ([GUIDE, SHARES, ONE, TWO], [], "a", SHARES),
     ],
 )
