@@ -5,6 +5,7 @@ Open WebUI in a database of its own, with variables that are read at its first s
 """
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.config.home import Home
 from app.connect.tool import KEY, Route, Tool, Wiring
@@ -67,15 +68,21 @@ JETBRAINS = Tool(
 
 
 def _web_values(wiring: Wiring) -> list[ToolValue]:
-    in_container = wiring.openai.replace("127.0.0.1", "host.docker.internal")
+    in_container = f"http://host.docker.internal:{urlsplit(wiring.base).port}/v1"
     return [
         ToolValue(name="URL", value=wiring.openai),
-        ToolValue(name="URL from a container", value=in_container),
         ToolValue(name="Key", value=KEY),
+        ToolValue(name="URL from a container", value=in_container),
+        ToolValue(name="Key from a container", value="what `roundhouse keys new open-webui` prints"),
         ToolValue(name="Environment", value=f"OPENAI_API_BASE_URL={wiring.openai}\nOPENAI_API_KEY={KEY}"),
     ]
 
 
+_FROM_A_CONTAINER = (
+    "From a container, use the URL and the key for that: whoever comes from there needs a key. On Linux, let the "
+    "endpoint listen wider too (`roundhouse settings gateway.host 0.0.0.0`, `roundhouse down`, `roundhouse up`), and "
+    "start the container with `--add-host=host.docker.internal:host-gateway`."
+)
 OPEN_WEBUI = Tool(
     id="open-webui",
     name="Open WebUI",
@@ -85,7 +92,8 @@ OPEN_WEBUI = Tool(
         "Open the Admin Panel, Settings, Connections.",
         "Add an OpenAI API connection with the URL and the key below.",
         "Or set both variables before its first start; later ones are read from its database.",
+        _FROM_A_CONTAINER,
     ],
     values=_web_values,
-    afterwards="Its list of models has ours. From a container, the endpoint must listen on an address it can reach.",
+    afterwards="Its list of models has ours.",
 )

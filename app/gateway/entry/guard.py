@@ -29,6 +29,9 @@ _APP_SCHEMES = frozenset(
 )
 _LOCAL_PAGE = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_FROM_CONTAINERS = frozenset({"host.docker.internal", "host.containers.internal"})
+"""What Docker and Podman call this computer inside a container. Nobody can have a name below .internal on the internet,
+and whoever comes under one needs a key (`access`)."""
 ALLOWED_HEADERS = (
     "Authorization, Content-Type, Accept, User-Agent, X-Requested-With, "
     "OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
@@ -49,15 +52,21 @@ class Guard:
 
     def __init__(self, bound: str, extra: Collection[str], names: Collection[str] = ()) -> None:
         self._is_wide = is_wide(bound)
-        self._names = _LOCAL_NAMES | {bound.lower(), f"[{bound.lower()}]"} | {name.lower() for name in names}
+        self._names = (
+            _LOCAL_NAMES | _FROM_CONTAINERS | {bound.lower(), f"[{bound.lower()}]"} | {name.lower() for name in names}
+        )
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
-    def check(self, headers: CIMultiDictProxy[str]) -> None:
-        """Return if the request may go on; raise Forbidden with the reason otherwise."""
-        host = headers.get("Host", "")
-        if len(headers.getall("Host", ())) > 1 or not self.is_our_name(host):
+    def check(self, headers: CIMultiDictProxy[str], target: str = "/") -> None:
+        """Return if the request may go on; raise Forbidden with the reason otherwise.
+
+        `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
+        """
+        hosts = [*headers.getall("Host", ()), *_named(target)]
+        foreign = next((host for host in hosts if not self.is_our_name(host)), None)
+        if foreign is not None or len(headers.getall("Host", ())) > 1:
             raise Forbidden(
-                f"This endpoint is not called {host!r}.",
+                f"This endpoint is not called {foreign or ' and '.join(hosts)!r}.",
                 hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
                 code="host_not_allowed",
             )
@@ -125,6 +134,12 @@ def preflight_headers(asked: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     if asked.get("Access-Control-Request-Private-Network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
     return headers
+
+
+def _named(target: str) -> list[str]:
+    _, separator, rest = target.partition("://")
+    is_whole = bool(separator) and not target.startswith("/")
+    return [rest.partition("/")[0].partition("?")[0].rpartition("@")[2]] if is_whole else []
 
 
 def _without_port(authority: str) -> str:

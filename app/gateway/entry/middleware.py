@@ -50,7 +50,7 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        request.app[GUARD].check(request.headers)
+        request.app[GUARD].check(request.headers, request.raw_path)
         if _is_preflight(request):
             return web.Response(status=204, headers=preflight_headers(request.headers))
         request.app[ACCESS].check(request)

@@ -60,6 +60,16 @@ async def test_dns_rebinding_with_a_second_host_header(gateway: Gateway) -> None
     assert answer.split()[1] in {b"400", b"403"}
 
 
+@pytest.mark.parametrize(
+    "target", ["http://evil.example/v1/models", "HTTP://evil.example", "http://localhost@evil.example/"]
+)
+async def test_dns_rebinding_with_the_name_in_the_address(gateway: Gateway, target: str) -> None:
+    answer = await sent_raw(gateway, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert answer.split()[1] == b"403"
+    ours = b"GET http://localhost:1/v1/models?a=://b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert (await sent_raw(gateway, ours)).split()[1] == b"200"
+
+
 async def test_request_forgery_by_a_simple_request(gateway: Gateway) -> None:
     """A form or a fetch in no-cors mode needs no preflight when its body is called text."""
     body = json.dumps({"model": "guide"})

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from app.core.keys import NewKey
 from app.gateway.entry.guard import Guard
 from tests.gateway.played import Gateway
 
@@ -91,6 +92,14 @@ async def test_dns_rebinding_gets_nowhere(gateway: Gateway) -> None:
             assert reply.status == 403
             assert "x-request-id" in reply.headers
             assert "host_not_allowed" in await reply.text()
+
+
+@pytest.mark.parametrize("name", ["host.docker.internal", "Host.Containers.Internal:11434"])
+async def test_a_container_gets_in_with_a_key(gateway: Gateway, name: str) -> None:
+    url, key = f"{gateway.url}/v1/models", gateway.services.keys.make(NewKey(name="open-webui")).key
+    for shown, status in (("", 401), ("Bearer roundhouse", 401), (f"Bearer {key}", 200)):
+        async with gateway.http.get(url, headers={"Host": name, "Authorization": shown}) as reply:
+            assert reply.status == status
 
 
 async def test_a_foreign_page_gets_nowhere_even_with_a_simple_request(gateway: Gateway) -> None:
