@@ -1,6 +1,6 @@
 """Which requests need a key, and which key is enough.
 
-    /health                      nothing
+    /health, /v1/health          nothing
     public routes                nothing on this computer; a key with `inference` once keys are asked for
     /metrics                     as the public routes, but a key with `manage`
     Roundhouse's own API         the port file's token, on this computer only; else a key with `manage`
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 MAY_MANAGE = web.RequestKey("may_manage", bool)
 """Whether the request showed the port file's token, on this computer, or a key with `manage`."""
 
-_OPEN = frozenset({"/health"})
+_OPEN = frozenset({"/health", "/v1/health"})
 _KEY_HEADERS = ("x-api-key", "api-key")
 """Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
 _VIA_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP", hdrs.VIA)

@@ -24,8 +24,10 @@ OLLAMA_PREFIX = "/api/"
 _ANTHROPIC_PREFIX = "/v1/messages"
 ANTHROPIC_VERSION = "anthropic-version"
 """The header every client of Anthropic's sends."""
-LLAMA_SERVER_PATHS = frozenset({"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking"})
-"""llama-server's own routes, whose errors look like OpenAI's."""
+LLAMA_SERVER_PATHS = frozenset(
+    {"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking", "/v2/rerank"}
+)
+"""llama-server's own routes, and Cohere's, whose errors look like OpenAI's."""
 _PARAMS = {
     "model_not_found": "model",
     "model_required": "model",

@@ -13,6 +13,7 @@ import msgspec
 
 from app.core.errors import ErrorBody
 from app.gateway.entry.faults import openai_error
+from app.gateway.relay.engine_words import in_words
 from app.gateway.relay.overflow import Counts, counts_in
 
 _CONTEXT_TYPE = "exceed_context_size_error"
@@ -36,10 +37,12 @@ _MISTAKES = (
         _Mistake("invalid_messages", "messages"),
     ),
     (re.compile(r"not supported by this model|does not support"), _Mistake("model_cannot", "model")),
+    (re.compile(r"Unknown reasoning format"), _Mistake("invalid_value", "reasoning_format")),
+    (re.compile(r"\[json\.exception\."), _Mistake("invalid_value", None)),
 )
 
 
-_FIELD = re.compile(r"^Field '(\w+)'")
+_FIELD = re.compile(r"^Field '(\w+)': ")
 """How llama-server begins a sentence about one field."""
 _CODES = {400: "invalid_value", 501: "engine_cannot"}
 """By status, OpenAI's code for a refusal to which the engine gave only the status again."""
@@ -86,20 +89,22 @@ def understood(body: bytes, status: int) -> Refused:
     kind, param = _text(told.get("type")), _text(told.get("param")) or None
     if kind == _CONTEXT_TYPE:
         return msgspec.structs.replace(_too_long(message, *counts), extra=told)
+    param = param or _field_of(message)
     return _judged(Refused(status=status, message=message, code=_code(told), param=param, kind=kind, extra=told))
 
 
-def in_openai_shape(refused: Refused) -> bytes:
+def in_openai_shape(refused: Refused, *, prompt: str) -> bytes:
     """Return OpenAI's error document, always with message, type, param and code, and all else the engine said.
 
-    The code is text or null, as clients have it typed; llama-server's is the status as a number.
+    The code is text or null, as clients have it typed; llama-server's is the status as a number. `prompt` is the field
+    of the request that holds what was too long, where that is what is wrong.
     """
     ours = openai_error(ErrorBody(code="", sentence=""), refused.status).error
     error: dict[str, object] = {
         **refused.extra,
         "message": refused.message,
         "type": refused.kind or ours.type,
-        "param": refused.param or _field_of(refused.message),
+        "param": prompt if refused.is_too_long else refused.param,
         "code": _CODES.get(refused.code, "engine_error") if isinstance(refused.code, int) else refused.code,
     }
     return msgspec.json.encode({"error": error})
@@ -115,13 +120,13 @@ def _judged(refused: Refused) -> Refused:
     counts = counts_in(refused.message)
     if counts is not None:
         return _overflow(refused.message, counts)
-    if refused.status < _SERVER_ERROR:
-        return refused
-    for pattern, mistake in _MISTAKES:
-        if pattern.search(refused.message):
-            changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
-            return msgspec.structs.replace(refused, **changed)
-    return refused
+    if refused.status >= _SERVER_ERROR:
+        for pattern, mistake in _MISTAKES:
+            if pattern.search(refused.message):
+                changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
+                refused = msgspec.structs.replace(refused, **changed)
+                break
+    return msgspec.structs.replace(refused, message=in_words(refused.message))
 
 
 def _too_long(message: str, tokens: int | None, context: int | None) -> Refused:

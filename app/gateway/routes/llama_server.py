@@ -3,12 +3,15 @@
 Clients made for llama-server name no model, as one of it has only one: they mean the model in use (`aliases.AUTO`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.openai.native import Detokenize, Infill
 from app.gateway.entry.bodies import decode
 from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
@@ -32,12 +35,19 @@ _NEEDED = {
     Route.APPLY_TEMPLATE: ("messages",),
 }
 """llama-server answers some requests without these as if they were empty."""
+_FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill(), Route.DETOKENIZE: Detokenize()}
 
 
 class Named(msgspec.Struct, frozen=True):
     """The model, if a client names one."""
 
     model: str | None = None
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """Tokens to be written out."""
+
+    tokens: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
 
 
 def add_routes(app: web.Application) -> None:
@@ -59,6 +69,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     for name in _NEEDED[route]:
         if name not in fields:
             raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
+    if route is Route.DETOKENIZE:
+        decode(body, Numbers)
     name = decode(body, Named).model or AUTO
     model, load = await resolve(services, name)
     return proxy.Ask(
@@ -67,4 +79,5 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         body=applied(body, model, route),
         model=name,
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
+        form=_FORMS.get(route, OPENAI),
     )

@@ -4,7 +4,7 @@
 """
 
 import platform
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from aiohttp import web
@@ -15,7 +15,8 @@ from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
 from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
 from app.gateway.dialects.openai import chat_checks
-from app.gateway.dialects.staying import Staying
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.openai.text_form import AsWritten
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.loading.launch import resolve
@@ -23,16 +24,13 @@ from app.gateway.loading.recent import Found
 from app.gateway.relay import proxy
 from app.gateway.relay.native import answered, load_of, named, path_of, terms_of
 from app.gateway.relay.presets import applied
-from app.gateway.routes import lmstudio_chat, lmstudio_downloads, lmstudio_models
+from app.gateway.routes import lmstudio_chat, lmstudio_downloads, lmstudio_models, preparing
 from app.gateway.routes.openai_chat import Wish, ask_for, passes
 from app.gateway.services import SERVICES, Services
 from engines.api import Descriptor, Route
 
-
-class Asked(Staying, frozen=True, kw_only=True):
-    """The part of a request that concerns the gateway."""
-
-    model: str | None = None
+_AS_IT_COMES: Mapping[Route, OpenAI] = {Route.CHAT: OPENAI, Route.COMPLETIONS: AsWritten()}
+"""Answers of which only the end is LM Studio's; others have OpenAI's form first."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -54,13 +52,14 @@ def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResp
 
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
-    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, Asked)
+    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
     name = named(asked.model)
-    if isinstance(asked, chat_checks.Asked):
-        body = chat_checks.checked(body, asked)
+    prepared = preparing.prepared(body, asked, route)
+    route, body = prepared.route, prepared.body
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    form = V0(partial(_about, services, model, services.adapters[load.engine].descriptor), started=request[ARRIVED])
+    about = partial(_about, services, model, services.adapters[load.engine].descriptor)
+    form = V0(about, started=request[ARRIVED], openai=_AS_IT_COMES.get(route, prepared.form))
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -12,10 +11,7 @@ from aiohttp import web
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
-from app.gateway.dialects.openai import chat_checks, fim, ranking, text_form, vectors
-from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
-from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.staying import Staying
+from app.gateway.dialects.openai import chat_checks
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.faults import is_anthropic
 from app.gateway.loading.launch import find_model, resolve
@@ -23,18 +19,10 @@ from app.gateway.loading.recent import Found
 from app.gateway.relay import proxy
 from app.gateway.relay.native import answered, load_of, named, path_of, terms_of
 from app.gateway.relay.presets import applied
+from app.gateway.routes import preparing
 from app.gateway.routes.openai_chat import Wish, ask_for, passes
 from app.gateway.services import SERVICES
 from engines.api import Route
-
-
-class Asked(Staying, frozen=True, kw_only=True):
-    """The part of a request that concerns the gateway."""
-
-    model: str | None = None
-    stream: bool | None = None
-    suffix: str | None = None
-    """Of a completion: what comes after the text to be written."""
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +52,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/completions", completions)
     app.router.add_post("/v1/embeddings", embeddings)
-    for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking"):
+    for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):
         app.router.add_post(path, rerank)
 
 
@@ -105,15 +93,15 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
 
 
 async def rerank(request: web.Request) -> web.StreamResponse:
-    """POST /v1/rerank, and the other names llama-server has for it."""
+    """POST /v1/rerank, the other names llama-server has for it, and Cohere's."""
     return await answered(request, Route.RERANK, _understood)
 
 
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
-    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, Asked)
+    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
     name = named(asked.model)
-    prepared = _prepared(body, asked, route)
+    prepared = preparing.prepared(body, asked, route)
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
@@ -121,41 +109,6 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     path = path_of(services, load.engine, model, prepared.route)
     body = applied(prepared.body, model, prepared.route)
     return proxy.Ask(load=load, path=path, body=body, model=name, terms=terms, form=prepared.form)
-
-
-class _Prepared(NamedTuple):
-    """What the engine is sent, where, and what becomes of its answer."""
-
-    route: Route
-    body: bytes
-    form: OpenAI = OPENAI
-
-
-def _prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> _Prepared:
-    if isinstance(asked, chat_checks.Asked):
-        chat = ONE_CALL if asked.parallel_tool_calls is False else CHAT
-        return _Prepared(route, chat_checks.checked(body, asked), chat)
-    if route is Route.COMPLETIONS:
-        return _completion(body, asked)
-    if route is Route.EMBEDDINGS:
-        wanted = decode(body, vectors.Asked)
-        dimensions = vectors.checked(wanted)
-        form = OPENAI if dimensions is None else vectors.Vectors(dimensions=dimensions)
-        return _Prepared(route, vectors.for_engine(body, wanted), form)
-    if route is Route.RERANK:
-        ranked = decode(body, ranking.Asked)
-        return _Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
-    return _Prepared(route, body)
-
-
-def _completion(body: bytes, asked: Asked) -> _Prepared:
-    if asked.suffix:
-        between = decode(body, fim.Asked)
-        form = fim.Fim(model=asked.model or "", includes_usage=between.includes_usage)
-        return _Prepared(Route.INFILL, fim.for_infill(body, between), form)
-    fim.check_plain(decode(body, fim.Plain))
-    includes_usage = decode(body, text_form.Asked).includes_usage
-    return _Prepared(Route.COMPLETIONS, body, text_form.Texts(includes_usage=includes_usage))
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

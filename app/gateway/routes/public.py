@@ -18,8 +18,9 @@ class Health(msgspec.Struct, frozen=True):
 
 
 def add_routes(app: web.Application) -> None:
-    """Add /health and /metrics."""
+    """Add /health, by both names llama-server has for it, and /metrics."""
     app.router.add_get("/health", health)
+    app.router.add_get("/v1/health", health)
     app.router.add_get("/metrics", metrics)
 
 

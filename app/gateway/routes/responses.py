@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from aiohttp import hdrs, web
 
-from app.core.errors import RoundhouseError, UserError
+from app.core.errors import NotFound, RoundhouseError, UserError
 from app.gateway.dialects.canonical import Event, Failed, Generate
 from app.gateway.dialects.engine.stream import failed
 from app.gateway.dialects.responses.listing import Counted
@@ -53,6 +53,7 @@ def add_routes(app: web.Application) -> None:
     """Add the routes of the Responses API."""
     app.router.add_post("/v1/responses", create)
     app.router.add_post("/v1/responses/input_tokens", count)
+    app.router.add_post("/v1/responses/compact", compact)
     responses_kept.add_routes(app)
 
 
@@ -69,6 +70,15 @@ async def create(request: web.Request) -> web.StreamResponse:
         with watched(services.metrics, route=Route.RESPONSES, model=model, started=request[ARRIVED]) as watch:
             async with aclosing(_heard(request, job, watch)) as batches:
                 return await (_streamed if job.asked.stream else _whole)(request, job, batches, watch)
+
+
+async def compact(_request: web.Request) -> web.Response:
+    """POST /v1/responses/compact. Raises NotFound: what comes of it only OpenAI's servers could read."""
+    raise NotFound(
+        "Conversations are not compacted here.",
+        hint='Send fewer turns, or ask with `truncation: "auto"`.',
+        code="route_not_found",
+    )
 
 
 async def count(request: web.Request) -> web.Response:

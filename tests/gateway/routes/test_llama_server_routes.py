@@ -8,7 +8,8 @@ from aiohttp import web
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
-from tests.gateway.played import Gateway
+from tests.gateway.played import Gateway, until
+from tests.gateway.relay.test_streaming import streams
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,12 @@ async def test_what_is_missing_is_said_in_openais_shape(gateway: Gateway, path: 
         ("/rerank", {"model": "guide", "query": "a", "documents": ["b"]}, 400, "model_cannot"),
         ("/v1/rerank", {"query": "a", "documents": ["b"]}, 400, "model_required"),
         ("/v1/rerank", {"model": "guide", "query": 3}, 400, "invalid_value"),
+        ("/v1/rerank", {"model": "guide", "query": "a", "documents": ["b"], "top_n": -1}, 400, "invalid_value"),
+        ("/v1/rerank", {"model": "guide", "query": "a", "documents": ["b"], "top_n": "1"}, 400, "invalid_value"),
+        ("/v2/rerank", {"model": "guide", "query": "a", "documents": ["b"]}, 400, "model_cannot"),
+        ("/detokenize", {"tokens": [-1]}, 400, "invalid_value"),
+        ("/detokenize", {"tokens": [2**70]}, 400, "invalid_value"),
+        ("/v1/responses/compact", {"model": "guide", "input": "a"}, 404, "route_not_found"),
         ("/v1/completions", {"model": "guide", "prompt": "a", "best_of": 2}, 400, "unsupported_parameter"),
     ],
 )
@@ -75,6 +82,22 @@ async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: G
     }
     lines = gateway.services.metrics.exposition([]).splitlines()
     assert 'roundhouse_requests_total{route="completions",model="guide",outcome="ok"} 1' in lines
+
+
+async def test_an_infill_stream_ends_as_llama_server_ends_it(gateway: Gateway) -> None:
+    told = b'data: {"content":"x","stop":false}\n\n', b'data: {"content":"","stop":true,"stop_type":"eos"}\n\n'
+    gateway.upstream.play = streams(*told)
+    asked = {"input_prefix": "a", "input_suffix": "b", "stream": True}
+    async with gateway.http.post(f"{gateway.url}/infill", json=asked) as reply:
+        assert await reply.read() == b"".join(told)
+    done = 'roundhouse_requests_total{route="infill",model="guide",outcome="ok"} 1'
+    await until(lambda: done in gateway.services.metrics.exposition([]).splitlines())
+
+
+async def test_health_has_both_its_names(gateway: Gateway) -> None:
+    for path in ("/health", "/v1/health"):
+        async with gateway.http.get(gateway.url + path) as reply:
+            assert (await reply.json())["status"] == "ok"
 
 
 async def test_the_model_chosen_for_chats_goes_before_one_that_failed(

@@ -151,6 +151,17 @@ async def test_embeddings_say_who_made_them(gateway: Gateway) -> None:
     assert "tokens_per_second" not in reply["stats"]
 
 
+async def test_embeddings_have_as_many_dimensions_as_were_asked_for(gateway: Gateway) -> None:
+    async def play(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"data": [{"embedding": [3.0, 4.0, 1.0]}], "model": "m", "usage": {}})
+
+    gateway.upstream.play = play
+    asked = {"model": "org/embed:q8", "input": "a", "dimensions": 2}
+    _, reply = await post(gateway, "/api/v0/embeddings", asked)
+    assert reply["data"][0]["embedding"] == [0.6, 0.8]
+    assert "model_info" in reply
+
+
 async def test_the_time_to_keep_a_model_is_passed_on(gateway: Gateway) -> None:
     await post(gateway, "/api/v0/chat/completions", {**ASKED, "ttl": 300})
     await post(gateway, "/api/v1/chat", {**CHAT, "ttl": 60})

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.openai import fim, ranking, vectors
-from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.openai.native import Detokenize, Infill
+from app.gateway.dialects.openai.text_form import Texts
 from app.gateway.dialects.openai.vectors import Vectors
 from app.gateway.relay.engine_errors import understood
 
@@ -28,6 +30,7 @@ from app.gateway.relay.engine_errors import understood
         (500, "'messages' is required", 400, "invalid_messages", "messages"),
         (501, "Infill is not supported by this model: prefix token is missing.", 400, "model_cannot", "model"),
         (501, "This server does not support reranking. Start it with `--reranking`", 400, "model_cannot", "model"),
+        (500, "Unknown reasoning format: bogus", 400, "invalid_value", "reasoning_format"),
         (500, "something else", 500, "engine_error", None),
         (400, "image input is not supported", 400, "invalid_value", None),
     ],
@@ -40,6 +43,78 @@ def test_the_callers_mistakes_are_told_from_the_engines(
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["code"], error["param"], error["message"]) == (becomes, code, param, message)
     assert error["type"] == ("server_error" if becomes == 500 or status == 400 else "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "becomes", "said", "param"),
+    [
+        (
+            400,
+            "Field 'seed': [json.exception.type_error.302] type must be number, but is string",
+            400,
+            "`seed` must be of type number, and is of type string.",
+            "seed",
+        ),
+        (
+            500,
+            "[json.exception.type_error.302] type must be array, but is string",
+            400,
+            "A value of the request must be of type array, and is of type string.",
+            None,
+        ),
+        (
+            500,
+            "Failed to parse messages: [json.exception.out_of_range.403] key 'text' not found",
+            400,
+            "Failed to parse messages: `text` is missing.",
+            "messages",
+        ),
+        (
+            400,
+            "[json.exception.parse_error.101] parse error at line 1",
+            400,
+            "A value of the request is not as expected: parse error at line 1",
+            None,
+        ),
+        (500, "vector::_M_default_append", 500, "The engine cannot make sense of the request.", None),
+        (400, "Field 'n': Value must be between 1 and 4", 400, "Field 'n': Value must be between 1 and 4", "n"),
+    ],
+)
+def test_what_a_library_threw_is_put_into_a_sentence(
+    status: int, message: str, becomes: int, said: str, param: str | None
+) -> None:
+    refusal = OPENAI.refusal(json.dumps({"error": {"code": status, "message": message}}).encode(), status)
+    error = json.loads(refusal.body)["error"]
+    assert (refusal.status, error["message"], error["param"]) == (becomes, said, param)
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        (OPENAI, "messages"),
+        (Texts(), "prompt"),
+        (fim.Fim(model="m"), "prompt"),
+        (Infill(), "input_prefix"),
+        (vectors.form_of(vectors.Asked()), "input"),
+        (ranking.form_of(ranking.Asked(query="a", documents=["b"])), "documents"),
+        (ranking.form_of(ranking.Asked(query="a", texts=["b"])), "texts"),
+    ],
+)
+def test_what_is_too_long_is_named_as_the_route_names_it(form: OpenAI, param: str) -> None:
+    body = {"error": {"type": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 9, "n_ctx": 4}}
+    assert json.loads(form.refusal(json.dumps(body).encode(), 400).body)["error"]["param"] == param
+
+
+def test_an_infill_is_over_when_its_last_event_says_so() -> None:
+    assert not Infill().is_complete(piece('say "stop":true'))
+    assert Infill().is_complete(piece("") + b'data: {"index":0,"content":"","stop":true}\n\n')
+
+
+def test_a_token_beyond_the_vocabulary_is_the_callers_mistake() -> None:
+    body = json.dumps({"error": {"code": 500, "message": "invalid vector subscript"}}).encode()
+    refusal = Detokenize().refusal(body, 500)
+    error = json.loads(refusal.body)["error"]
+    assert (refusal.status, error["param"], error["code"]) == (400, "tokens", "invalid_value")
 
 
 @pytest.mark.parametrize(
@@ -145,9 +220,9 @@ def test_a_vector_is_cut_and_scaled(*, is_packed: bool) -> None:
 
 
 def test_no_dimensions_is_no_number() -> None:
-    assert vectors.checked(vectors.Asked()) is None
+    assert vectors.form_of(vectors.Asked()).whole(b"{}") == b"{}"
     with pytest.raises(BadRequest):
-        vectors.checked(vectors.Asked(dimensions=0))
+        vectors.form_of(vectors.Asked(dimensions=0))
 
 
 def test_documents_go_as_text_and_come_back_where_they_belong() -> None:

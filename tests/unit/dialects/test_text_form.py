@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.openai.text_form import Texts
+from app.gateway.dialects.openai.text_form import AsWritten, Texts
 
 COUNTS = {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
 
@@ -45,6 +45,12 @@ def test_what_is_no_completion_stays_as_it_is() -> None:
     assert Texts().whole(b'{"other":1}') == b'{"other":1}'
     edit = Texts().editor()
     assert edit(b': waiting\n\ndata: {"error":{}}\n\n') == b': waiting\n\ndata: {"error":{}}\n\n'
+
+
+def test_an_event_of_nothing_is_not_passed_on() -> None:
+    nothing = b"data: null\n\n"
+    assert events(Texts().editor()(nothing + STREAM + b"data: [DONE]\n\n"))[0]["choices"][0]["text"] == "One "
+    assert AsWritten().editor()(nothing + STREAM) == STREAM
 
 
 @given(at=st.integers(0, len(STREAM)), asks=st.booleans())

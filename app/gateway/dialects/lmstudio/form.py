@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from app.core.errors import RoundhouseError
 from app.gateway.dialects.lmstudio.stats import About, Clock, Stats, Told, stats_of, told, with_blocks
-from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.relay.form import Editor, Refusal
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
@@ -21,18 +21,27 @@ _DATA = b"data:"
 
 
 class V0:
-    """One exchange. `about` is asked when the answer is there, since only then the model is surely loaded."""
+    """One exchange. `about` is asked when the answer is there, since only then the model is surely loaded.
+
+    `openai` is what the answer is in OpenAI's dialect, before the blocks come to it.
+    """
 
     def __init__(
-        self, about: Callable[[], About], *, started: float, clock: Callable[[], float] = time.perf_counter
+        self,
+        about: Callable[[], About],
+        *,
+        started: float,
+        clock: Callable[[], float] = time.perf_counter,
+        openai: OpenAI = OPENAI,
     ) -> None:
         self._about = about
+        self._openai = openai
         self._started = started
         self._clock = clock
 
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return OpenAI's error document."""
-        return OPENAI.refusal(body, status)
+        return self._openai.refusal(body, status)
 
     @property
     def ping(self) -> bytes:
@@ -53,12 +62,14 @@ class V0:
 
     def whole(self, body: bytes) -> bytes:
         """Return the document with the blocks."""
+        body = self._openai.whole(body)
         said = told(body)
         return body if said is None else self.with_blocks(body, said, Clock(rest_s=self._clock() - self._started))
 
     def editor(self) -> Editor:
         """Return what adds the blocks to one stream."""
-        return _Stream(self, started=self._started, clock=self._clock)
+        edit, stream = self._openai.editor(), _Stream(self, started=self._started, clock=self._clock)
+        return lambda chunk: stream(edit(chunk))
 
     def with_blocks(self, document: bytes, said: Told, clock: Clock) -> bytes:
         """Return the document, or the event, with the blocks."""

@@ -94,6 +94,7 @@ class Fim(OpenAI, frozen=True, kw_only=True):
 
     model: str
     includes_usage: bool = False
+    prompt: str = "prompt"
 
     def whole(self, body: bytes) -> bytes:
         """Return the answer as OpenAI's."""

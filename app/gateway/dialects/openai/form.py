@@ -14,10 +14,13 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     Routes where something does inherit what is the same for all.
     """
 
+    prompt: str = "messages"
+    """The field of a request whose text is too long when it does not fit."""
+
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return OpenAI's error document."""
         refused = understood(body, status)
-        return Refusal(in_openai_shape(refused), refused.status)
+        return Refusal(in_openai_shape(refused, prompt=self.prompt), refused.status)
 
     @property
     def ping(self) -> bytes:

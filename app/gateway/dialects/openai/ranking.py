@@ -1,5 +1,7 @@
 """Reranking as Jina, Cohere and TEI ask for it: llama.cpp takes plain strings only, and sends no documents back."""
 
+from typing import Annotated
+
 import msgspec
 
 from app.core.errors import BadRequest
@@ -16,6 +18,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     documents: list[str | _Document] | None = None
     texts: list[str] | None = None
+    top_n: Annotated[int, msgspec.Meta(ge=0)] | None = None
     return_documents: bool | None = None
     return_text: bool | None = None
 
@@ -55,4 +58,5 @@ def for_engine(body: bytes, asked: Asked) -> bytes:
 def form_of(asked: Asked) -> Ranking:
     """Return how the answer reaches the client."""
     is_shown = asked.return_documents if asked.texts is None else asked.return_text
-    return Ranking(shown=tuple(asked.given) if is_shown else ())
+    given = "documents" if asked.texts is None else "texts"
+    return Ranking(shown=tuple(asked.given) if is_shown else (), prompt=given)

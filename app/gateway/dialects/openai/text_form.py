@@ -14,6 +14,9 @@ from app.gateway.relay.form import Editor
 _END = b"\n\n"
 _DATA = b"data:"
 _DONE = b"[DONE]"
+_NOTHING = b"null"
+"""What llama.cpp begins a stream with that answers several prompts."""
+_EMPTY_EVENT = b"data: null\n\n"
 _CHAT_ID, _ID = "chatcmpl-", "cmpl-"
 
 Fields = dict[str, object]
@@ -55,6 +58,7 @@ class Texts(OpenAI, frozen=True, kw_only=True):
     """`app.gateway.relay.form.Form` for one request."""
 
     includes_usage: bool = False
+    prompt: str = "prompt"
 
     def whole(self, body: bytes) -> bytes:
         """Return the document, mended; one that is no completion as it is."""
@@ -64,6 +68,16 @@ class Texts(OpenAI, frozen=True, kw_only=True):
     def editor(self) -> Editor:
         """Return what mends one stream."""
         return _Stream(includes_usage=self.includes_usage)
+
+
+class AsWritten(OpenAI, frozen=True, kw_only=True):
+    """The form where llama.cpp's completions are passed on as they are, but for an event of nothing."""
+
+    prompt: str = "prompt"
+
+    def editor(self) -> Editor:
+        """Return what leaves that out of one stream: it comes first, if at all."""
+        return _without_nothing
 
 
 class _Mender:
@@ -124,6 +138,8 @@ class _Stream:
         document = raw.removeprefix(_DATA).strip()
         if document == _DONE:
             return self._counts() + raw + _END
+        if document == _NOTHING:
+            return b""
         fields = self._mender.mended(document) if raw.startswith(_DATA) else None
         if fields is None:  # a comment, or an error
             return raw + _END
@@ -137,6 +153,10 @@ class _Stream:
         if self._last is None or not self._includes_usage:
             return b""
         return _event({**self._last, "choices": []})
+
+
+def _without_nothing(chunk: bytes) -> bytes:
+    return chunk.removeprefix(_EMPTY_EVENT)
 
 
 def _event(fields: Fields) -> bytes:

@@ -37,39 +37,43 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 class Vectors(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request with `dimensions`."""
+    """`app.gateway.relay.form.Form` for one request, perhaps with `dimensions`."""
 
-    dimensions: int
+    dimensions: int | None = None
+    prompt: str = "input"
 
     def whole(self, body: bytes) -> bytes:
         """Return the answer with shorter vectors. Raises BadRequest if the model's are shorter still."""
+        if self.dimensions is None:
+            return body
         reply = msgspec.json.decode(body, type=_Reply)
-        rows = [msgspec.structs.replace(row, embedding=self._cut(row.embedding)) for row in reply.data]
+        rows = [msgspec.structs.replace(row, embedding=_cut(row.embedding, self.dimensions)) for row in reply.data]
         return msgspec.json.encode(msgspec.structs.replace(reply, data=rows))
 
-    def _cut(self, vector: str | list[float]) -> str | list[float]:
-        if isinstance(vector, str):
-            raw = base64.b64decode(vector)
-            numbers = struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw)
-            return base64.b64encode(struct.pack(f"<{self.dimensions}f", *self._first(numbers))).decode()
-        return self._first(vector)
 
-    def _first(self, vector: Sequence[float]) -> list[float]:
-        if self.dimensions > len(vector):
-            raise BadRequest(
-                f"This model's vectors have {len(vector)} dimensions, fewer than {self.dimensions}.",
-                code="invalid_value",
-            )
-        first = vector[: self.dimensions]
-        length = math.sqrt(sum(number * number for number in first)) or 1.0
-        return [number / length for number in first]
+def _cut(vector: str | list[float], dimensions: int) -> str | list[float]:
+    if isinstance(vector, str):
+        raw = base64.b64decode(vector)
+        numbers = struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw)
+        return base64.b64encode(struct.pack(f"<{dimensions}f", *_first(numbers, dimensions))).decode()
+    return _first(vector, dimensions)
 
 
-def checked(asked: Asked) -> int | None:
-    """Return how many dimensions are asked for, None for all. Raises BadRequest."""
+def _first(vector: Sequence[float], dimensions: int) -> list[float]:
+    if dimensions > len(vector):
+        raise BadRequest(
+            f"This model's vectors have {len(vector)} dimensions, fewer than {dimensions}.", code="invalid_value"
+        )
+    first = vector[:dimensions]
+    length = math.sqrt(sum(number * number for number in first)) or 1.0
+    return [number / length for number in first]
+
+
+def form_of(asked: Asked) -> Vectors:
+    """Return how the answer reaches the client. Raises BadRequest for less than one dimension."""
     if asked.dimensions is not None and asked.dimensions < 1:
         raise BadRequest("`dimensions` is at least 1.", code="invalid_value")
-    return asked.dimensions
+    return Vectors(dimensions=asked.dimensions)
 
 
 def for_engine(body: bytes, asked: Asked) -> bytes:
