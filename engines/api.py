@@ -245,6 +245,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
 
     A request that is sent meanwhile is lost, so none is: such a connection is not used again.
     """
+    repeats_prefill: bool = False
+    """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
 

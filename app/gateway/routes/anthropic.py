@@ -8,7 +8,7 @@ from aiohttp import web
 
 from app.gateway.dialects.anthropic.form import Count, Messages
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.request import Asked, check, for_engine
+from app.gateway.dialects.anthropic.request import Asked, check, for_engine, prefilled_by
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.loading.launch import resolve
@@ -51,7 +51,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
             count_for(services, body, asked, found) if is_count else ask_for(services, body, asked, found, name)
         )
         return msgspec.structs.replace(ask, terms=terms)
-    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
+    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time, prefilled=prefilled_by(asked))
     form = Count if route is Route.COUNT_TOKENS else Messages
     return proxy.Ask(
         load=load,

@@ -58,8 +58,9 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     route, body = prepared.route, prepared.body
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    about = partial(_about, services, model, services.adapters[load.engine].descriptor)
-    form = V0(about, started=request[ARRIVED], openai=_AS_IT_COMES.get(route, prepared.form))
+    engine = services.adapters[load.engine].descriptor
+    openai = preparing.going_on(_AS_IT_COMES.get(route, prepared.form), engine, body, asked)
+    form = V0(partial(_about, services, model, engine), started=request[ARRIVED], openai=openai)
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(

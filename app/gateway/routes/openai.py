@@ -107,8 +107,9 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
     path = path_of(services, load.engine, model, prepared.route)
+    form = preparing.going_on(prepared.form, services.adapters[load.engine].descriptor, body, asked)
     body = applied(prepared.body, model, prepared.route)
-    return proxy.Ask(load=load, path=path, body=body, model=name, terms=terms, form=prepared.form)
+    return proxy.Ask(load=load, path=path, body=body, model=name, terms=terms, form=form)
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

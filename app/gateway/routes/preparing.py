@@ -2,12 +2,15 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from app.gateway.dialects.openai import chat_checks, fim, ranking, text_form, vectors
 from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.prefilled import NOTHING
 from app.gateway.dialects.staying import Staying
 from app.gateway.entry.bodies import decode
-from engines.api import Route
+from engines.api import Descriptor, Route
 
 
 class Asked(Staying, frozen=True, kw_only=True):
@@ -41,6 +44,14 @@ def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Pre
         ranked = decode(body, ranking.Asked)
         return Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
     return Prepared(route, body)
+
+
+def going_on(form: OpenAI, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> OpenAI:
+    """Return the form of an answer that may go on with the request's last turn."""
+    if not engine.repeats_prefill or not isinstance(asked, chat_checks.Asked):
+        return form
+    prefilled = chat_checks.prefilled_by(body, asked)
+    return form if prefilled == NOTHING else msgspec.structs.replace(form, prefilled=prefilled)
 
 
 def _completion(body: bytes, asked: Asked) -> Prepared:

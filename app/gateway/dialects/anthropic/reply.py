@@ -1,12 +1,14 @@
 """What llama.cpp's answers lack to be Anthropic's: ids, ends that say why, and every count.
 
-It calls an answer "chatcmpl-...", says `end_turn` when a stop sequence ended it and `max_tokens` when the context was
-full, and leaves out what was written to a cache.
+It calls an answer "chatcmpl-...", repeats the turn that it goes on with, says `end_turn` when a stop sequence ended it
+and `max_tokens` when the context was full, and leaves out what was written to a cache.
 """
 
 import secrets
 
 import msgspec
+
+from app.gateway.dialects.prefilled import NOTHING, Prefilled
 
 Fields = dict[str, object]
 
@@ -18,6 +20,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
     max_tokens: int | None = None
     one_tool: bool = False
+    prefilled: Prefilled = NOTHING
+    """What a whole answer repeats of it."""
 
 
 def message_id() -> str:
@@ -56,13 +60,31 @@ def whole(body: bytes, wishes: Wishes) -> bytes:
     content = reply.get("content")
     reply.update(
         id=message_id(),
-        content=_kept([block(part) for part in content], wishes) if isinstance(content, list) else [],
+        content=_kept(_new(content, wishes.prefilled), wishes) if isinstance(content, list) else [],
         stop_reason=stop_reason(
             reply.get("stop_reason"), reply.get("stop_sequence"), counts.get("output_tokens"), wishes
         ),
         usage=counts,
     )
     return msgspec.json.encode(reply)
+
+
+def _new(content: list[Fields], prefilled: Prefilled) -> list[Fields]:
+    """Return the blocks without what they repeat of the request."""
+    blocks = [block(part) for part in content]
+    if prefilled == NOTHING:
+        return blocks
+    said = [_renewed(part, prefilled) for part in blocks]
+    return [part for part in said if part.get("type") != "thinking" or part.get("thinking")]
+
+
+def _renewed(part: Fields, prefilled: Prefilled) -> Fields:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return {**part, "text": prefilled.new_text(text)}
+        case {"type": "thinking", "thinking": str(thinking)}:
+            return {**part, "thinking": prefilled.new_thinking(thinking)}
+    return part
 
 
 def _kept(content: list[Fields], wishes: Wishes) -> list[Fields]:

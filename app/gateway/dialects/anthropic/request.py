@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.anthropic.turns import Block, Turn, arranged, kind_of, opening, text_of
+from app.gateway.dialects.anthropic.turns import Block, Turn, arranged, kind_of, opening, text_of, thinking_of
+from app.gateway.dialects.prefilled import NOTHING, Prefilled
 from app.gateway.dialects.staying import Staying
 
 _BILLING = "x-anthropic-billing-header:"
@@ -112,6 +113,16 @@ def for_engine(body: bytes, asked: Asked) -> bytes:
     if kwargs := _template_kwargs(asked):
         fields["chat_template_kwargs"] = kwargs
     return msgspec.json.encode(fields)
+
+
+def prefilled_by(asked: Asked) -> Prefilled:
+    """Return what a whole answer of llama.cpp's will repeat of the request."""
+    turns = asked.messages or []
+    if not turns or turns[-1].role != "assistant":
+        return NOTHING
+    said = arranged(turns)[-1].content
+    texts = tuple(text_of([one]) for one in said if kind_of(one) == "text")
+    return Prefilled(texts=texts, thinking="".join(thinking_of(one) for one in said if kind_of(one) == "thinking"))
 
 
 def system_texts(system: str | list[Block] | None) -> list[str]:

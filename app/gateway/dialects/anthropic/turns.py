@@ -91,6 +91,11 @@ def text_of(content: str | Iterable[Block]) -> str:
     return "\n".join(_string(block["text"]) for block in mended if kind_of(block) == "text")
 
 
+def thinking_of(block: Block) -> str:
+    """Return the reasoning in a block of that kind."""
+    return _string(block.get("thinking", _EMPTY))
+
+
 def kind_of(block: Block) -> str:
     """Return a block's type."""
     kind = block.get("type")

@@ -17,11 +17,13 @@ from app.gateway.dialects.openai.chat_request import (
     NO_MESSAGES,
     Format,
     Reasoning,
+    SentMessage,
     chosen,
     is_set,
     with_chosen,
     wrong,
 )
+from app.gateway.dialects.prefilled import NOTHING, Prefilled
 from app.gateway.dialects.staying import Staying
 
 _EMPTY = (b"", b"null", b"[]")
@@ -94,6 +96,23 @@ def checked(body: bytes, asked: Asked) -> bytes:
     if not said_otherwise:
         return body
     return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said_otherwise})
+
+
+class _Turns(msgspec.Struct, frozen=True):
+    messages: list[msgspec.Raw]
+
+
+def prefilled_by(body: bytes, asked: Asked) -> Prefilled:
+    """Return what a whole answer to a request will repeat of it, from an engine that does so."""
+    if asked.stream or not asked.messages or asked.messages[-1].role != "assistant":
+        return NOTHING
+    try:
+        last = msgspec.json.decode(msgspec.json.decode(body, type=_Turns).messages[-1], type=SentMessage)
+    except msgspec.MsgspecError:  # the engine says what is wrong with it
+        return NOTHING
+    parts = last.content if isinstance(last.content, list) else []
+    texts = (last.content,) if isinstance(last.content, str) else tuple(part.text for part in parts if part.text)
+    return Prefilled(texts=texts, thinking=last.reasoning_content or "")
 
 
 def _other_words(asked: Asked) -> dict[str, object]:

@@ -34,6 +34,7 @@ class Chat(OpenAI, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the document with what it lacks."""
+        body = super().whole(body)
         if _REFUSAL not in body:
             body = body.replace(_MESSAGE, _MESSAGE_MENDED)
         if _LOGPROBS not in body:

@@ -3,6 +3,7 @@
 import msgspec
 
 from app.core.errors import RoundhouseError
+from app.gateway.dialects.prefilled import NOTHING, Prefilled
 from app.gateway.entry.faults import in_band
 from app.gateway.relay.engine_errors import in_openai_shape, understood
 from app.gateway.relay.form import Editor, Refusal, as_it_is
@@ -11,8 +12,11 @@ from app.gateway.relay.form import Editor, Refusal, as_it_is
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     """`app.gateway.relay.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
 
-    Routes where something does inherit what is the same for all.
+    Routes where something does inherit what is the same for all. `prefilled` is what a whole chat repeats of what it
+    was asked.
     """
+
+    prefilled: Prefilled = NOTHING
 
     prompt: str = "messages"
     """The field of a request whose text is too long when it does not fit."""
@@ -41,11 +45,27 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the document."""
-        return body
+        return body if self.prefilled == NOTHING else _new_of(body, self.prefilled)
 
     def editor(self) -> Editor:
         """Return what mends nothing."""
         return as_it_is
+
+
+def _new_of(body: bytes, prefilled: Prefilled) -> bytes:
+    fields = msgspec.json.decode(body)
+    for choice in fields["choices"]:
+        _keep_new(choice["message"], prefilled)
+    return msgspec.json.encode(fields)
+
+
+def _keep_new(message: dict[str, str], prefilled: Prefilled) -> None:
+    if message.get("content"):
+        message["content"] = prefilled.new_text(message["content"])
+    if thinking := message.pop("reasoning_content", ""):
+        thinking = prefilled.new_thinking(thinking)
+    if thinking:
+        message["reasoning_content"] = thinking
 
 
 OPENAI = OpenAI()

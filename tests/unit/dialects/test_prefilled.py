@@ -1,0 +1,46 @@
+"""What of a whole answer is new, where the engine repeats the turn that it goes on with."""
+
+import json
+
+import pytest
+
+from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.openai.chat_form import Chat
+from app.gateway.dialects.prefilled import NOTHING, Prefilled
+
+
+@pytest.mark.parametrize(
+    ("texts", "told", "new"),
+    [
+        ((), "Hi", "Hi"),
+        (("",), "Hi", "Hi"),
+        (("It is ",), "It is raining", "raining"),
+        (("It ", "is"), "It \n\nis raining", " raining"),
+        (("\nIt is",), "\nIt is raining", " raining"),
+        (("It is",), "It rains", "It rains"),
+        (("It", "was"), "It is", "It is"),
+        (("a",), "aa", "a"),
+    ],
+)
+def test_what_follows_the_text(texts: tuple[str, ...], told: str, new: str) -> None:
+    assert Prefilled(texts=texts).new_text(told) == new
+
+
+def test_what_follows_the_reasoning() -> None:
+    assert Prefilled(thinking="Hm").new_thinking("Hm\n\n") == ""
+    assert Prefilled(thinking="Hm").new_thinking("Hm, so") == ", so"
+    assert NOTHING.new_thinking("Hm") == "Hm"
+
+
+def test_a_chat_that_went_on() -> None:
+    body = json.dumps({"choices": [{"message": {"content": "It rains", "reasoning_content": "Hm\n"}}]}).encode()
+    form = Chat(prefilled=Prefilled(texts=("It ",), thinking="Hm"))
+    assert json.loads(form.whole(body))["choices"][0]["message"] == {"content": "rains"}
+
+
+def test_a_message_that_went_on() -> None:
+    content = [{"type": "thinking", "thinking": "Hm\n"}, {"type": "text", "text": "It rains"}]
+    wishes = Wishes(prefilled=Prefilled(texts=("It ",), thinking="Hm"))
+    told = json.loads(reply.whole(json.dumps({"content": content}).encode(), wishes))
+    assert told["content"] == [{"type": "text", "text": "rains"}]
