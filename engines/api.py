@@ -63,6 +63,8 @@ class Route(StrEnum):
     COUNT_TOKENS = "count_tokens"
     RERANK = "rerank"
     INFILL = "infill"
+    RAW = "raw"
+    """Completions of a prompt given as tokens, answered in the form of `INFILL`."""
     TOKENIZE = "tokenize"
     DETOKENIZE = "detokenize"
     APPLY_TEMPLATE = "apply_template"

@@ -19,6 +19,7 @@ DESCRIPTOR = Descriptor(
         Route.COUNT_TOKENS: "/v1/messages/count_tokens",
         Route.RERANK: "/v1/rerank",
         Route.INFILL: "/infill",
+        Route.RAW: "/completion",
         Route.TOKENIZE: "/tokenize",
         Route.DETOKENIZE: "/detokenize",
         Route.APPLY_TEMPLATE: "/apply-template",

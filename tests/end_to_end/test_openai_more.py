@@ -6,6 +6,7 @@ import re
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -36,6 +37,7 @@ MEAN, RANK = 1, 4
 @pytest.fixture(scope="module", autouse=True)
 def models(client: Client, home: Paths) -> None:
     CODER.write(home.models / "coder.gguf")
+    replace(CODER, values={**CODER.values, "llama.context_length": 8192}).write(home.models / "wide.gguf")
     TinyLlama(values={"llama.pooling_type": MEAN}).write(home.models / "vectors.gguf")
     TinyLlama(values={"llama.pooling_type": RANK}).write(home.models / "ranker.gguf")
 
@@ -62,6 +64,24 @@ def test_a_suffix_has_the_middle_written(api: OpenAI) -> None:
     assert reply.usage.completion_tokens == 3
     cut = api.completions.create(model="coder", prompt="a", suffix="b", max_tokens=1)
     assert (cut.choices[0].text, cut.choices[0].finish_reason) == ("return ", "length")
+
+
+@pytest.mark.parametrize("side", ["prompt", "suffix"])
+def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, side: str) -> None:
+    long = {"prompt": "a", "suffix": "b", side: "x <fim_middle>" * 1500}
+    reply = api.completions.create(model="wide", max_tokens=9, **long)  # type: ignore[call-overload]
+    assert reply.usage.prompt_tokens == 1500 * 3 + 1 + 3
+    assert reply.choices[0].text == "return one"
+    long[side] *= 3
+    with pytest.raises(openai.BadRequestError, match="your prompt has 13504 tokens") as too_long:
+        api.completions.create(model="wide", max_tokens=9, **long)  # type: ignore[call-overload]
+    assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "prompt")
+    root = api.with_options(base_url=str(api.base_url).removesuffix("/v1/"))
+    extra = [{"filename": "f", "text": "z" * 7000}]
+    filled = post(root, "/infill", model="wide", input_prefix="a", input_suffix="b", input_extra=extra)
+    assert (filled["tokens_evaluated"], filled["content"]) == (7000 + 19 + 5, "return one")
+    generated = post(root, "/api/generate", model="wide", prompt="x" * 4000, suffix="b", stream=False)
+    assert (generated["prompt_eval_count"], generated["response"]) == (4004, "return one")
 
 
 def test_the_middle_streams(api: OpenAI) -> None:

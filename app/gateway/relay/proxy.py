@@ -65,6 +65,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms = _NO_TERMS
     form: Form = OPENAI
     plan: Plan | None = None
+    prepare: "Preparer | None" = None
+    """What is left to be done with the request once its engine can be asked."""
     answer: "Answerer | None" = None
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]
 """Answers a request whose bytes cannot pass untouched."""
+Preparer = Callable[[Services, Lease, Ask], Awaitable[Ask]]
 
 
 class EngineLost(Exception):
@@ -152,9 +155,11 @@ async def sent(services: Services, request: web.Request, ask: Ask, lease: Lease)
 
 
 async def _posted(services: Services, request: web.Request, ask: Ask, lease: Lease) -> aiohttp.ClientResponse:
-    body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
     about = services.adapters[lease.engine].descriptor
     try:
+        if ask.prepare is not None:
+            ask = await ask.prepare(services, lease, ask)
+        body = ask.body if lease.served_name == ask.model else with_model(ask.body, lease.served_name)
         data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)
         upstream = await services.http.post(
             lease.base_url + ask.path, data=data, headers=_headers(request, lease, about, body), allow_redirects=False

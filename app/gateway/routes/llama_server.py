@@ -16,6 +16,7 @@ from app.gateway.entry.bodies import decode
 from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
 from app.gateway.relay import proxy
+from app.gateway.relay.infilling import Around, preparer
 from app.gateway.relay.native import BESIDE_SLOTS, answered, path_of
 from app.gateway.relay.presets import applied
 from app.gateway.services import SERVICES
@@ -71,6 +72,8 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
             raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
     if route is Route.DETOKENIZE:
         decode(body, Numbers)
+    if route is Route.INFILL:
+        decode(body, Around)
     name = decode(body, Named).model or AUTO
     model, load = await resolve(services, name)
     return proxy.Ask(
@@ -80,4 +83,5 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         model=name,
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
         form=_FORMS.get(route, OPENAI),
+        prepare=preparer(route),
     )

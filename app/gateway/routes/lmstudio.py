@@ -22,6 +22,7 @@ from app.gateway.entry.middleware import ARRIVED
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.relay import proxy
+from app.gateway.relay.infilling import preparer
 from app.gateway.relay.native import answered, load_of, named, path_of, terms_of
 from app.gateway.relay.presets import applied
 from app.gateway.routes import lmstudio_chat, lmstudio_downloads, lmstudio_models, preparing
@@ -70,6 +71,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         model=name,
         terms=terms,
         form=form,
+        prepare=preparer(route),
     )
 
 

@@ -29,6 +29,7 @@ from app.gateway.entry.middleware import ARRIVED
 from app.gateway.loading.recent import Found
 from app.gateway.relay import opening
 from app.gateway.relay.heartbeat import EVERY_S, Signs
+from app.gateway.relay.infilling import preparer
 from app.gateway.relay.native import load_of
 from app.gateway.relay.opening import first_of
 from app.gateway.relay.proxy import Ask
@@ -134,6 +135,7 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
         plan=plan,
         model=found.model.name,
         terms=Terms(keep_s=wanted.keep_s, context=wanted.num_ctx),
+        prepare=None if asks is None else preparer(route_of(asks)),
     )
     return Job(wanted=wanted, found=found, ask=ask, form=form)
 

@@ -17,6 +17,7 @@ from app.gateway.entry.faults import is_anthropic
 from app.gateway.loading.launch import find_model, resolve
 from app.gateway.loading.recent import Found
 from app.gateway.relay import proxy
+from app.gateway.relay.infilling import preparer
 from app.gateway.relay.native import answered, load_of, named, path_of, terms_of
 from app.gateway.relay.presets import applied
 from app.gateway.routes import preparing
@@ -109,7 +110,15 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     path = path_of(services, load.engine, model, prepared.route)
     form = preparing.going_on(prepared.form, services.adapters[load.engine].descriptor, body, asked)
     body = applied(prepared.body, model, prepared.route)
-    return proxy.Ask(load=load, path=path, body=body, model=name, terms=terms, form=form)
+    return proxy.Ask(
+        load=load,
+        path=path,
+        body=body,
+        model=name,
+        terms=terms,
+        form=form,
+        prepare=preparer(prepared.route),
+    )
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:
