@@ -25,8 +25,13 @@ def is_model_kind(kind: str, architecture: str) -> bool:
 
 
 def folded(name: str) -> str:
-    """Return the form in which names are compared: Ollama clients add ":latest", people the file's ending."""
-    return name.strip().casefold().removesuffix(":latest").removesuffix(".gguf")
+    """Return the form in which names are compared.
+
+    Ollama clients add ":latest", and may write its registry and the namespace `library` in front; people add the file's
+    ending.
+    """
+    plain = name.strip().casefold().removeprefix("registry.ollama.ai/").removeprefix("library/")
+    return plain.removesuffix(":latest").removesuffix(".gguf")
 
 
 def renamed(model: ModelInfo, name: str, *, title: str = "", is_builtin: bool = False) -> ModelInfo:

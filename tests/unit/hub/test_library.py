@@ -139,6 +139,7 @@ def test_names_are_unique_and_say_the_folder(library: Library, models: Path) -> 
 def test_a_name_is_found_however_it_is_spelt(library: Library, models: Path) -> None:
     put(models / "Qwen3-0.6B.gguf")
     spellings = ["Qwen3-0.6B", "qwen3-0.6b", "qwen3-0.6b:latest", "Qwen3-0.6B.gguf", " QWEN3-0.6B "]
+    spellings += ["library/qwen3-0.6b", "registry.ollama.ai/library/Qwen3-0.6B:latest"]
     assert {library.find(spelling).name for spelling in spellings} == {"Qwen3-0.6B"}
     assert library.find("guide:latest").is_builtin
 
