@@ -29,10 +29,16 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def tool_named(name: str) -> Tool:
-    """Return the tool of an id, whatever its case. Raises NotFound with the ids there are."""
+    """Return the tool of an id or a name, whatever its case; what only one begins with is enough. Raises NotFound."""
+    wanted = name.casefold()
     for tool in TOOLS:
-        if name.casefold() in (tool.id, tool.name.casefold()):
+        if wanted in (tool.id, tool.name.casefold()):
             return tool
+    begun = [
+        tool for tool in TOOLS if wanted and (tool.id.startswith(wanted) or tool.name.casefold().startswith(wanted))
+    ]
+    if len(begun) == 1:
+        return begun[0]
     raise NotFound(
         f"No tool is called {name!r}.",
         hint="There are " + ", ".join(tool.id for tool in TOOLS) + ".",

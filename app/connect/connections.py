@@ -46,6 +46,15 @@ class Connections:
         infos = [self._info(tool, base) for tool in TOOLS]
         return sorted(infos, key=lambda info: not info.found)
 
+    def wired_to(self, name: str) -> str:
+        """Return the model a tool is wired to as far as its file is as we left it, else nothing. Raises NotFound."""
+        tool = tool_named(name)
+        record = self._records.of(tool.id)
+        is_as_left = (
+            tool.file is not None and record is not None and self._is_as_left(record, look(tool.file(self._home)))
+        )
+        return record.model if record is not None and is_as_left else ""
+
     def preview(self, name: str, wiring: Wiring) -> ToolChange:
         """Return what `connect` would do. Raises NotFound or Unreadable."""
         tool = tool_named(name)

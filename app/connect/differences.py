@@ -6,10 +6,12 @@ import re
 from app.connect.tool import KEY
 
 _SECRET = re.compile(
-    r"(?i)([\w-]*(?:key|token|secret|password|credential)[\w-]*[\"']?\s*[:=]\s*)([\"']?)([^\"'\s,#]+(?:[^\"'\r\n,#]*[^\"'\s,#])?)"
+    r"(?i)([\w-]*(?:key|token|secret|password|credential)[\w-]*[\"']?\s*[:=]\s*)([\"']?)"
+    r"(?!(?:true|false|null|\d+)\s*[,}\]]|[{\[])([^\"'\s,#]+(?:[^\"'\r\n,#]*[^\"'\s,#])?)"
 )
+"""A name of a secret, and its value; not what opens a table or list, nor what is no text in a document on one line."""
 _SIGN = re.compile(r"\b(?:sk|ghp|gho|xox[a-z]|AIza|hf)[-_][\w-]{8,}")
-_NOT_SECRET = {KEY, "true", "false", "null", "{", "[", "[]", "{}"}
+_NOT_SECRET = {KEY, "true", "false", "null"}
 _MASK = "••••"
 
 

@@ -40,8 +40,10 @@ async def undo(call: Call[None, NoQuery]) -> ToolChange:
 
 
 async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
-    """POST /tools/{id}/probe."""
-    from app.gateway.wiring import probe, wiring  # noqa: PLC0415 -- see above
+    """POST /tools/{id}/probe: for the model that is named, else the one it is wired to, else the usual one."""
+    from app.gateway.wiring import connections, probe, wiring  # noqa: PLC0415 -- see above
 
-    wished = await wiring(call.services, call.body.model)
-    return await probe(call.services, call.names["id"], wished.model)
+    tool = call.names["id"]
+    model = call.body.model or await asyncio.to_thread(connections(call.services).wired_to, tool)
+    wished = await wiring(call.services, model)
+    return await probe(call.services, tool, wished.model)

@@ -183,5 +183,21 @@ def test_other_services_keys_are_masked_in_a_difference(line: str) -> None:
     assert "+c" in told
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"a": {"capabilities": {"prompt_cache_key": false}}, "model": "quick"}',
+        '{"max_tokens": 8192}, "b": [{"keys": {"x": 1}}, {"tokens":[1]}]',
+    ],
+)
+def test_what_is_no_secret_is_shown_with_all_that_follows_on_its_line(line: str) -> None:
+    assert f"+{line}" in difference("f", "", f"{line}\n").splitlines()
+
+
+def test_a_secret_in_a_document_on_one_line_is_masked_alone() -> None:
+    told = difference("f", "", '{"key": {"token": "top-secret-1", "prompt_cache_key": false}}\n')
+    assert '+{"key": {"token": "••••", "prompt_cache_key": false}}' in told
+
+
 def test_our_own_key_is_shown() -> None:
     assert '+"apiKey": "roundhouse"' in difference("f", "", '"apiKey": "roundhouse"\n')

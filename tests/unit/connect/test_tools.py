@@ -197,6 +197,28 @@ def test_a_change_of_ones_own_is_where_the_next_undo_leads(home: Home, connectio
     assert file.read_text() == mine
 
 
+def test_a_tool_is_named_by_what_only_it_begins_with() -> None:
+    assert [tool_named(name).id for name in ("roo", "Open W", "CLAUDE", "llm")] == [
+        "roo-code",
+        "open-webui",
+        "claude-code",
+        "llm",
+    ]
+    for name in ("open", "c", "", "oo"):
+        with pytest.raises(NotFound, match="No tool is called"):
+            tool_named(name)
+
+
+def test_the_model_a_tool_is_wired_to_is_known_until_its_file_changes(home: Home, connections: Connections) -> None:
+    assert (connections.wired_to("codex"), connections.wired_to("cline")) == ("", "")
+    connections.connect("codex", WIRING)
+    assert connections.wired_to("codex") == WIRING.model
+    file = tool_named("codex").file
+    assert file is not None
+    file(home).write_text("model = 'other'\n")
+    assert connections.wired_to("codex") == ""
+
+
 def test_the_list_says_what_is_found_and_wired(home: Home, connections: Connections) -> None:
     with_example("codex", home)
     with_example("zed", home)
