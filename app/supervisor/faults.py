@@ -2,10 +2,13 @@
 
 import math
 
+import msgspec
+
 from app.core import words
 from app.core.engines import FailureReport
 from app.core.errors import EngineFailed, Overloaded, RoundhouseError, Unavailable
 from app.supervisor.messages import Reason
+from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S
 from app.supervisor.scheduling import PLACES, SYSTEM, Refuse
 from engines.api import Failure, FailureKind
 
@@ -50,6 +53,13 @@ def stalled(stall_s: float) -> Failure:
         sentence=f"The engine showed no sign of life for {stall_s:g} seconds while loading, so it was stopped.",
         hint="Try again, or choose a smaller model; the engine's log may say what it was waiting for.",
     )
+
+
+def given_up(failure: Failure, model: str) -> Failure:
+    """Say of an engine that ended again and again that it is left alone now, and how to go on."""
+    tried = f"It ended {MAX_RESTARTS + 1} times within {RESTART_WINDOW_S / 60:g} minutes, and is left alone for now"
+    hint = f"{failure.hint} {tried}: `roundhouse load {model}` starts it again.".strip()
+    return msgspec.structs.replace(failure, hint=hint)
 
 
 def no_such_engine(engine: str) -> Failure:

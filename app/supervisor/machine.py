@@ -22,6 +22,7 @@ from typing import assert_never
 from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, Ending, Timer
+from app.supervisor.faults import given_up
 from app.supervisor.line import in_turns
 from app.supervisor.policy import ASKED_AT_ONCE, back_off
 from engines.api import NEVER_RETRY_UNCHANGED
@@ -170,9 +171,12 @@ class Machine(Ending):
             self.restarts.clear()
             self._begin(ask)
             return
-        delay = None if self.failure.kind in NEVER_RETRY_UNCHANGED else back_off(self.restarts, now)
-        if delay is None:
+        if self.failure.kind in NEVER_RETRY_UNCHANGED:
             self._answer(ask.ticket, m.Refused(failure=self.failure))
+            return
+        delay = back_off(self.restarts, now)
+        if delay is None:
+            self._answer(ask.ticket, m.Refused(failure=given_up(self.failure, self.model)))
             return
         self.waiters[ask.ticket] = ask
         self._back_off(delay, now)

@@ -214,7 +214,11 @@ def test_it_gives_up_after_three_restarts_in_ten_minutes() -> None:
         assert driver.state() is S.BACKING_OFF
         crash_again(driver, wait_s)
     assert driver.state() is S.FAILED
-    assert refused(driver.ask()) == [FailureKind.CRASHED]
+    (said,) = outcomes(driver.ask()).values()
+    assert isinstance(said, m.Refused)
+    assert said.failure.kind is FailureKind.CRASHED
+    assert "4 times within 10 minutes" in said.failure.hint
+    assert f"`roundhouse load {driver.machine.model}`" in said.failure.hint
     driver.pass_time(RESTART_WINDOW_S)
     driver.ask()
     assert driver.state() is S.STARTING
