@@ -12,7 +12,9 @@ import platformdirs
 from app.config.environment import hub_cache
 
 APP = "roundhouse"
-RESOURCES = Path(__file__).resolve().parents[2] / "resources"
+PROGRAM = Path(__file__).resolve().parents[2]
+"""The folder this copy of the program lies in."""
+RESOURCES = PROGRAM / "resources"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ may quote a prompt, such as an engine's sentence about a request, is left out al
 
 import asyncio
 import platform
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from app import __version__
-from app.config.paths import expanded
+from app.config.paths import PROGRAM, expanded
 from app.core.errors import ErrorBody, RoundhouseError
 from app.core.report import Bundle, BundleFile, DoctorReport, EngineVersion
 from app.core.settings import SettingInfo
@@ -36,6 +37,8 @@ _TAIL_BYTES = 512 * 1024
 _PACKAGES = ("aiohttp", "msgspec", "psutil", "huggingface-hub", "xllamacpp", "PySide6-Essentials")
 _PLACES = frozenset({"models.folders", "gateway.allowed_hosts", "gateway.allowed_origins"})
 """Settings that name folders and computers: how many there are is told, and no more."""
+_SYSTEMS_OWN = 2
+"""Parts of a folder such as /usr, which says nothing of anybody."""
 _WITHOUT = ("error",)
 """Of a request: an engine's sentence may quote it."""
 
@@ -91,7 +94,14 @@ def _scrubber(services: Services, private: Private | None) -> Scrubber:
     named |= {str(paths.config): "<config>", str(paths.data): "<data>"}
     named |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}
     named |= {str(services.home.folder): "~", str(Path.home()): "~"}
+    named |= dict.fromkeys(_program_folders(), "<program>")
     return Scrubber(secrets=[services.identity.token], folders=named, private=private or private_here())
+
+
+def _program_folders() -> list[str]:
+    """Return where this copy of Roundhouse and its Python lie, unless that is where the system keeps all programs."""
+    folders = {PROGRAM, PROGRAM.resolve(), Path(sys.prefix), Path(sys.prefix).resolve()}
+    return [str(folder) for folder in folders if len(folder.parts) > _SYSTEMS_OWN]
 
 
 def _document(name: str, why: str, value: object) -> BundleFile:

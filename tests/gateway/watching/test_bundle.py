@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from app.cli import main as cli
 from app.client.bundle import save, zipped
-from app.config.paths import Paths
+from app.config.paths import PROGRAM, Paths
 from app.core.chats import NewChat
 from app.core.errors import EnvironmentFault
 from app.core.keys import MadeKey, NewKey
@@ -77,6 +78,7 @@ def plant_logs(paths: Paths) -> None:
         "open /mnt/clandestine/x/b.gguf",
     ]
     said += ["the token is token-of-this-gateway"]
+    said += [f"{PROGRAM}/engines/llama_cpp/worker.py:12: in {sys.prefix}/lib/x.py"]
     engine = [*said, f"INFO request 1: prompt: '{PROMPT}'", f'{{"content": "{ANSWER}"}}', "llama_model_load: done"]
     paths.logs.mkdir(parents=True, exist_ok=True)
     (paths.logs / "engine-guide.log").write_text("\n".join(engine) + "\n")
@@ -114,6 +116,7 @@ async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, pat
         texts = {name: archive.read(name).decode() for name in archive.namelist()}
     assert set(texts) == {*NAMED, "logs/engine-guide.log"}
     secrets = {**PLANTED, "the key": key, "its hash": gateway.services.paths.keys_file.read_text().split('"')[7]}
+    secrets |= {"where it is installed": str(PROGRAM), "where its Python is": sys.prefix}
     secrets |= {"the data folder": str(paths.data), "the engine's key": gateway.upstream.key}
     for what, secret in secrets.items():
         assert [name for name, text in texts.items() if secret.lower() in (text + name).lower()] == [], what
