@@ -15,7 +15,7 @@ from app.client.http import Client, segment
 from app.config.paths import default_paths
 from app.config.table import BY_NAME
 from app.core.errors import BadRequest, GatewayGone
-from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
+from app.core.keys import NAME_RULE, KeyInfo, MadeKey, NewKey, Scope
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
@@ -85,8 +85,8 @@ def _client() -> Client:
 def _new_key(name: str, scopes: tuple[str, ...], expires_at: float | None) -> NewKey:
     try:
         return msgspec.convert({"name": name, "scopes": list(dict.fromkeys(scopes)), "expires_at": expires_at}, NewKey)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"A key cannot be called {name!r}.", hint=str(error), code="invalid_value") from None
+    except msgspec.ValidationError:
+        raise BadRequest(f"A key cannot be called {name!r}.", hint=NAME_RULE, code="invalid_value") from None
 
 
 def _expiry(text: str) -> float:

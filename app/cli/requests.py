@@ -13,6 +13,7 @@ from app.core.errors import BadRequest
 from app.core.events import Event, RequestChanged
 from app.core.requests import RequestInfo, Usage, UsageRow
 
+_NOTHING = "No request has come to the endpoint."
 _HEAD = ("TIME", "CLIENT", "MODEL", "ROUTE", "STATE", "QUEUE", "LOAD", "PREFILL", "DECODE", "SPEED", "TOKENS", "NOTE")
 
 
@@ -38,7 +39,7 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
     if as_json:
         write_json("requests", found)
         return
-    for line in request_lines(found[::-1]):
+    for line in request_lines(found[::-1], model):
         click.echo(line)
     if follow:
         _follow(client, model)
@@ -51,10 +52,10 @@ def usage(*, as_json: bool) -> None:
     show("usage", running().get("/usage", Usage), as_json=as_json, text=usage_lines)
 
 
-def request_lines(found: list[RequestInfo]) -> Iterator[str]:
-    """Yield a table of requests, or that there were none."""
+def request_lines(found: list[RequestInfo], model: str = "") -> Iterator[str]:
+    """Yield a table of requests, or that there were none; `model` as they were chosen by."""
     if not found:
-        yield "No request has come to the endpoint."
+        yield f"No request for a model {model!r} has come to the endpoint." if model else _NOTHING
         return
     yield from table(_HEAD, map(_row, found))
 

@@ -29,6 +29,7 @@ from app.gateway.admin.calls import Call, NoQuery
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.listen import reachable_at
+from app.gateway.loading.aliases import AUTO, stand_in
 from app.gateway.loading.launch import policy_from
 from app.gateway.routes import responses_kept
 from app.gateway.services import Services
@@ -103,6 +104,7 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     host = call.body.get("gateway.host")
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
+    await asyncio.to_thread(_check_fallback, services, call.body.get("models.fallback"))
     changed = services.settings.change(call.body)
     if "window.at_login" in changed:
         await _arrange_login(services)
@@ -117,6 +119,16 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     if "models.folders" in changed:
         services.events.publish(ModelsChanged())
     return services.settings.describe()
+
+
+def _check_fallback(services: Services, name: SettingValue | None) -> None:
+    """Raise NotFound if no model here would answer under that name."""
+    if (
+        isinstance(name, str)
+        and name not in {"", AUTO}
+        and not stand_in(name, services.settings.items("models.aliases"))
+    ):
+        services.library.find(name)
 
 
 async def _arrange_login(services: Services) -> None:

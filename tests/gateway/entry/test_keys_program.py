@@ -104,6 +104,7 @@ def test_what_cannot_be_a_key_is_said_before_anything_starts(
     code, out, err = keys_command(*arguments)
     assert (code, out) == (2, "")
     assert err.strip()
+    assert "regex" not in err
     assert not home.state.exists()
 
 
