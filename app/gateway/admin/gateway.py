@@ -13,7 +13,7 @@ from app.advisor.rules import choose
 from app.config import at_login
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
-from app.core.errors import StorageFault
+from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
     EngineChanged,
     EngineJobChanged,
@@ -122,13 +122,13 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
 
 
 def _check_fallback(services: Services, name: SettingValue | None) -> None:
-    """Raise NotFound if no model here would answer under that name."""
-    if (
-        isinstance(name, str)
-        and name not in {"", AUTO}
-        and not stand_in(name, services.settings.items("models.aliases"))
-    ):
+    """Raise BadRequest if no model here would answer under that name."""
+    if not isinstance(name, str) or name in {"", AUTO} or stand_in(name, services.settings.items("models.aliases")):
+        return
+    try:
         services.library.find(name)
+    except NotFound as error:
+        raise BadRequest(error.body.sentence, hint=error.hint, code=error.code) from None
 
 
 async def _arrange_login(services: Services) -> None:

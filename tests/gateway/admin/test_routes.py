@@ -170,7 +170,7 @@ async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
 
 async def test_a_model_that_is_not_here_cannot_answer_for_all_others(api: Api) -> None:
     body = {"models.fallback": "nobody", "window.scale": 120}
-    assert await api.refused("PATCH", "/settings", body) == (404, "model_not_found")
+    assert await api.refused("PATCH", "/settings", body) == (400, "model_not_found")
     for name in ("guide", "auto", "claude-any", "", None):
         infos = await api.call("PATCH", "/settings", list[SettingInfo], {"models.fallback": name})
         assert {info.value for info in infos if info.name == "models.fallback"} == {name or ""}
