@@ -30,7 +30,10 @@ class _Mistake(NamedTuple):
 
 
 _MISTAKES = (
-    (re.compile(r"(image|audio) input is not supported"), _Mistake("unsupported_content", "messages")),
+    (
+        re.compile(r"(image|audio) input is not supported|unsupported content\[\]\.type"),
+        _Mistake("unsupported_content", "messages"),
+    ),
     (re.compile(r"Failed to parse tools"), _Mistake("invalid_tools", "tools")),
     (
         re.compile(r"Failed to parse messages|'messages' is required|Failed to parse tool call arguments"),

@@ -9,6 +9,7 @@ import re
 _JSON = re.compile(r"(?:Field '(?P<field>\w+)': )?\[json\.exception\.\w+\.\d+\] (?P<said>.*)", re.DOTALL)
 _TYPE = re.compile(r"type must be (?P<wanted>\w+), but is (?P<found>\w+)")
 _MISSING = re.compile(r"key '(?P<key>[^']*)' not found")
+_PART = "unsupported content[].type"
 _CONTAINER = re.compile(r"(?:\w+::)?_M_\w+|std::\w+|basic_string|invalid vector subscript")
 
 
@@ -17,6 +18,8 @@ def in_words(message: str) -> str:
     found = _JSON.search(message)
     if found is not None:
         return message[: found.start()] + _of_json(found["field"], found["said"])
+    if _PART in message:
+        return "A part of a message is of a type that the engine does not read."
     if _CONTAINER.search(message):
         return "The engine cannot make sense of the request."
     return message

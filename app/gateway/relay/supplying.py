@@ -6,11 +6,13 @@ Every dialect that is translated asks here, so that all of them have the same on
 import aiohttp
 import msgspec
 
+from app.core.errors import BadRequest
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
 from app.gateway.dialects.canonical import Finished, Generate, Message, Request, Role, Text, Usage
 from app.gateway.dialects.engine.planning import Plan, planned, reads_itself
 from app.gateway.dialects.engine.request import route_of
+from app.gateway.dialects.engine.supply import Need, needs
 from app.gateway.dialects.families.choosing import Family, family_of
 from app.gateway.loading.recent import Found
 from app.gateway.relay.presets import applied
@@ -29,7 +31,9 @@ _COUNT_WITHIN_S = 5.0
 
 async def supplied(services: Services, found: Found, request: Request) -> Plan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = _able(services.adapters[found.load.engine].descriptor, found)
+    descriptor = services.adapters[found.load.engine].descriptor
+    if Feature.VISION in descriptor.features:
+        _check_sight(request, found)
     if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
         descriptor = _without(descriptor, Feature.TOOLS)
         request = _with_system(request, found.model.preset)
@@ -44,11 +48,16 @@ async def supplied(services: Services, found: Found, request: Request) -> Plan:
     return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
 
 
-def _able(descriptor: Descriptor, found: Found) -> Descriptor:
-    """Return what the engine can do with this model: without a projector, one of GGUF files takes no images."""
+def _check_sight(request: Request, found: Found) -> None:
+    """Raise BadRequest for images to a model of GGUF files without a projector."""
     load = found.load
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
-    return _without(descriptor, Feature.VISION) if is_blind else descriptor
+    if is_blind and Need.IMAGES in needs(request):
+        raise BadRequest(
+            f"{found.model.title} takes no images: no projector (mmproj) belongs to it here.",
+            hint="Leave them out, or choose a model that sees.",
+            code="unsupported_content",
+        )
 
 
 def _without(descriptor: Descriptor, feature: Feature) -> Descriptor:

@@ -119,7 +119,9 @@ async def _check_reasoning(services: Services, found: Found, level: Level) -> No
     options = can.allowed_options if can else ()
     if level not in options:
         hint = f"It takes {', '.join(options)}." if options else "Leave out `reasoning`."
-        raise BadRequest(f"{found.model.title} has no reasoning setting {level!r}.", hint=hint, code="invalid_value")
+        raise BadRequest(
+            f"{found.model.title} has no reasoning setting {level.value!r}.", hint=hint, code="invalid_value"
+        )
 
 
 async def _whole(request: web.Request, job: Job, batches: Batches) -> web.Response:

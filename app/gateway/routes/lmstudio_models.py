@@ -78,7 +78,7 @@ async def load(request: web.Request) -> web.Response:
     model, wanted = await resolve(services, requests.required(asked.model, "model"), options)
     wanted, is_any = _with_choices(wanted, asked), asked == _only_named(asked)
     await services.supervisor.ensure_ready(wanted, any_options=is_any)
-    config = cards.config_of(await known_of(services, model)) if asked.echo_load_config else None
+    config = _with_asked(cards.config_of(await known_of(services, model)), asked) if asked.echo_load_config else None
     return _json(
         Loaded(
             type=cards.type_v1(model),
@@ -147,6 +147,11 @@ def _with_choices(load: LoadRequest, asked: requests.LoadRequest) -> LoadRequest
     if asked.eval_batch_size is not None:
         options = msgspec.structs.replace(options, max_batch_tokens=asked.eval_batch_size)
     return msgspec.structs.replace(load, options=options)
+
+
+def _with_asked(config: cards.Config, asked: requests.LoadRequest) -> cards.Config:
+    """Return what it was loaded with, and what was asked for and nobody tells of a running engine."""
+    return msgspec.structs.replace(config, eval_batch_size=asked.eval_batch_size, flash_attention=asked.flash_attention)
 
 
 def _only_named(asked: requests.LoadRequest) -> requests.LoadRequest:

@@ -70,8 +70,8 @@ def _create(services: Services, sent: CreateRequest) -> list[str]:
     """Make the model, and return what to say of it. Raises UserError or StorageFault."""
     name = checked_name(sent.named)
     _check_wishes(sent)
-    unheeded = read_options(sent.parameters).unheeded
-    said = [f"parameter {one} has no effect here" for one in unheeded]
+    said = [f"{one} has no effect here" for one in sent.unheeded]
+    said += [f"parameter {one} has no effect here" for one in read_options(sent.parameters).unheeded]
     if sent.from_:
         base = _usable(services, sent.from_)
         services.library.make(name, Path(base.path), _preset(sent, base.preset or Preset()))

@@ -188,6 +188,7 @@ async def test_the_list_of_models_is_for_whoever_asks(gateway: Gateway) -> None:
     assert ([model["id"] for model in rest["data"]], rest["has_more"]) == (["org/embed:q8"], False)
     before = await listed("?before_id=org/embed:q8", **version)
     assert [model["id"] for model in before["data"]] == ["guide"]
+    assert (await listed("?after_id=none", **version))["error"]["type"] == "invalid_request_error"
     assert (await listed("?limit=0", **version))["error"]["type"] == "invalid_request_error"
     assert (await listed("/org/embed:q8", **version))["id"] == "org/embed:q8"
     assert (await listed("/none", **version))["error"]["type"] == "not_found_error"

@@ -191,6 +191,14 @@ async def test_mistakes_at_v0_have_openais_shape(
     assert gateway.upstream.bodies == []
 
 
+async def test_what_a_model_cannot_is_said_in_words(gateway: Gateway) -> None:
+    _, reply = await post(gateway, "/api/v1/chat", {**CHAT, "reasoning": "on"})
+    assert "has no reasoning setting 'on'" in reply["error"]["message"]
+    picture = [{"type": "image", "data_url": "data:image/png;base64,AA"}]
+    _, reply = await post(gateway, "/api/v1/chat", {**CHAT, "input": picture})
+    assert "no projector" in reply["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("path", "document", "status", "kind"),
     [
@@ -264,7 +272,7 @@ async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None
     assert reply == {"type": "llm", "instance_id": "guide", "status": "loaded"}
     chosen = {"context_length": 1024, "flash_attention": True, "eval_batch_size": 256, "echo_load_config": True}
     _, reply = await post(gateway, "/api/v1/models/load", {"model": "GUIDE", **chosen})
-    assert reply["load_config"] == {"context_length": 4096}
+    assert reply["load_config"] == {"context_length": 4096, "flash_attention": True, "eval_batch_size": 256}
     (plain, any_options), (exact, not_any) = asked
     assert (any_options, not_any) == (True, False)
     assert plain.options.flash_attention is None

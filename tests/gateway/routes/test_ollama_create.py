@@ -146,11 +146,18 @@ async def test_what_cannot_be_created_is_said_before_anything_is_kept(
     assert names(library) == ["guide", "base"]
 
 
+PASSED = {"renderer": "qwen3", "requires": "0.14.0", "info": {"a": 1}, "parser": "", "draft_files": None}
+
+
 async def test_options_without_effect_are_named(gateway: Gateway, library: Library) -> None:
-    _, lines = await post(gateway, "/api/create", {**FIRST, "parameters": {"num_gpu": 1, "top_k": None, "x": 1}})
+    _, lines = await post(
+        gateway, "/api/create", {**FIRST, "parameters": {"num_gpu": 1, "top_k": None, "x": 1}, **PASSED}
+    )
     said = [line["status"] for line in lines]
     assert "parameter num_gpu has no effect here" in said
     assert "parameter x has no effect here" in said
+    assert {"renderer has no effect here", "requires has no effect here", "info has no effect here"} <= {*said}
+    assert not any(one.startswith(("parser", "draft_files")) for one in said)
 
 
 async def test_copies_and_deletions(gateway: Gateway, library: Library) -> None:

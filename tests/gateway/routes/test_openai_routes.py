@@ -11,6 +11,8 @@ from tests.gateway.played import KEY, Gateway
 
 REPLY = b'{"id":"x",  "object": "chat.completion","usage":{"prompt_tokens":7,"completion_tokens":3}}'
 
+TEXT_FILE = "data:text/plain;base64,SGVsbG8="
+
 
 @pytest.fixture(autouse=True)
 def answers(gateway: Gateway) -> None:
@@ -259,6 +261,8 @@ async def test_a_refusal_names_its_field_and_a_mistake_is_no_servers(gateway: Ga
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": "required", "tools": []}, "tool_choice"),
         ({"functions": [{"name": "f"}]}, "functions"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"think": "bogus"}, "reasoning_effort"),
     ],
 )
 async def test_what_an_engine_would_pass_over_is_refused_with_its_field(
@@ -296,7 +300,21 @@ async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gate
         ({"reasoning_effort": "off"}, {"reasoning_effort": "none"}),
         ({"reasoning_effort": "xhigh"}, {"reasoning_effort": "high"}),
         ({"reasoning_effort": "minimal"}, {"reasoning_effort": "low"}),
+        ({"think": "max"}, {"reasoning_effort": "high"}),
         ({"repetition_penalty": 1.1}, {"repeat_penalty": 1.1}),
+        (
+            {"messages": [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]},
+            {"messages": [{"role": "assistant", "content": [{"type": "text", "text": "No."}]}]},
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": TEXT_FILE}}]}]},
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]},
+        ),
+        (
+            unread := {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}, {}]}]},
+            unread,
+        ),
+        (unread := {"messages": [{"role": "user", "content": '"file"'}]}, unread),
     ],
 )
 async def test_words_of_other_servers_are_put_in_the_engines(

@@ -362,7 +362,7 @@ def picture(address: str) -> bytes:
         (b'{"model": "guide", "input": "Hi", "tools": [7]}', 400, "invalid_tools"),
         (b'{"model": "guide", "input": "Hi", "max_output_tokens": "many"}', 400, "invalid_value"),
         (picture("http://192.168.0.1/"), 400, "invalid_value"),
-        (picture("data:image/png;base64,AA=="), 400, "engine_cannot"),
+        (picture("data:image/png;base64,AA=="), 400, "unsupported_content"),
     ],
 )
 async def test_a_bad_request_is_refused_in_openais_shape(gateway: Gateway, sent: bytes, status: int, code: str) -> None:

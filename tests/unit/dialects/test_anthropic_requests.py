@@ -52,6 +52,7 @@ def refused(**fields: object) -> str:
         ({"temperature": -0.1}, "temperature: range: 0..1"),
         ({"temperature": "x"}, "$.temperature"),
         ({"top_p": 2}, "top_p: range: 0..1"),
+        ({"output_config": {"effort": "bogus"}}, "output_config.effort: must be one of low, medium"),
         ({"stop_sequences": "x"}, "$.stop_sequences"),
         ({"stop_sequences": ["a", ""]}, "stop_sequences: each"),
         ({"tool_choice": {"type": "any"}}, "while providing tools"),

@@ -54,11 +54,14 @@ def card(model: ModelInfo) -> ModelCard:
 
 
 def page(models: Sequence[ModelInfo], wanted: Wanted) -> Page:
-    """Return the part of the list that was asked for. Raises BadRequest for a size Anthropic refuses."""
+    """Return the part of the list that was asked for. Raises BadRequest for a size Anthropic refuses, or no model."""
     if not 1 <= wanted.limit <= _LARGEST_PAGE:
         raise BadRequest(f"limit: must be between 1 and {_LARGEST_PAGE}", code="invalid_value")
     cards = [card(model) for model in models]
     names = [one.id for one in cards]
+    for field, name in (("before_id", wanted.before_id), ("after_id", wanted.after_id)):
+        if name and name not in names:
+            raise BadRequest(f"{field}: there is no model {name!r}", code="invalid_value")
     if wanted.before_id in names:
         rest = cards[: names.index(wanted.before_id)]
         shown, has_more = rest[-wanted.limit :], len(rest) > wanted.limit

@@ -94,6 +94,9 @@ def check(asked: Asked, *, counts_only: bool = False) -> None:
             raise _missing(f"{name}: range: 0..1")
     if "" in (asked.stop_sequences or ()):
         raise _missing("stop_sequences: each stop sequence must contain text")
+    effort = asked.output_config.effort if asked.output_config is not None else None
+    if effort is not None and effort not in _EFFORTS:
+        raise _missing(f"output_config.effort: must be one of {', '.join(_EFFORTS)}")
     if _must_call(asked.tool_choice) and not asked.tools:
         raise _missing("tool_choice: may only be specified while providing tools")
 

@@ -142,6 +142,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model was loaded with; what nobody here decided is left out."""
 
     context_length: int | None = None
+    eval_batch_size: int | None = None
+    flash_attention: bool | None = None
     parallel: int | None = None
     num_experts: int | None = None
 

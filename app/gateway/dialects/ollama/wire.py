@@ -152,6 +152,17 @@ class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "f
     quantize: str | None = None
     quantization: str | None = None
     modelfile: str | None = None
+    renderer: msgspec.Raw = ABSENT
+    parser: msgspec.Raw = ABSENT
+    requires: msgspec.Raw = ABSENT
+    info: msgspec.Raw = ABSENT
+    draft_files: msgspec.Raw = ABSENT
+
+    @property
+    def unheeded(self) -> list[str]:
+        """What is there and has no effect here."""
+        names = ("renderer", "parser", "requires", "info", "draft_files")
+        return [name for name in names if value_of(getattr(self, name))]
 
 
 class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):

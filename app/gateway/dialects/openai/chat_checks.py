@@ -23,6 +23,7 @@ from app.gateway.dialects.openai.chat_request import (
     with_chosen,
     wrong,
 )
+from app.gateway.dialects.openai.content import with_text
 from app.gateway.dialects.prefilled import NOTHING, Prefilled
 from app.gateway.dialects.staying import Staying
 
@@ -67,7 +68,8 @@ class Asked(Staying, frozen=True, kw_only=True):
     top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
     reasoning_effort: str | None = None
     reasoning: Reasoning | None = None
-    think: bool | None = None
+    think: bool | str | None = None
+    modalities: list[str] | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     repeat_penalty: float | None = None
     repetition_penalty: float | None = None
@@ -83,13 +85,15 @@ class Asked(Staying, frozen=True, kw_only=True):
 
     @property
     def effort(self) -> str | None:
-        """How much is to be thought, by either of its names."""
-        return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None)
+        """How much is to be thought, by any of its names."""
+        level = self.think if isinstance(self.think, str) else None
+        return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or level or None
 
 
 def checked(body: bytes, asked: Asked) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
     _check(asked)
+    body = with_text(body)
     if said := chosen(asked.tool_choice):
         body = with_chosen(body, said)
     said_otherwise = _other_words(asked)
@@ -111,7 +115,7 @@ def prefilled_by(body: bytes, asked: Asked) -> Prefilled:
     except msgspec.MsgspecError:  # the engine says what is wrong with it
         return NOTHING
     parts = last.content if isinstance(last.content, list) else []
-    texts = (last.content,) if isinstance(last.content, str) else tuple(part.text for part in parts if part.text)
+    texts = (last.content,) if isinstance(last.content, str) else tuple(filter(None, (part.said for part in parts)))
     return Prefilled(texts=texts, thinking=last.reasoning_content or "")
 
 
@@ -125,7 +129,7 @@ def _other_words(asked: Asked) -> dict[str, object]:
     effort = None if asked.effort is None else EFFORTS.get(LEVELS[asked.effort], "none")
     if effort != asked.reasoning_effort:
         said["reasoning_effort"] = effort
-    elif effort is None and asked.think is not None:
+    elif effort is None and isinstance(asked.think, bool):
         told = {"enable_thinking": asked.think, "thinking": asked.think}
         said["chat_template_kwargs"] = {**told, **(asked.chat_template_kwargs or {})}
     return said
@@ -144,6 +148,8 @@ def _check(asked: Asked) -> None:
         _check_format(asked.response_format)
     if _must_call(asked.tool_choice) and not asked.has_tools:
         raise wrong("`tool_choice` is only allowed when `tools` are specified.")
+    if "audio" in (asked.modalities or ()):
+        raise BadRequest("`modalities`: audio is not made here.", code="unsupported_parameter")
     for field, sentence in _REFUSED.items():
         sent = getattr(asked, field)
         if sent is not ABSENT and bytes(sent) not in _EMPTY:

@@ -26,7 +26,8 @@ from app.gateway.dialects.canonical import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.data_uris import image_of
+from app.gateway.dialects.data_uris import image_of, text_of
+from app.gateway.dialects.openai.content import SentFile
 
 ABSENT = msgspec.Raw()
 _NOTHING = (b"", b"null")
@@ -96,6 +97,12 @@ class SentPart(msgspec.Struct, frozen=True):
     text: str | None = None
     refusal: str | None = None
     image_url: str | dict[str, msgspec.Raw] | None = None
+    file: SentFile | None = None
+
+    @property
+    def said(self) -> str | None:
+        """What it says, if that is text."""
+        return self.text if self.text is not None else self.refusal
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -168,7 +175,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_logprobs: int | None = None
     reasoning_effort: str | None = None
     reasoning: Reasoning | None = None
-    think: bool | None = None
+    think: bool | str | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     functions: msgspec.Raw = ABSENT
     function_call: msgspec.Raw = ABSENT
@@ -234,12 +241,13 @@ def _content(sent: SentMessage, at: int) -> tuple[Part, ...]:
 
 
 def _part(sent: SentPart, place: str) -> Part:
-    text = sent.text if sent.text is not None else sent.refusal
-    if text is not None:
-        return Text(text)
+    if sent.said is not None:
+        return Text(sent.said)
     if sent.type == "image_url" and sent.image_url is not None:
         url = sent.image_url if isinstance(sent.image_url, str) else _text(sent.image_url.get("url", ABSENT))
         return image_of(url, field=f"{place}.image_url")
+    if sent.type == "file" and sent.file is not None and sent.file.file_data is not None:
+        return Text(text_of(sent.file.file_data, field=f"{place}.file.file_data"))
     raise BadRequest(f"`{place}`: a part of the type {sent.type!r} cannot be read.", code="unsupported_content")
 
 
@@ -356,6 +364,8 @@ def _schema(raw: msgspec.Raw, name: str) -> ResponseFormat:
 
 def _thinking(sent: ChatRequest) -> Level:
     effort = sent.reasoning_effort or (sent.reasoning.effort if sent.reasoning else None)
+    if effort is None and isinstance(sent.think, str):
+        effort = sent.think or None
     if effort is not None:
         if effort not in LEVELS:
             raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")

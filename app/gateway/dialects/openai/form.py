@@ -54,7 +54,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
 def _new_of(body: bytes, prefilled: Prefilled) -> bytes:
     fields = msgspec.json.decode(body)
-    for choice in fields["choices"]:
+    for choice in fields.get("choices", ()):
         _keep_new(choice["message"], prefilled)
     return msgspec.json.encode(fields)
 
