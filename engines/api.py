@@ -254,7 +254,10 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the engine store put one version: `python` is its environment's, `executable` its program."""
+    """Where the engine store put one version: `python` is its environment's, `executable` its program.
+
+    A person's own program has no version until it is asked.
+    """
 
     folder: Path
     version: str

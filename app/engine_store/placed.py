@@ -5,6 +5,7 @@ version is on probation it is given less time to show signs of life: another tha
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -28,6 +29,10 @@ from engines.api import (
 
 PROBATION_STALL_S = 6.0
 """Without a log line, progress or use of the processor for so long, a version that has not proved itself hangs."""
+
+_K = FailureKind
+_LIES_IN_THE_PROGRAM = frozenset({_K.CRASHED, _K.MISSING_LIBRARY, _K.ILLEGAL_INSTRUCTION, _K.MODEL_UNSUPPORTED})
+"""Ends against which no update of ours helps where the program is a person's own."""
 
 
 class Placed:
@@ -76,8 +81,19 @@ class Placed:
         return self._adapter.read_log(line)
 
     def classify_exit(self, end: Exit) -> Failure:
-        """Name the cause of an end that was not asked for."""
-        return self._adapter.classify_exit(end)
+        """Name the cause of an end that was not asked for, and the program where a person's own failed by itself."""
+        failure, own = self._adapter.classify_exit(end), self._own_program()
+        if own is None or failure.kind not in _LIES_IN_THE_PROGRAM:
+            return failure
+        hint = f"It is your own program that runs, {own}: build or fetch it anew, or use another version of the engine."
+        return msgspec.structs.replace(failure, hint=hint)
+
+    def _own_program(self) -> Path | None:
+        try:
+            place = self._where()
+        except NotFound:
+            return None
+        return place.executable if place is not None and not place.version else None
 
 
 class PlacedAdapters(Mapping[str, Adapter]):

@@ -6,6 +6,7 @@ import pytest
 from app.core.engine_store import OWN
 from app.core.errors import EngineFailed
 from app.engine_store.catalogue import Catalogue
+from app.engine_store.placed import PlacedAdapters
 from app.engine_store.shelf import Shelf, State
 from engines.api import (
     Descriptor,
@@ -21,6 +22,7 @@ from engines.api import (
     Place,
 )
 from engines.llama_cpp.descriptor import DESCRIPTOR
+from engines.llama_cpp.launch import ADAPTER
 
 HERE = Installation(engine="llama.cpp", version="7", backend="metal", python=Path("/opt/python"))
 NOWHERE = Path("/nowhere/at/all")
@@ -107,6 +109,21 @@ def test_a_version_in_use_is_asked_by_its_place_and_anew_when_another_is_used(tm
     shelf.change("llama.cpp", lambda _state: State(current=OWN, own=str(own)))
     assert catalogue.installation("llama.cpp").version == "8"
     assert adapter.places == [None, Place(folder=tmp_path, version="", backend="", executable=own)]
+
+
+@pytest.mark.parametrize(("code", "is_named"), [(-11, True), (127, True), (-9, False)])
+def test_a_program_of_ones_own_is_named_when_it_fails_by_itself(tmp_path: Path, code: int, is_named: bool) -> None:  # noqa: FBT001 -- a table's column
+    shelf = Shelf(tmp_path)
+    adapters = PlacedAdapters({"llama.cpp": ADAPTER}, shelf)
+    end = Exit(code=code, suspicions=(), tail=(), was_ready=False)
+    came_along = adapters["llama.cpp"].classify_exit(end)
+    own = tmp_path / "llama-server"
+    own.write_bytes(b"")
+    shelf.change("llama.cpp", lambda _state: State(current=OWN, own=str(own)))
+    failure = adapters["llama.cpp"].classify_exit(end)
+    assert failure.kind is came_along.kind
+    assert (str(own) in failure.hint) == is_named
+    assert is_named or failure == came_along
 
 
 def test_a_version_whose_files_are_gone_is_missing(tmp_path: Path) -> None:
