@@ -7,6 +7,7 @@ arguments may add to a launch, but not take over what Roundhouse decides (`reser
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
@@ -43,8 +44,6 @@ WORDS: Mapping[str, str] = MappingProxyType(
 
 _UNSET = LaunchOptions()
 _FLAG = re.compile(r"(?:^|[\s,\[(|])(--?[A-Za-z][\w-]*)")
-_SHORT = 2
-"""Characters of a flag such as -p."""
 
 Say = Callable[[LaunchOptions], Sequence[str]]
 
@@ -71,8 +70,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[Flag, ...]
     reserved: frozenset[str]
     reserved_env: frozenset[str] = frozenset()
+    """Names, also with * for any ending."""
     takes_abbreviations: bool = True
-    """argparse takes --por for --port."""
+    """argparse takes --por for --port, -t for -tp, and -p8000 for -p 8000."""
 
 
 class Spoken(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +175,7 @@ def flags_in(text: str) -> frozenset[str]:
 def checked_extra(table: Table, options: LaunchOptions, found: Installation) -> tuple[str, ...]:
     """Return the extra arguments. Raises ValueError for reserved ones and ones the installed version does not know."""
     for name in options.extra_env:
-        if name.upper() in table.reserved_env:
+        if any(fnmatchcase(name.upper(), reserved) for reserved in table.reserved_env):
             raise ValueError(f"The variable {name} is Roundhouse's to set for {table.engine}.")
     for flag in _extra_flags(options.extra_args):
         if _is_reserved(flag, table):
@@ -202,19 +202,15 @@ def _is_number(token: str) -> bool:
 def _is_reserved(given: str, table: Table) -> bool:
     name = _known(given)
     for reserved in map(_known, (*table.reserved, *(name for flag in table.flags for name in flag.names))):
-        if name == reserved:
+        is_joined = not name.startswith("--") and name.startswith(reserved)
+        if name == reserved or (table.takes_abbreviations and (reserved.startswith(name) or is_joined)):
             return True
-        is_long = name.startswith("--")
-        if is_long and table.takes_abbreviations and reserved.startswith(name):
-            return True
-        if not is_long and table.takes_abbreviations and len(reserved) == _SHORT and name.startswith(reserved):
-            return True  # argparse takes -p8000
     return False
 
 
 def _known(flag: str) -> str:
-    """Return a flag in one spelling: several engines take underscores for dashes."""
-    return flag.replace("_", "-") if flag.startswith("--") else flag
+    """Return a flag in one spelling: several engines take underscores for dashes, vLLM --a.b for a field of --a."""
+    return flag.partition(".")[0].replace("_", "-") if flag.startswith("--") else flag
 
 
 def _check_sizes(options: LaunchOptions) -> None:

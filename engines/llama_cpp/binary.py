@@ -136,7 +136,8 @@ TABLE = Table(
         }
         | {"-hfd", "-hfrd", "--spec-draft-hf", "--hf-repo-draft", "--sleep-idle-seconds", "--offline"}
     ),
-    reserved_env=frozenset({KEY_VARIABLE, "LLAMA_SERVER_ROUTER_PORT", "LLAMA_ARG_HOST", "LLAMA_ARG_PORT"}),
+    # Every argument has a variable LLAMA_ARG_..., also those that open doors: what is wanted is said as an argument.
+    reserved_env=frozenset({KEY_VARIABLE, "LLAMA_SERVER_ROUTER_PORT", "LLAMA_ARG_*"}),
     takes_abbreviations=False,
 )
 

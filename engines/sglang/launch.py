@@ -63,8 +63,12 @@ TABLE = Table(
         }
         | {"--tensor-parallel-size", "--pipeline-parallel-size", "--dist-init-addr", "--nnodes", "--node-rank"}
         | {"--ssl-keyfile", "--ssl-certfile", "--tokenizer-worker-num", "--file-storage-path", "--download-dir"}
+        | {"--enable-http2", "--grpc-port", "--grpc-mode", "--smg-grpc-mode", "--use-ray", "--encoder-only"}
     ),
-    reserved_env=frozenset({"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN"}),
+    reserved_env=frozenset(
+        {"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN"}
+        | {"SGLANG_GRPC_PORT", "SGLANG_RUST_SERVER"}  # servers that are not uvicorn ask nobody for our key
+    ),
 )
 
 _CLUES = clues(

@@ -81,7 +81,10 @@ TABLE = Table(
         | {"--data-parallel-address", "--distributed-executor-backend", "--enable-ssl-refresh", "--download-dir"}
         | {"-tp", "-pp", "-dp", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--node-rank", "--master-addr"}
     ),
-    reserved_env=frozenset({"VLLM_API_KEY", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}),
+    reserved_env=frozenset(
+        {"VLLM_API_KEY", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}
+        | {"VLLM_USE_RUST_FRONTEND"}  # a server that is not uvicorn asks nobody for our key
+    ),
 )
 
 _CLUES = clues(

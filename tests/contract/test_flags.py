@@ -13,8 +13,8 @@ TABLE = Table(
         elsewhere("slots"),
         tasks({"chat": (), "embed": ("--embed",)}),
     ),
-    reserved=frozenset({"--port", "-p"}),
-    reserved_env=frozenset({"KEY"}),
+    reserved=frozenset({"--port", "-p", "-tp"}),
+    reserved_env=frozenset({"KEY", "ENGINE_ARG_*"}),
 )
 
 
@@ -66,10 +66,15 @@ def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
         {"extra_args": ("--por", "1")},
         {"extra_args": ("--port=1",)},
         {"extra_args": ("-p8000",)},
+        {"extra_args": ("-tp4",)},
+        {"extra_args": ("-t", "4")},
+        {"extra_args": ("--length.most", "1")},
+        {"extra_args": ("--len.most", "1")},
         {"extra_args": ("--len", "1")},
         {"extra_args": ("stray",)},
         {"extra_args": ("--", "--port")},
         {"extra_env": {"key": "x"}},
+        {"extra_env": {"ENGINE_ARG_PORT": "1"}},
     ],
     ids=str,
 )
@@ -80,6 +85,13 @@ def test_it_is_refused_with_a_sentence(options: dict[str, object]) -> None:
 
 def test_negative_numbers_are_values() -> None:
     assert arguments(TABLE, LaunchOptions(extra_args=("--seed", "-1")), version("2.0")).args == ("--seed", "-1")
+
+
+def test_a_field_of_an_argument_is_known_where_the_argument_is() -> None:
+    extra = ("--other-config.some_field", "1")
+    assert arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other-config")).args == extra
+    with pytest.raises(ValueError, match=r"has no argument --other-config\.some_field"):
+        arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other"))
 
 
 HELP = """usage: engine [-h] [--port PORT]

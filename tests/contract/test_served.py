@@ -190,3 +190,12 @@ LINES = [
 @pytest.mark.parametrize(("adapter", "line", "event"), LINES, ids=[line[:40] for _, line, _ in LINES])
 def test_its_lines_are_understood(adapter: Served, line: str, event: object) -> None:
     assert event in adapter.read_log(line)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name"),
+    [(VLLM, "VLLM_USE_RUST_FRONTEND"), (SGLANG, "SGLANG_RUST_SERVER"), (SGLANG, "SGLANG_GRPC_PORT")],
+)
+def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: Served, name: str) -> None:
+    with pytest.raises(ValueError, match="Roundhouse's to set"):
+        plan(adapter, extra_env={name: "1"})
