@@ -10,6 +10,9 @@ GIB = 1 << 30
 _SCALE = {"gib": GIB, "gb": GIB, "mib": 1 << 20, "mb": 1 << 20}
 """Engines that write GB for weights divide by 2**30 as well."""
 
+SHARDS = r"[Ll]oading (?:safetensors |pt )?(?:checkpoint )?shards(?: \(eager\))?:\s+(?P<percent>\d+)%"
+"""How vLLM and SGLang tell how many files of weights are read, by one thread or several."""
+
 Row = Callable[[str], LogEvent | None]
 
 

@@ -6,7 +6,7 @@ from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
 from engines.clues import clues
 from engines.failures import Reader
 from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
-from engines.log_lines import buffer, context, stage
+from engines.log_lines import SHARDS, buffer, context, stage
 from engines.remedies import Means
 from engines.served import TEMPLATE, Recipe, Served
 from engines.sglang.descriptor import DESCRIPTOR
@@ -88,15 +88,16 @@ _CLUES = clues(
 READER = Reader(name="SGLang", means=Means(cache_type="fp8"), clues=_CLUES)
 
 LOG = (
-    stage(r"Loading safetensors checkpoint shards:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage(SHARDS, "Reading weights"),
     stage(r"Load weight begin", "Reading weights"),
-    stage(r"Load weight end", "Preparing"),
-    stage(r"Capture cuda graph begin", "Capturing graphs"),
+    stage(r"Load weight end|KV Cache VA upper bound", "Preparing"),
+    stage(r"Capture (\S.* )?(CUDA|cuda) graph begin", "Capturing graphs"),
     stage(r"Capturing batches.*?(?P<percent>\d+)%", "Capturing graphs"),
     stage(r"The server is fired up and ready to roll", "Ready"),
     buffer(r"Load weight end\..*mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
     buffer(r"KV Cache is allocated\..*K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    buffer(r"KV Cache is allocated\..*V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer(r"KV Cache is allocated\..*, V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer(r"KV [Cc]ache (is )?allocated\..*KV size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
     context(r"context_len=(?P<tokens>\d+)"),
 )
 

@@ -11,7 +11,7 @@ from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
 from engines.clues import clues
 from engines.failures import Reader
 from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
-from engines.log_lines import buffer, context, stage
+from engines.log_lines import SHARDS, buffer, context, stage
 from engines.remedies import Means
 from engines.served import Recipe, Served
 from engines.vllm.descriptor import DESCRIPTOR
@@ -107,11 +107,13 @@ _CLUES = clues(
 READER = Reader(name="vLLM", means=Means(cache_type="fp8", gpu_share=True), clues=_CLUES)
 
 LOG = (
-    stage(r"Loading safetensors checkpoint shards:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage(SHARDS, "Reading weights"),
     stage(r"Loading (model weights|weights) took|Model loading took", "Preparing"),
-    stage(r"torch\.compile takes|Compiling a graph|Dynamo bytecode transform", "Compiling"),
+    stage(
+        r"Starting torch\.compile|torch\.compile (takes|took)|Compiling a graph|Dynamo bytecode transform", "Compiling"
+    ),
     stage(r"Capturing CUDA graphs.*?(?P<percent>\d+)%", "Capturing graphs"),
-    stage(r"Starting vLLM API server|Application startup complete", "Ready"),
+    stage(r"Starting vLLM (API )?server|Application startup complete", "Ready"),
     buffer(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
     buffer(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
     buffer(r"Graph capturing finished in .* took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),

@@ -171,6 +171,39 @@ LINES = [
         BufferAllocated(device="GPU", purpose="kv", size_bytes=round(12.5 * 2**30)),
     ),
     (VLLM, "INFO 11-21 [model.py:1745] Using max model len 40960", ContextSet(tokens=40960)),
+    (
+        VLLM,
+        "Loading safetensors checkpoint shards (eager):  25% Completed | 1/4 [00:01<00:03]",
+        Progress(stage="Reading weights", fraction=0.25),
+    ),
+    (
+        VLLM,
+        "Multi-thread loading shards:  75% Completed | 3/4 [00:01<00:01]",
+        Progress(stage="Reading weights", fraction=0.75),
+    ),
+    (VLLM, "INFO 11-21 [monitor.py:40] Starting torch.compile", Progress(stage="Compiling")),
+    (VLLM, "INFO 11-21 [monitor.py:54] torch.compile took 12.31 s in total", Progress(stage="Compiling")),
+    (VLLM, "INFO 11-21 [entry.py:140] Starting vLLM server on http://127.0.0.1:50001", Progress(stage="Ready")),
+    (
+        SGLANG,
+        "Multi-thread loading shards:  50% Completed | 1/2 [00:01<00:01]",
+        Progress(stage="Reading weights", fraction=0.5),
+    ),
+    (
+        SGLANG,
+        "[2026-11-21 10:00:00 TP0] Capture target prefill CUDA graph begin. backend=full, num_tokens=[1]",
+        Progress(stage="Capturing graphs"),
+    ),
+    (
+        SGLANG,
+        "[2026-11-21 10:00:00 TP0] Capture Frozen-KV MTP draft cuda graph begin.",
+        Progress(stage="Capturing graphs"),
+    ),
+    (
+        SGLANG,
+        "[2026-11-21 10:00:00] Post-capture KV sizing: KV cache allocated. dtype: x, #tokens: 9, KV size: 1.50 GB",
+        BufferAllocated(device="GPU", purpose="kv", size_bytes=round(1.5 * 2**30)),
+    ),
     (SGLANG, "[2026-11-21 10:00:00] The server is fired up and ready to roll!", Progress(stage="Ready")),
     (SGLANG, "[2026-11-21 10:00:00] max_total_num_tokens=1, context_len=40960", ContextSet(tokens=40960)),
     (
@@ -190,6 +223,19 @@ LINES = [
 @pytest.mark.parametrize(("adapter", "line", "event"), LINES, ids=[line[:40] for _, line, _ in LINES])
 def test_its_lines_are_understood(adapter: Served, line: str, event: object) -> None:
     assert event in adapter.read_log(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes"),
+    [
+        ("KV Cache is allocated. dtype: x, #tokens: 9, K size: 2.00 GB, V size: 1.00 GB", [2 << 30, 1 << 30]),
+        ("KV Cache is allocated. dtype: x, #tokens: 9, KV size: 3.00 GB", [3 << 30]),
+        ("KV Cache VA upper bound. dtype: x, #tokens: 9, K size: 2.00 GB, V size: 2.00 GB", []),
+    ],
+)
+def test_a_cache_of_sglang_is_counted_once_and_not_while_only_addresses_are_taken(line: str, sizes: list[int]) -> None:
+    read = SGLANG.read_log(f"[2026-11-21 10:00:00 TP0] {line}")
+    assert [event.size_bytes for event in read if isinstance(event, BufferAllocated)] == sizes
 
 
 @pytest.mark.parametrize(
