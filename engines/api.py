@@ -130,6 +130,8 @@ class FailureKind(StrEnum):
     REMOTE_CODE = "remote_code"
     OFFLINE = "offline"
     DISK_FULL = "disk_full"
+    SHARED_MEMORY = "shared_memory"
+    """Processes of one engine have too little memory to share: /dev/shm."""
     DRIVER = "driver"
     MISSING_LIBRARY = "missing_library"
     BAD_FLAG = "bad_flag"
@@ -159,6 +161,7 @@ NEVER_RETRY_UNCHANGED = frozenset(
         FailureKind.REMOTE_CODE,
         FailureKind.OFFLINE,
         FailureKind.DISK_FULL,
+        FailureKind.SHARED_MEMORY,
         FailureKind.DRIVER,
         FailureKind.MISSING_LIBRARY,
         FailureKind.BAD_FLAG,
@@ -464,6 +467,8 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True, tag="suspicion"):
 
     kind: FailureKind
     line: str
+    is_survived: bool = False
+    """The engine goes on without what failed: it counts only where nothing else tells more."""
 
 
 LogEvent = Progress | Listening | BufferAllocated | ContextSet | Suspicion

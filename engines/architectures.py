@@ -10,6 +10,8 @@ _NAMES = (
     re.compile(r"model type `?([\w.-]+)`? (?:is )?not supported", re.IGNORECASE),
     re.compile(r"has model type `([^`]+)` but transformers", re.IGNORECASE),
     re.compile(r"architectures:? \['?(\w+)'?", re.IGNORECASE),
+    re.compile(r"model architecture (\w+) (?:was|is not) supported", re.IGNORECASE),
+    re.compile(r"'(\w+)' is not a registered model", re.IGNORECASE),
     re.compile(r"unknown architecture for \w+: (\w+)", re.IGNORECASE),
     re.compile(r"unknown model type: ([\w.-]+)", re.IGNORECASE),
 )

@@ -28,7 +28,8 @@ GENERIC = clues(
             r"only one usage of each socket address",
             r"couldn't bind HTTP server socket",
             r"failed to bind",
-            r"port \d+ is (already|currently) in use",
+            r"port (\d+ )?is (already|currently) in use",
+            r"port at \d+ is not available in \d+ seconds",
         ),
     ),
     (
@@ -46,7 +47,7 @@ GENERIC = clues(
             r"(cuda|hip|nvml|xpu|vram)\S*\s?.{0,60}out of memory",
             r"out of memory on device",
             r"(cuda|hip)Malloc failed",
-            r"outofdevicememory",
+            r"out_?of_?device_?memory",
             r"torch\.(cuda\.)?outofmemoryerror",
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"insufficient vram",
@@ -65,10 +66,18 @@ GENERIC = clues(
             r"cannot allocate memory",
             r"resource temporarily unavailable",
             r"defaultcpuallocator: (can't|not enough)",
-            r"outofhostmemory",
+            r"out_?of_?host_?memory",
             r"unable to mmap",
             r"paging file is too small",
             r"\[malloc(_or_wait)?\] unable to allocate",
+        ),
+    ),
+    (
+        _K.SHARED_MEMORY,
+        (
+            r"shared memory .*no space left",
+            r"\bdev/shm.*no space left",
+            r"insufficient shared memory",
         ),
     ),
     (
@@ -126,6 +135,7 @@ GENERIC = clues(
             r"no module named '\S*\.models\.",
             r"unsupported (model )?architecture",
             r"unsupported model type",
+            r"tokenizer class \S+ does not exist or is not currently imported",
         ),
     ),
     (
@@ -163,6 +173,11 @@ GENERIC = clues(
             r"requires (a )?(gpu|device) with compute capability",
             r"compute capability .*(at least|or (higher|newer))",
             r"driver version is insufficient",
+            r"no device code compatible with",
+            r"provided ptx was compiled with",
+            r"device kernel image is invalid",
+            r"unsupported display driver",
+            r"system not yet initialized",
             r"nvidia driver on your system is too old",
             r"found no nvidia driver",
             r"libcuda\.so",
@@ -198,7 +213,12 @@ GENERIC = clues(
             r"library not loaded",
             r"symbol lookup error",
             r"undefined symbol",
-            r"GLIBC(XX)?_[\d.]+' not found",
+            r"(GLIBC(XX)?|CXXABI|GCC)_[\d.]+' not found",
+            r"failed to find c compiler",
+            r"fatal error: \S+: no such file",
+            r"fatal error: '\S+' file not found",
+            r"cannot open include file",
+            r"cannot find -l\w+",
             r"0xc0000135",
             r"0xc0000139",
             r"no matching distribution",
@@ -266,6 +286,7 @@ GENERIC = clues(
             r"errordevicelost",
             r"hsa_status_error",
             r"cudnn_status",
+            r"kIOGPUCommandBufferCallbackError",
         ),
     ),
     (
@@ -275,6 +296,7 @@ GENERIC = clues(
             r"sigsegv",
             r"core dumped",
             r"fatal python error",
+            r"exit ?code:? ?-(6|7|11)\b",
         ),
     ),
     (
@@ -288,11 +310,13 @@ GENERIC = clues(
 )
 
 _HARMLESS = (
+    r"^(\d+\.\d+\.\d+\.\d+ )?[WIDT] ",  # llama.cpp
+    r"^warning: failed to mlock",  # and its builds that write no level
     r"^(\([^)]*\)\s*)?\[?(INFO|DEBUG|WARNING)\b",  # vLLM, and Python's own default
     r"[\s\]]- (INFO|DEBUG|WARNING) -",  # mlx-lm, LMDeploy
     r"\[TRT-LLM\] \[[IWV]\]",
     r"^\[[\d :,.-]+( (TP|DP|PP)\d+)*\] (WARNING|INFO|server_args=)",  # SGLang
-    r"\s(INFO|WARN|DEBUG|TRACE)\s+\S+: ",  # Rust programs: Dynamo, TGI
+    r"(?<!NCCL)\s(INFO|WARN|DEBUG|TRACE)\s+\S+: ",  # Rust programs: Dynamo, TGI
     r"(Future|User|Deprecation|Runtime)Warning:",
     r"\bretrying (without|with|in)\b",  # llama.cpp does without what it could not allocate
 )

@@ -1,5 +1,6 @@
 """What is said about each cause, whichever engine it was: a sentence and a next step. `{engine}` is its name."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -68,6 +69,10 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
             "There is no space left on the disk.",
             "Free some space: remove models or engine versions that are not needed.",
         ),
+        _K.SHARED_MEMORY: Said(
+            "{engine} has too little shared memory: /dev/shm is full.",
+            "Make it larger, with `sudo mount -o remount,size=8G /dev/shm`, or start the container with --shm-size=8g.",
+        ),
         _K.DRIVER: Said(
             "{engine} found no device it can use: the driver is missing or too old, or the device is.",
             "Update the graphics driver and restart the computer, or choose an engine that runs on the processor.",
@@ -119,3 +124,75 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
         ),
     }
 )
+
+_PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
+    (kind, re.compile(line, re.IGNORECASE), said)
+    for kind, line, said in (
+        (
+            _K.CONTEXT_TOO_LARGE,
+            r"is greater than the derived",
+            Said("The model was not made for a context this large.", "Choose a smaller context."),
+        ),
+        (
+            _K.MODEL_UNSUPPORTED,
+            r"supported in vllm until|not supported in-tree",
+            Said(
+                "This {engine} no longer runs this kind of model; older versions did.",
+                "Choose another model, another engine or an older version of {engine}.",
+            ),
+        ),
+        (
+            _K.MODEL_UNSUPPORTED,
+            r"not supported for quantization method",
+            Said(
+                "{engine} does not compute with this quantisation in the model's own number type.",
+                "Add the extra argument --dtype=float16, or choose another quantisation.",
+            ),
+        ),
+        (
+            _K.MODEL_UNSUPPORTED,
+            r"not supported for the current gpu",
+            Said(
+                "The graphics card is too old for this model's quantisation.",
+                "Choose another quantisation of the model, or another engine.",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
+            r"c compiler|fatal error: |include file|cannot find -l",
+            Said(
+                "{engine} compiles for this computer, and the compiler or what it needs is missing.",
+                "Install a C compiler and Python's headers (Debian, Ubuntu: `sudo apt install gcc python3-dev`).",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
+            r"(GLIBC(XX)?|CXXABI|GCC)_[\d.]+' not found",
+            Said(
+                "This system is older than those {engine} was built for.",
+                "Update the system, or use a build of {engine} for older ones.",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
+            r"required flash attention",
+            Said(
+                "{engine} needs Flash Attention 2.5.7 or later, which is missing.",
+                "Install the engine again; it takes an NVIDIA card of the Ampere generation or newer.",
+            ),
+        ),
+        (
+            _K.BAD_FLAG,
+            r"to use speculation|draft vocabs",
+            Said(
+                "The draft model does not suit this model: their vocabularies differ.",
+                "Choose a draft of the same family, or load without one.",
+            ),
+        ),
+    )
+)
+
+
+def plainer(kind: FailureKind, line: str) -> Said | None:
+    """Return what is said where the line that gave a cause away tells more than the cause alone."""
+    return next((said for each, pattern, said in _PLAINER if each is kind and pattern.search(line)), None)

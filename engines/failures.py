@@ -12,7 +12,7 @@ import msgspec
 from engines import architectures
 from engines.api import Exit, Failure, FailureKind, Suspicion
 from engines.clues import GENERIC, HARMLESS, Clue
-from engines.failure_words import SAID, Said
+from engines.failure_words import SAID, Said, plainer
 from engines.remedies import Means, Shortage, remedies, shortage_of
 from engines.root_cause import root_cause
 from engines.worker_base import ExitCode
@@ -39,38 +39,46 @@ _CERTAIN: Mapping[int, FailureKind] = MappingProxyType(
 
 _SUGGESTED: Mapping[int, FailureKind] = MappingProxyType(
     {
-        **dict.fromkeys((-11, -7, -10, -6, -8, 0xC0000005, 0xC0000409, 0xC00000FD), _K.CRASHED),
-        **dict.fromkeys((-9, -15, -2, -1), _K.KILLED),
-        0xC0000017: _K.OUT_OF_MEMORY,
-        127: _K.MISSING_LIBRARY,
+        **dict.fromkeys((-11, -7, -10, -6, -8, 0xC0000005, 0xC0000409, 0xC00000FD, 0xC0000374), _K.CRASHED),
+        **dict.fromkeys((-9, -15, -2, -1, 0xC000013A), _K.KILLED),
+        **dict.fromkeys((0xC0000017, 0xC000012D), _K.OUT_OF_MEMORY),
+        **dict.fromkeys((127, 0xC0000142), _K.MISSING_LIBRARY),
     }
 )
 """What a code means where no line tells more.
 
-SIGSEGV, SIGBUS (Linux, macOS), SIGABRT, SIGFPE; access violation, fail-fast, stack overflow; SIGKILL, SIGTERM, SIGINT
-and SIGHUP that the supervisor did not send; no memory; and how the loader ends when a library is missing.
+SIGSEGV, SIGBUS (Linux, macOS), SIGABRT, SIGFPE; access violation, fail-fast, stack overflow, corrupted heap; SIGKILL,
+SIGTERM, SIGINT, SIGHUP and Ctrl-C that the supervisor did not send; no memory, no room in the paging file; and how the
+loaders end when a library is missing or does not start.
 """
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend."""
+    """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend.
+
+    `survived` are clues in lines after which it goes on without what failed.
+    """
 
     name: str
     means: Means
     clues: tuple[Clue, ...] = ()
+    survived: tuple[Clue, ...] = ()
     said: Mapping[FailureKind, Said] = MappingProxyType({})
 
     def suspect(self, line: str) -> Suspicion | None:
         """Return what a line gives away; most give nothing."""
-        if HARMLESS.search(line):
+        survived = _kind_in(line, self.survived)
+        if survived is None and HARMLESS.search(line):
             return None
-        kind = next((kind for kind, pattern in (*self.clues, *GENERIC) if pattern.search(line)), None)
-        return Suspicion(kind=kind, line=line.strip()[:EVIDENCE_CHARS]) if kind else None
+        kind = survived or _kind_in(line, (*self.clues, *GENERIC))
+        if kind is None:
+            return None
+        return Suspicion(kind=kind, line=line.strip()[:EVIDENCE_CHARS], is_survived=survived is not None)
 
     def explain(self, end: Exit) -> Failure:
         """Name the cause, show the line that gives it away, and say what may help."""
         kind, evidence = _cause(end)
-        said = self.said.get(kind) or SAID[kind]
+        said = plainer(kind, evidence) or self.said.get(kind) or SAID[kind]
         shortage = shortage_of([evidence, *(each.line for each in end.suspicions), *end.tail])
         return Failure(
             kind=kind,
@@ -87,6 +95,10 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
         return architectures.told(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
 
 
+def _kind_in(line: str, known: Sequence[Clue]) -> FailureKind | None:
+    return next((kind for kind, pattern in known if pattern.search(line)), None)
+
+
 _SHELL = 128
 """A shell, and so a container, ends with this plus the signal's number."""
 _SIGTERM = 15
@@ -98,10 +110,25 @@ def _cause(end: Exit) -> tuple[FailureKind, str]:
     certain = _CERTAIN.get(code)
     if certain:
         return certain, _line_of(certain, end.suspicions) or root_cause(end.tail)
+    standing = _standing(end.suspicions)
+    suggested = _SUGGESTED.get(code)
+    if suggested and not standing:
+        return suggested, root_cause(end.tail)
     if end.suspicions:
-        first = _first(end.suspicions)
+        first = _first(standing or end.suspicions)
         return first.kind, first.line
-    return _SUGGESTED.get(code, _K.UNKNOWN), root_cause(end.tail)
+    return _K.UNKNOWN, root_cause(end.tail)
+
+
+def _standing(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+    """Return what the engine did not get past: memory it did without counts no more, nor what led there."""
+    standing: list[Suspicion] = []
+    for each in suspicions:
+        if not each.is_survived:
+            standing.append(each)
+        elif each.kind in _MEMORY:
+            standing = [before for before in standing if before.kind not in _MEMORY]
+    return standing
 
 
 def _line_of(kind: FailureKind, suspicions: Sequence[Suspicion]) -> str:

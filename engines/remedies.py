@@ -59,7 +59,8 @@ _WANTED = (
     re.compile(rf"allocating {_N} on device", re.IGNORECASE),
     re.compile(rf"failed to allocate .{{0,60}}of size {_N}", re.IGNORECASE),
     re.compile(rf"\({_N} KV cache is needed", re.IGNORECASE),
-    re.compile(rf"utilization \([\d.]+, {_N}\)", re.IGNORECASE),
+    re.compile(rf"less than .{{0,99}} \([\d.]+, {_N}\)", re.IGNORECASE),
+    re.compile(rf"(?:requested|required) {_N}, (?:but max alloc|already occupied)", re.IGNORECASE),
     re.compile(rf"\[malloc(?:_or_wait)?\] unable to allocate {_N}", re.IGNORECASE),
     re.compile(rf"attempting to allocate {_N} which is greater", re.IGNORECASE),
     re.compile(rf"you tried to allocate {_N}", re.IGNORECASE),
@@ -70,7 +71,8 @@ _FREE = (
 )
 _SHARE = re.compile(r"Free memory on device \S* ?\(([\d.]+)/([\d.]+) GiB\)", re.IGNORECASE)
 _LONGEST = re.compile(
-    r"(?:estimated maximum model length is|max(?:imum)? (?:context|seq) len\w* that fits is) ([\d,]+)"
+    r"(?:estimated maximum model length is |max(?:imum)? (?:context|seq) len\w* that fits is "
+    r"|greater than the derived \w+ \((?:max_position_embeddings=)?)([\d,]+)"
 )
 
 
@@ -178,6 +180,7 @@ _BY_HAND: dict[FailureKind, tuple[Remedy, ...]] = {
     _K.AUTH: (Remedy(kind=_R.SIGN_IN, label="Set an access token"), _OTHER),
     _K.REMOTE_CODE: (Remedy(kind=_R.ALLOW_CODE, label="Allow this model's code"), _OTHER),
     _K.OFFLINE: (_DOWNLOAD,),
+    _K.SHARED_MEMORY: (_RUNTIME,),
     _K.DISK_FULL: (Remedy(kind=_R.FREE_DISK, label="Remove models or engines"),),
     _K.DRIVER: (Remedy(kind=_R.UPDATE_DRIVER, label="Update the graphics driver"), _RUNTIME),
     _K.ILLEGAL_INSTRUCTION: (_RUNTIME,),

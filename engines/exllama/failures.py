@@ -9,10 +9,15 @@ _K = FailureKind
 
 _CLUES = clues(
     (_K.OUT_OF_GPU_MEMORY, (r"insufficient vram", r"insufficient space in device")),
-    (_K.DRIVER, (r"no cuda device is visible", r"TORCH_CUDA_ARCH_LIST", r"list index out of range.*arch")),
+    (_K.DRIVER, (r"no cuda device is visible", r"TORCH_CUDA_ARCH_LIST", r"in _get_cuda_arch_flags")),
     (
         _K.MISSING_LIBRARY,
-        (r"pytorch is required but not installed", r"error building extension", r"flash[-_]attn .*required"),
+        (
+            r"pytorch is required but not installed",
+            r"error building extension",
+            r"flash[-_]attn .*required",
+            r"required flash attention",
+        ),
     ),
     (_K.MODEL_UNSUPPORTED, (r"unsupported architecture", r"unknown architecture", r"architecture .* not supported")),
     (_K.MODEL_NOT_FOUND, (r"cannot find config\.json", r"no \.safetensors files found")),

@@ -13,7 +13,11 @@ _CLUES = clues(
     (_K.OUT_OF_GPU_MEMORY, (r"(cuda|hip)Malloc failed", r"ErrorOutOfDeviceMemory", r"CUDA.*out of memory")),
     (
         _K.OUT_OF_GPU_MEMORY,
-        (r"kIOGPUCommandBufferCallbackErrorOutOfMemory", r"failed to allocate (CUDA|ROCm|Vulkan|SYCL)"),
+        (
+            r"kIOGPUCommandBufferCallbackErrorOutOfMemory",
+            r"(failed|unable) to allocate (CUDA|ROCm|MUSA|Vulkan|SYCL|MTL|Metal|OpenCL|GPUOpenCL|CANN)(?!_Host)",
+            r"ggml_metal\S*: error: failed to allocate buffer",
+        ),
     ),
     (_K.CONTEXT_TOO_LARGE, (r"failed to allocate buffer for (kv|rs) cache", r"failed to allocate compute")),
     (_K.OUT_OF_MEMORY, (r"(unable|failed) to allocate .*buffer", r"insufficient memory", r"std::bad_alloc")),
@@ -22,12 +26,21 @@ _CLUES = clues(
     (_K.MODEL_NOT_FOUND, (r"failed to open GGUF file", r"failed to load draft model")),
     (_K.MODEL_UNSUPPORTED, (r"failed to load clip model", r"failed to (apply|load) lora adapter")),
     (_K.MODEL_CORRUPT, (r"invalid magic", r"not within the file bounds", r"wrong number of tensors")),
+    (_K.MODEL_CORRUPT, (r"(invalid|illegal) split (file|count)", r"error loading model: (read|ftell|seek) error")),
+    (_K.MODEL_CORRUPT, (r"unexpectedly reached end of file",)),
     (_K.MODEL_CORRUPT, (r"gguf_init_from_\w+: (failed|invalid|encountered|duplicate|tensor)",)),
     (_K.MODEL_CORRUPT, (r"error loading model.*(tensor '.*' not found|key not found|wrong shape|hyperparameters)",)),
     (_K.BAD_TEMPLATE, (r"chat template parsing error", r"failed to initialize chat template")),
     (_K.BAD_FLAG, (r"quantized V cache requires flash_attn", r"error while handling argument", r"invalid device:")),
-    (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"CUDA error", r"ROCm error", r"ggml_(vulkan|metal)\S* error")),
+    (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"ggml_(vulkan|metal)\S* error")),
 )
+
+_SURVIVED = clues(
+    (_K.OUT_OF_GPU_MEMORY, (r"retrying without pipeline parallelism",)),
+    (_K.DRIVER, (r"failed to initialize (CUDA|ROCm|HIP|MUSA)\b",)),
+    (_K.BAD_FLAG, (r"match target model to use speculation", r"target and draft vocabs are not compatible")),
+)
+"""It computes without pipelines, without the card, without the draft."""
 
 _SAID = {
     _K.MODEL_CORRUPT: Said(
@@ -48,4 +61,6 @@ _SAID = {
     ),
 }
 
-READER = Reader(name="llama.cpp", means=Means(cache_type="q8_0", gpu_layers=True), clues=_CLUES, said=_SAID)
+READER = Reader(
+    name="llama.cpp", means=Means(cache_type="q8_0", gpu_layers=True), clues=_CLUES, survived=_SURVIVED, said=_SAID
+)

@@ -58,17 +58,19 @@ def read(line: str) -> Sequence[LogEvent]:
 
 class _JsonLine(msgspec.Struct):
     type: str
+    level: str = ""
     msg: str = ""
 
 
 def _message(line: str) -> str:
-    """Return what a line of `--log-jsonl` says; any other line as it is."""
+    """Return what a line of `--log-jsonl` says, as the text log puts it; any other line as it is."""
     if not line.startswith('{"type"'):
         return line
     try:
-        return msgspec.json.decode(line, type=_JsonLine).msg
+        said = msgspec.json.decode(line, type=_JsonLine)
     except msgspec.DecodeError:
         return line
+    return f"{said.level[:1].upper()} {said.msg}".lstrip()
 
 
 def _read_child_state(text: str) -> Sequence[LogEvent]:

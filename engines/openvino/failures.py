@@ -25,7 +25,16 @@ _CLUES = clues(
         ),
     ),
     (_K.CONTEXT_TOO_LARGE, (r"KV cache .*(exceeds|not enough|cannot be allocated)",)),
-    (_K.OUT_OF_GPU_MEMORY, (r"\[GPU\] .*(out of|exceeds? .*) ?(device )?memory", r"clCreateBuffer.*-(4|61)\b")),
+    (
+        _K.OUT_OF_GPU_MEMORY,
+        (
+            r"\[GPU\] .*(out of|exceeds? .*) ?(device )?memory",
+            r"Exceeded max size of memory (object )?allocation",
+            r"out of GPU resources",
+            r"CL_MEM_OBJECT_ALLOCATION_FAILURE",
+            r"clCreateBuffer.*-(4|61)\b",
+        ),
+    ),
     (_K.OUT_OF_MEMORY, (r"std::bad_alloc", r"cannot allocate memory")),
     (_K.BACKEND_CRASH, (r"\[GPU\] .*CL_\w+ error", r"ProgramBuilder build failed", r"clFlush, error code")),
     (_K.BAD_FLAG, (r"Option not found: ", r"Wrong value .* for property key")),

@@ -72,16 +72,29 @@ TABLE = Table(
 )
 
 _CLUES = clues(
-    (_K.OUT_OF_GPU_MEMORY, (r"not enough memory\. please try to (increase|reduce) --mem-fraction-static",)),
+    (
+        _K.OUT_OF_GPU_MEMORY,
+        (
+            r"not enough memory\. please try to (increase|reduce) --mem-fraction-static",
+            r"loaded weights leave no gpu memory for the kv cache",
+            r"not enough gpu memory for hybrid",
+        ),
+    ),
     (_K.OUT_OF_GPU_MEMORY, (r"(prefill|decode) out of memory", r"capture cuda graph failed.*out of memory")),
     (
         _K.CONTEXT_TOO_LARGE,
-        (r"context length \(\d+\) is greater than the derived", r"max_total_num_tokens .* too small"),
+        (r"context[ _]length \(\d+\) is greater than the derived", r"max_total_num_tokens .* too small"),
     ),
     (
         _K.MODEL_UNSUPPORTED,
-        (r"is not supported by sglang", r"unsupported architectures?:", r"has no sglang implementation"),
+        (
+            r"is not supported by sglang",
+            r"unsupported architectures?:",
+            r"has no sglang implementation",
+            r"cannot find model module",
+        ),
     ),
+    (_K.CRASHED, (r"received sigquit from a child process",)),
     (_K.BAD_FLAG, (r"must be divisible by (tp|tensor)", r"valueerror: .*--[a-z-]+ (must|should|is not)")),
 )
 

@@ -96,11 +96,16 @@ _CLUES = clues(
             r"free memory on device .* is less than desired gpu memory utilization",
             r"no available memory for the cache blocks",
             r"error in memory profiling",
+            r"free memory on device .* is less than the engine's budget",
+            r"externally held weights .* exceed the desired gpu memory",
         ),
     ),
     (_K.MODEL_UNSUPPORTED, (r"model architectures .* (are|is) not supported", r"has no vLLM implementation")),
+    (_K.MODEL_UNSUPPORTED, (r"was supported in vllm until", r"is not supported in-tree anymore")),
+    (_K.MODEL_UNSUPPORTED, (r"is not supported for quantization method",)),
     (_K.MODEL_UNSUPPORTED, (r"unknown quantization method", r"gguf .*(plugin|not supported)", r"bitsandbytes.*plugin")),
-    (_K.BAD_FLAG, (r"is not divisible by (the )?tensor parallel", r"larger than the maximum supported by")),
+    (_K.BAD_FLAG, (r"(is not|must be) divisible by (the )?tensor parallel", r"larger than the maximum supported by")),
+    (_K.BAD_FLAG, (r"total number of available \w+ in the placement group", r"cannot provide a placement group")),
     (_K.BAD_FLAG, (r"world size \(\d+\) is larger than the number of available gpus",)),
 )
 

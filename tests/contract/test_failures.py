@@ -127,6 +127,33 @@ def test_the_first_error_counts_and_a_vague_one_yields() -> None:
     assert end("No CUDA GPUs are available", "Address already in use").kind is FailureKind.DRIVER
 
 
+def test_what_an_engine_went_on_after_takes_what_led_to_it_along() -> None:
+    suspicions = [
+        Suspicion(kind=FailureKind.OUT_OF_GPU_MEMORY, line="no room"),
+        Suspicion(kind=FailureKind.OUT_OF_GPU_MEMORY, line="again with less", is_survived=True),
+        Suspicion(kind=FailureKind.BACKEND_CRASH, line="CUDA error"),
+    ]
+    ends = [Exit(code=-6, suspicions=suspicions[:count], tail=[], was_ready=False) for count in (1, 2, 3)]
+    assert [PLAIN.explain(end).kind for end in ends] == [
+        FailureKind.OUT_OF_GPU_MEMORY,
+        FailureKind.CRASHED,
+        FailureKind.BACKEND_CRASH,
+    ]
+
+
+def test_a_context_beyond_the_model_is_said_and_what_it_was_made_for_is_offered() -> None:
+    adapter = ADAPTERS["sglang"]
+    line = "Warning: User-specified context_length (400000) is greater than the derived context_length (40960)."
+    (suspicion,) = adapter.read_log(line)
+    assert isinstance(suspicion, Suspicion)
+    ran_with = LaunchOptions(context=400_000)
+    failure = adapter.classify_exit(
+        Exit(code=1, suspicions=[suspicion], tail=[line], was_ready=False, options=ran_with)
+    )
+    assert failure.sentence.startswith("The model was not made for a context this large.")
+    assert failure.remedies[0].options == {"context": 40_960}
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -132,8 +132,27 @@ def test_causes_that_need_other_hardware_are_known_from_their_lines(line: str, k
     assert [event.kind for event in ADAPTER.read_log(line) if isinstance(event, Suspicion)] == [kind]
 
 
-def test_an_allocation_llama_cpp_does_without_ends_nothing() -> None:
-    assert not ADAPTER.read_log("failed to allocate compute buffers, retrying without pipeline parallelism")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "failed to allocate compute buffers, retrying without pipeline parallelism",
+        "0.00.025.322 E spec common_specu: the target and draft vocabs are not compatible",
+        "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
+    ],
+)
+def test_what_llama_cpp_does_without_ends_nothing(line: str) -> None:
+    (survived,) = ADAPTER.read_log(line)
+    assert isinstance(survived, Suspicion)
+    plain = Suspicion(kind=FailureKind.MODEL_CORRUPT, line="magic")
+    ends = [Exit(code=84, suspicions=each, tail=[], was_ready=False) for each in ([survived, plain], [survived])]
+    assert [ADAPTER.classify_exit(end).kind for end in ends] == [FailureKind.MODEL_CORRUPT, survived.kind]
+    killed = Exit(code=-9, suspicions=[survived], tail=[], was_ready=True)
+    assert ADAPTER.classify_exit(killed).kind is FailureKind.KILLED
+
+
+@pytest.mark.parametrize("level", ["0.00.014.792 W ", "0.00.014.792 I ", "0.00.014.792 D ", "W "])
+def test_lines_of_a_level_that_ends_nothing_name_no_cause(level: str) -> None:
+    assert not ADAPTER.read_log(f"{level}slot launch_slot_: processing task: what is a CUDA error: out of memory?")
 
 
 @pytest.mark.parametrize(

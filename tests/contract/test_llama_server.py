@@ -90,6 +90,10 @@ def test_a_newer_build_writes_its_log_as_json_and_we_read_it() -> None:
     )
     assert [type(event) for event in ADAPTER.read_log(line)] == [Suspicion]
     line = json.dumps(
+        {"type": "log", "time": 1, "level": "W", "msg": "warning: failed to mlock: Cannot allocate memory"}
+    )
+    assert not ADAPTER.read_log(line)
+    line = json.dumps(
         {"type": "log", "time": 1, "level": "I", "msg": "load_tensors: loading model tensors, this can take"}
     )
     assert ADAPTER.read_log(line) == [Progress(stage="Reading weights")]
@@ -116,15 +120,15 @@ def test_the_key_travels_in_the_environment_and_the_lifeline_is_its_standard_inp
         {"extra_args": ("--no-such-flag",)},
         {"extra_args": ("-c", "1")},
         {"extra_env": {"LLAMA_ARG_HOST": "198.51.100.1"}},
-        {"kv_type": "q3_k"},
-        {"kv_type": "q8_0", "flash_attention": False},
-        {"draft": Draft(kind="dance")},
-        {"tensor_parallel": 2},
         {"extra_env": {"LLAMA_ARG_TOOLS": "all"}},
         {"extra_env": {"LLAMA_ARG_AGENT": "1"}},
         {"extra_env": {"LLAMA_ARG_MCP_SERVERS_CONFIG": "/x.json"}},
         {"extra_env": {"LLAMA_ARG_RPC": "198.51.100.1:1"}},
         {"extra_env": {"llama_arg_rpc": "198.51.100.1:1"}},
+        {"kv_type": "q3_k"},
+        {"kv_type": "q8_0", "flash_attention": False},
+        {"draft": Draft(kind="dance")},
+        {"tensor_parallel": 2},
         {"gpu_memory_fraction": 0.5},
         {"trust_remote_code": True},
     ],
