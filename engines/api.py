@@ -148,27 +148,17 @@ class FailureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-NEVER_RETRY_UNCHANGED = frozenset(
-    {
-        FailureKind.OUT_OF_GPU_MEMORY,
-        FailureKind.OUT_OF_MEMORY,
-        FailureKind.CONTEXT_TOO_LARGE,
-        FailureKind.MODEL_CORRUPT,
-        FailureKind.MODEL_UNSUPPORTED,
-        FailureKind.MODEL_NOT_FOUND,
-        FailureKind.BAD_TEMPLATE,
-        FailureKind.AUTH,
-        FailureKind.REMOTE_CODE,
-        FailureKind.OFFLINE,
-        FailureKind.DISK_FULL,
-        FailureKind.SHARED_MEMORY,
-        FailureKind.DRIVER,
-        FailureKind.MISSING_LIBRARY,
-        FailureKind.BAD_FLAG,
-        FailureKind.ILLEGAL_INSTRUCTION,
-        FailureKind.NOT_INSTALLED,
-    }
-)
+NEVER_RETRY_UNCHANGED = frozenset(FailureKind) - {
+    FailureKind.PORT_IN_USE,
+    FailureKind.BACKEND_CRASH,
+    FailureKind.STALLED,
+    FailureKind.TOO_SLOW,
+    FailureKind.KILLED,
+    FailureKind.CRASHED,
+    FailureKind.LOST_PARENT,
+    FailureKind.UNREACHABLE,
+    FailureKind.UNKNOWN,
+}
 """Ends that the same arguments would only repeat: never restarted without a change."""
 
 
@@ -257,13 +247,11 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the engine store put one version: `python` is its environment's, `executable` its program.
-
-    A person's own program has no version until it is asked.
-    """
+    """Where the engine store put one version: `python` is its environment's, `executable` its program."""
 
     folder: Path
     version: str
+    """Empty for a person's own program, which has to be asked."""
     backend: str
     python: Path | None = None
     executable: Path | None = None
