@@ -236,10 +236,9 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     slots_path: str = ""
     """Where it tells what each slot holds, as llama-server does; empty where it does not."""
     closes_after_stream: bool = False
-    """Whether it closes a connection over which it streamed an answer, though it said that it would keep it.
-
-    A request that is sent meanwhile is lost, so none is: such a connection is not used again.
-    """
+    """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
+    counts_each: bool = False
+    """Whether it counts the tokens of several answers to one request as if each were the only one."""
     repeats_prefill: bool = False
     """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
     legacy: str = ""

@@ -48,6 +48,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
     closes_after_stream=True,
+    counts_each=True,
     repeats_prefill=True,
     metrics_path="/metrics",
     slots_path="/slots",

@@ -84,6 +84,31 @@ def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, si
     assert (generated["prompt_eval_count"], generated["response"]) == (4004, "return one")
 
 
+@pytest.mark.parametrize(("count", "prompts"), [(2, "ab"), (1, ["ab", "abcd"]), (2, ["ab", "abcd"])])
+def test_several_answers_are_counted_together(api: OpenAI, count: int, prompts: Any) -> None:  # noqa: ANN401 -- its type
+    asked: Any = {"model": "coder", "prompt": prompts, "n": count, "max_tokens": 2, "logit_bias": {"120": 100}}
+    read, written = len("".join(prompts)), 2 * count * (1 if isinstance(prompts, str) else len(prompts))
+    whole = api.completions.create(**asked)
+    assert whole.usage is not None
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (read, written)
+    assert [choice.text for choice in whole.choices] == ["xx"] * (written // 2)
+    told = [
+        chunk.usage for chunk in api.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    ]
+    assert all(usage is None for usage in told[:-1])
+    assert (told[-1].prompt_tokens, told[-1].completion_tokens) == (read, written)
+
+
+def test_several_chats_are_counted_together(api: OpenAI) -> None:
+    asked: Any = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}], "n": 2, "max_tokens": 3}
+    whole = api.chat.completions.create(**asked)
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 6
+    chunks = list(api.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    assert [chunk.usage.completion_tokens for chunk in chunks if chunk.usage] == [6]
+    assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
+
+
 def test_the_middle_streams(api: OpenAI) -> None:
     stream = api.completions.create(
         model="coder", prompt="a", suffix="b", max_tokens=9, stream=True, stream_options={"include_usage": True}

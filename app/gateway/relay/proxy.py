@@ -65,6 +65,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms = _NO_TERMS
     form: Form = OPENAI
     plan: Plan | None = None
+    gather: "Gather | None" = None
+    """Set where the engine is asked for a stream by a client that is not: what puts it together."""
     prepare: "Preparer | None" = None
     """What is left to be done with the request once its engine can be asked."""
     answer: "Answerer | None" = None
@@ -76,6 +78,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]
 """Answers a request whose bytes cannot pass untouched."""
+Gather = Callable[[bytes], bytes]
 Preparer = Callable[[Services, Lease, Ask], Awaitable[Ask]]
 
 
@@ -136,9 +139,9 @@ async def _attempt(request: web.Request, ask: Ask, watch: Watch) -> web.StreamRe
     ):
         if upstream.status >= _ERROR_STATUS:
             return await _refused(upstream, lease, ask.form, watch)
-        if upstream.content_type == _EVENT_STREAM:
+        if upstream.content_type == _EVENT_STREAM and ask.gather is None:
             return await _streamed(request, upstream, _Course(lease, ask.form, watch))
-        whole = await _whole(upstream, lease, ask.form, watch)
+        whole = await _whole(upstream, lease, ask, watch)
         services.measuring.heard(lease.status, watch.timings())
         return whole
 
@@ -226,11 +229,16 @@ async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, 
             await response.write(mended)
 
 
-async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:
-    body = form.whole(await read_whole(upstream, lease))
+async def _whole(upstream: aiohttp.ClientResponse, lease: Lease, ask: Ask, watch: Watch) -> web.Response:
+    body, headers = await read_whole(upstream, lease), _answer_headers(upstream.headers)
+    if ask.gather is not None and upstream.content_type == _EVENT_STREAM:
+        if not ask.form.is_complete(body):
+            raise await why_broken(lease)
+        body, headers[hdrs.CONTENT_TYPE] = ask.gather(body), "application/json"
+    body = ask.form.whole(body)
     watch.whole(body)
     watch.outcome = Outcome.OK
-    return web.Response(status=upstream.status, body=body, headers=_answer_headers(upstream.headers))
+    return web.Response(status=upstream.status, body=body, headers=headers)
 
 
 async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, watch: Watch) -> web.Response:

@@ -57,20 +57,22 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     name = named(asked.model)
     prepared = preparing.prepared(body, asked, route)
     route, body = prepared.route, prepared.body
+    prepared = prepared._replace(form=_AS_IT_COMES.get(route, prepared.form))
     found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     engine = services.adapters[load.engine].descriptor
-    openai = preparing.going_on(_AS_IT_COMES.get(route, prepared.form), engine, body, asked)
-    form = V0(partial(_about, services, model, engine), started=request[ARRIVED], openai=openai)
+    prepared = preparing.fitted(prepared, engine, body, asked)
+    form = V0(partial(_about, services, model, engine), started=request[ARRIVED], openai=prepared.form)
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
     return proxy.Ask(
         load=load,
         path=path_of(services, load.engine, model, route),
-        body=applied(body, model, route),
+        body=applied(prepared.body, model, route),
         model=name,
         terms=terms,
         form=form,
+        gather=prepared.gather,
         prepare=preparer(route),
     )
 

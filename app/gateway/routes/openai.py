@@ -108,15 +108,15 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
     path = path_of(services, load.engine, model, prepared.route)
-    form = preparing.going_on(prepared.form, services.adapters[load.engine].descriptor, body, asked)
-    body = applied(prepared.body, model, prepared.route)
+    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, body, asked)
     return proxy.Ask(
         load=load,
         path=path,
-        body=body,
+        body=applied(prepared.body, model, prepared.route),
         model=name,
         terms=terms,
-        form=form,
+        form=prepared.form,
+        gather=prepared.gather,
         prepare=preparer(prepared.route),
     )
 

@@ -1,16 +1,21 @@
 """From a request in OpenAI's dialect to what its engine is sent, where, and what becomes of the answer."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from app.gateway.dialects.openai import chat_checks, fim, ranking, text_form, vectors
+from app.gateway.dialects.openai import chat_checks, fim, ranking, several, text_form, vectors
 from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.prefilled import NOTHING
 from app.gateway.dialects.staying import Staying
 from app.gateway.entry.bodies import decode
+from app.gateway.relay.proxy import Gather
 from engines.api import Descriptor, Route
+
+_NOTHING = msgspec.Raw()
+_WRITES = frozenset({Route.CHAT, Route.COMPLETIONS})
 
 
 class Asked(Staying, frozen=True, kw_only=True):
@@ -18,6 +23,8 @@ class Asked(Staying, frozen=True, kw_only=True):
 
     model: str | None = None
     stream: bool | None = None
+    prompt: msgspec.Raw = _NOTHING
+    n: Annotated[float, msgspec.Meta(ge=1)] | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
 
@@ -28,6 +35,7 @@ class Prepared(NamedTuple):
     route: Route
     body: bytes
     form: OpenAI = OPENAI
+    gather: Gather | None = None
 
 
 def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Prepared:
@@ -46,7 +54,26 @@ def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Pre
     return Prepared(route, body)
 
 
-def going_on(form: OpenAI, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> OpenAI:
+def fitted(prepared: Prepared, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> Prepared:
+    """Return it as an engine with ways of its own has to be asked, and understood; `body` is the request's."""
+    each = int(asked.n or 1)
+    is_several = prepared.route in _WRITES and (each > 1 or (isinstance(asked, Asked) and _prompts(asked.prompt) > 1))
+    if engine.counts_each and is_several and not asked.stream:
+        gather = partial(several.gathered, each=each)
+        return prepared._replace(body=several.as_stream(prepared.body), gather=gather)
+    form = _going_on(prepared.form, engine, body, asked)
+    if engine.counts_each and is_several:
+        form = msgspec.structs.replace(form, each=each)
+    return prepared._replace(form=form)
+
+
+def _prompts(raw: msgspec.Raw) -> int:
+    """Return how many prompts a completion has: a list of tokens is one."""
+    prompts = msgspec.json.decode(raw) if bytes(raw).startswith(b"[") else []
+    return len(prompts) if all(isinstance(one, str | list) for one in prompts) else 1
+
+
+def _going_on(form: OpenAI, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> OpenAI:
     """Return the form of an answer that may go on with the request's last turn."""
     if not engine.repeats_prefill or not isinstance(asked, chat_checks.Asked):
         return form

@@ -266,3 +266,25 @@ async def test_streams_do_not_wait_for_each_other(gateway: Gateway) -> None:
         assert await asyncio.gather(*(anext(stream) for stream in open_streams)) == [event("a")] * 16
     for stream in open_streams:
         await stream.aclose()
+
+
+SEVERAL = {"model": "guide", "messages": ASKED["messages"], "n": 2}
+
+
+async def test_several_answers_in_one_piece_are_put_together_from_a_stream(gateway: Gateway) -> None:
+    counts = b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":1,"total_tokens":5}}\n\n'
+    gateway.upstream.play = streams(event("a"), counts, event("b").replace(b'"index": 0', b'"index": 1'), counts, DONE)
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=SEVERAL) as reply:
+        assert (reply.status, reply.content_type) == (200, "application/json")
+        said = await reply.json()
+    assert [choice["message"]["content"] for choice in said["choices"]] == ["a", "b"]
+    assert (said["usage"]["prompt_tokens"], said["usage"]["completion_tokens"]) == (4, 2)
+    sent = json.loads(gateway.upstream.bodies[0])
+    assert (sent["stream"], sent["stream_options"]) == (True, {"include_usage": True})
+    await metric(gateway, 'roundhouse_tokens_total{model="guide",kind="completion"} 2')
+
+
+async def test_several_answers_that_break_off_are_no_answer(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(event("a"))
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=SEVERAL) as reply:
+        assert (reply.status, (await reply.json())["error"]["code"]) == (502, "engine_broke_off")

@@ -9,6 +9,7 @@ import re
 import msgspec
 
 from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.dialects.openai.several import Totals
 from app.gateway.relay.form import Editor
 
 _THOUGHT = b'"reasoning_content":"'
@@ -43,7 +44,8 @@ class Chat(OpenAI, frozen=True, kw_only=True):
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-        return _OneCall() if self.one_call else _Stream()
+        edit = _OneCall() if self.one_call else _Stream()
+        return Totals(edit, each=self.each) if self.each else edit
 
 
 CHAT, ONE_CALL = Chat(), Chat(one_call=True)

@@ -20,6 +20,8 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     prompt: str = "messages"
     """The field of a request whose text is too long when it does not fit."""
+    each: int = 0
+    """How many answers each prompt has, where there are several and the engine counts every one by itself; else 0."""
 
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return OpenAI's error document."""

@@ -9,6 +9,7 @@ from collections import defaultdict
 import msgspec
 
 from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.dialects.openai.several import Counts
 from app.gateway.relay.form import Editor
 
 _END = b"\n\n"
@@ -67,7 +68,7 @@ class Texts(OpenAI, frozen=True, kw_only=True):
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-        return _Stream(includes_usage=self.includes_usage)
+        return _Stream(includes_usage=self.includes_usage, each=self.each)
 
 
 class AsWritten(OpenAI, frozen=True, kw_only=True):
@@ -123,8 +124,9 @@ class _Mender:
 class _Stream:
     """Mends whole events at a time, and keeps the counts for the end."""
 
-    def __init__(self, *, includes_usage: bool) -> None:
+    def __init__(self, *, includes_usage: bool, each: int) -> None:
         self._includes_usage = includes_usage
+        self._counts_each = Counts(each) if each else None
         self._mender = _Mender()
         self._rest = b""
         self._last: Fields | None = None
@@ -145,14 +147,17 @@ class _Stream:
             return raw + _END
         if "usage" in fields:
             self._last = dict(fields)
-            fields.pop("usage")
+            usage = fields.pop("usage")
+            if self._counts_each is not None:
+                self._counts_each.add(msgspec.json.decode(msgspec.json.encode(usage)))
         return _event(fields)
 
     def _counts(self) -> bytes:
-        """Return the event of counts. With several prompts the engine tells those of one."""
+        """Return the event of counts."""
         if self._last is None or not self._includes_usage:
             return b""
-        return _event({**self._last, "choices": []})
+        total = {} if self._counts_each is None else {"usage": self._counts_each.total()}
+        return _event({**self._last, "choices": [], **total})
 
 
 def _without_nothing(chunk: bytes) -> bytes:
