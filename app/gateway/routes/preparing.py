@@ -1,13 +1,14 @@
 """From a request in OpenAI's dialect to what its engine is sent, where, and what becomes of the answer."""
 
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.dialects.openai import chat_checks, fim, ranking, several, text_form, vectors
+from app.gateway.dialects.openai import chat_checks, fim, ranking, several, text_checks, text_form, vectors
 from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.openai.ranges import Answers
 from app.gateway.dialects.prefilled import NOTHING
 from app.gateway.dialects.staying import Staying
 from app.gateway.entry.bodies import decode
@@ -24,7 +25,7 @@ class Asked(Staying, frozen=True, kw_only=True):
     model: str | None = None
     stream: bool | None = None
     prompt: msgspec.Raw = _NOTHING
-    n: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    n: Answers | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
 
@@ -82,10 +83,11 @@ def _going_on(form: OpenAI, engine: Descriptor, body: bytes, asked: Asked | chat
 
 
 def _completion(body: bytes, asked: Asked) -> Prepared:
+    wanted = decode(body, text_checks.Asked)
+    checked = text_checks.checked(body, wanted)
     if asked.suffix:
         between = decode(body, fim.Asked)
-        form = fim.Fim(model=asked.model or "", includes_usage=between.includes_usage)
-        return Prepared(Route.INFILL, fim.for_infill(body, between), form)
-    fim.check_plain(decode(body, fim.Plain))
-    includes_usage = decode(body, text_form.Asked).includes_usage
-    return Prepared(Route.COMPLETIONS, body, text_form.Texts(includes_usage=includes_usage))
+        form = fim.Fim(model=asked.model or "", includes_usage=wanted.includes_usage)
+        return Prepared(Route.INFILL, fim.for_infill(checked, between), form)
+    texts = text_form.Texts(includes_usage=wanted.includes_usage, is_only_chosen=wanted.is_only_chosen)
+    return Prepared(Route.COMPLETIONS, checked, texts)

@@ -84,6 +84,49 @@ async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: G
     assert 'roundhouse_requests_total{route="completions",model="guide",outcome="ok"} 1' in lines
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"logprobs": 6},
+        {"logprobs": -1},
+        {"temperature": 9},
+        {"top_p": 3},
+        {"presence_penalty": -3},
+        {"max_tokens": 0},
+        {"max_tokens": -5},
+        {"n": 0},
+        {"stop": 5},
+        {"logit_bias": {"1": 500}},
+        {"logit_bias": {"1": "x"}},
+        {"logit_bias": 5},
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/completions", "/api/v0/completions"])
+async def test_a_completion_beyond_the_limits_is_refused_by_its_field(
+    gateway: Gateway, path: str, wrong: dict[str, object]
+) -> None:
+    status, said = await post(gateway, path, model="guide", prompt="a", **wrong)
+    assert (status, said["error"]["code"]) == (400, "invalid_value")
+    assert str(said["error"]["param"]).startswith(next(iter(wrong)))
+    assert not gateway.upstream.bodies
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [
+        ({"max_tokens": -1, "logprobs": 5, "logit_bias": {"1": -100, "x": False}, "stop": None}, {}),
+        ({"max_tokens": 2.0, "logit_bias": [[1, 5], ["a", False]], "logprobs": True, "stop": ["a"]}, {}),
+        ({"stop": ["", "a"]}, {"stop": ["a"]}),
+        ({"stop": "", "logprobs": 0}, {"stop": [], "logprobs": 1}),
+    ],
+)
+async def test_a_completion_within_them_is_sent_as_it_came(
+    gateway: Gateway, said: dict[str, object], sent: dict[str, object]
+) -> None:
+    assert (await post(gateway, "/v1/completions", model="guide", prompt="a", **said))[0] == 200
+    assert json.loads(gateway.upstream.bodies[0]) == {"model": "guide", "prompt": "a", **said, **sent}
+
+
 async def test_an_infill_stream_ends_as_llama_server_ends_it(gateway: Gateway) -> None:
     told = b'data: {"content":"x","stop":false}\n\n', b'data: {"content":"","stop":true,"stop_type":"eos"}\n\n'
     gateway.upstream.play = streams(*told)

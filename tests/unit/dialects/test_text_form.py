@@ -41,6 +41,14 @@ def test_a_whole_answer_has_the_old_lists_and_a_name_of_its_own() -> None:
     }
 
 
+def test_with_no_others_only_the_token_that_was_written_has_its_probability() -> None:
+    other = {"id": 2, "token": "Two", "bytes": [], "logprob": -0.1, "top_logprobs": []}
+    document = piece("One ")
+    document["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = [other]  # type: ignore[index]
+    said = json.loads(Texts(is_only_chosen=True).whole(json.dumps(document).encode()))
+    assert said["choices"][0]["logprobs"]["top_logprobs"] == [{"One ": -0.5}]
+
+
 def test_what_is_no_completion_stays_as_it_is() -> None:
     assert Texts().whole(b'{"other":1}') == b'{"other":1}'
     edit = Texts().editor()

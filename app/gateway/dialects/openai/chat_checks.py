@@ -24,6 +24,7 @@ from app.gateway.dialects.openai.chat_request import (
     wrong,
 )
 from app.gateway.dialects.openai.content import with_text
+from app.gateway.dialects.openai.ranges import Answers, Bias, Most, Penalty, Share, Temperature, without_empty
 from app.gateway.dialects.prefilled import NOTHING, Prefilled
 from app.gateway.dialects.staying import Staying
 
@@ -36,9 +37,6 @@ _REFUSED = {
     "web_search_options": "`web_search_options`: nothing here searches the web.",
 }
 """Fields that mean something and that no engine heeds."""
-_Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
-_Most = Annotated[float, msgspec.Meta(ge=-1)]
-"""LM Studio's manual writes -1 for no limit, and some clients write 512.0."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -58,13 +56,14 @@ class Asked(Staying, frozen=True, kw_only=True):
     tool_choice: msgspec.Raw = ABSENT
     response_format: Format | None = None
     stop: str | list[str] | None = None
-    n: Annotated[float, msgspec.Meta(ge=1)] | None = None
-    max_tokens: _Most | None = None
-    max_completion_tokens: _Most | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    presence_penalty: _Penalty | None = None
-    frequency_penalty: _Penalty | None = None
+    n: Answers | None = None
+    max_tokens: Most | None = None
+    max_completion_tokens: Most | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Bias | None = None
     top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
     reasoning_effort: str | None = None
     reasoning: Reasoning | None = None
@@ -122,8 +121,8 @@ def prefilled_by(body: bytes, asked: Asked) -> Prefilled:
 def _other_words(asked: Asked) -> dict[str, object]:
     """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
     said: dict[str, object] = {}
-    if asked.stop == "" or (isinstance(asked.stop, list) and "" in asked.stop):
-        said["stop"] = [text for text in asked.stop if text]  # llama.cpp finds "" at the start of every answer
+    if (stops := without_empty(asked.stop)) is not None:
+        said["stop"] = stops
     if asked.repetition_penalty is not None and asked.repeat_penalty is None:
         said["repeat_penalty"] = asked.repetition_penalty
     effort = None if asked.effort is None else EFFORTS.get(LEVELS[asked.effort], "none")

@@ -28,23 +28,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | list[str]
     suffix: str
     max_tokens: int | None = None
-    stream_options: Fields | None = None
     echo: bool | None = None
     logprobs: int | None = None
     best_of: int | None = None
     n: int | None = None
-
-    @property
-    def includes_usage(self) -> bool:
-        """Tell whether a stream is to end with its counts."""
-        return bool((self.stream_options or {}).get("include_usage"))
-
-
-class Plain(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a plain completion the engine would pass over in silence."""
-
-    echo: bool | None = None
-    best_of: int | None = None
 
 
 class _Timings(msgspec.Struct, frozen=True):
@@ -58,13 +45,6 @@ class _Piece(msgspec.Struct, frozen=True):
     tokens_predicted: int = 0
     tokens_evaluated: int = 0
     timings: _Timings = _Timings()
-
-
-def check_plain(asked: Plain) -> None:
-    """Raise BadRequest for what completions cannot do here."""
-    if asked.echo or (asked.best_of or 1) > 1:
-        name = "echo" if asked.echo else "best_of"
-        raise BadRequest(f"`{name}` is not possible here.", code="unsupported_parameter")
 
 
 def for_infill(body: bytes, asked: Asked) -> bytes:

@@ -23,17 +23,6 @@ _CHAT_ID, _ID = "chatcmpl-", "cmpl-"
 Fields = dict[str, object]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a request says how its answer is put."""
-
-    stream_options: Fields | None = None
-
-    @property
-    def includes_usage(self) -> bool:
-        """Tell whether a stream is to end with its counts."""
-        return bool((self.stream_options or {}).get("include_usage"))
-
-
 class _Likely(msgspec.Struct, frozen=True):
     token: str = ""
     logprob: float = 0.0
@@ -59,16 +48,18 @@ class Texts(OpenAI, frozen=True, kw_only=True):
     """`app.gateway.relay.form.Form` for one request."""
 
     includes_usage: bool = False
+    is_only_chosen: bool = False
+    """Whether log probabilities are told of the tokens that were written alone."""
     prompt: str = "prompt"
 
     def whole(self, body: bytes) -> bytes:
         """Return the document, mended; one that is no completion as it is."""
-        fields = _Mender().mended(body)
+        fields = _Mender(is_only_chosen=self.is_only_chosen).mended(body)
         return body if fields is None else msgspec.json.encode(fields)
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-        return _Stream(includes_usage=self.includes_usage, each=self.each)
+        return _Stream(self)
 
 
 class AsWritten(OpenAI, frozen=True, kw_only=True):
@@ -84,7 +75,8 @@ class AsWritten(OpenAI, frozen=True, kw_only=True):
 class _Mender:
     """Mends the pieces of one answer; `text_offset` counts characters of each choice from its beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_only_chosen: bool) -> None:
+        self._is_only_chosen = is_only_chosen
         self._offsets: dict[int, int] = defaultdict(int)
 
     def mended(self, document: bytes) -> dict[str, object] | None:
@@ -116,18 +108,21 @@ class _Mender:
         return {
             "tokens": [one.token for one in told],
             "token_logprobs": [one.logprob for one in told],
-            "top_logprobs": [{top.token: top.logprob for top in one.top_logprobs} for one in told],
+            "top_logprobs": [self._likeliest(one) for one in told],
             "text_offset": offsets,
         }
+
+    def _likeliest(self, one: _Likely) -> Fields:
+        return {top.token: top.logprob for top in ([one] if self._is_only_chosen else one.top_logprobs)}
 
 
 class _Stream:
     """Mends whole events at a time, and keeps the counts for the end."""
 
-    def __init__(self, *, includes_usage: bool, each: int) -> None:
-        self._includes_usage = includes_usage
-        self._counts_each = Counts(each) if each else None
-        self._mender = _Mender()
+    def __init__(self, form: Texts) -> None:
+        self._includes_usage = form.includes_usage
+        self._counts_each = Counts(form.each) if form.each else None
+        self._mender = _Mender(is_only_chosen=form.is_only_chosen)
         self._rest = b""
         self._last: Fields | None = None
 
