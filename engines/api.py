@@ -241,6 +241,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it counts the tokens of several answers to one request as if each were the only one."""
     repeats_prefill: bool = False
     """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
+    program: str = ""
+    """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
 
@@ -267,7 +269,6 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     package: str = ""
     """The distribution that serves, where an engine can be had in several."""
     flags: frozenset[str] = frozenset()
-    devices: tuple[str, ...] = ()
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,46 +1,138 @@
 """Ask an installed engine what it is: which flags its help names, which version it has. Asked once, then remembered.
 
-A help text takes a Python engine ten seconds, so the answer is kept beside the installation.
+A help text takes a Python engine ten seconds, so the answer is kept beside the installation. What is asked may be any
+program, so it is given little time, and ends with all it started: when the time is up, when whoever asks calls it off,
+and when we die, for a process of its group waits for the end of a pipe that only we hold.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
+from typing import NamedTuple
 
 from engines.flags import flags_in
 
 HELP_TIMEOUT_S = 120.0
 """PyTorch alone takes ten seconds to import from a cold disk."""
+QUICK_S = 10.0
+"""What a native program may take to say what it is: drivers are loaded first, from a cold disk."""
 _FILE = "flags.json"
-_remembered: dict[tuple[str, ...], frozenset[str]] = {}
+_LIFELINE = 'exec 3<&0; { cat <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" </dev/null 3<&-'
+"""A shell turns into the program; beside it, in its group, a process waits until the pipe ends, and kills the group."""
+_remembered: dict[tuple[object, ...], frozenset[str]] = {}
 
 
-def flags_of(command: Sequence[str], keep_in: Path | None = None) -> frozenset[str]:
-    """Return the flags a command's help names; empty when it gives none. Kept in `keep_in`, where there is one."""
-    key = tuple(command)
+class CalledOff(Exception):
+    """Whoever asked no longer wants to know."""
+
+
+class Answer(NamedTuple):
+    """What a program wrote, both streams, and its exit code; None where it was not started or did not end in time."""
+
+    text: str = ""
+    code: int | None = None
+    is_late: bool = False
+
+
+class Questions:
+    """The programs that are asked on somebody's behalf, in whatever thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: set[subprocess.Popen[str]] = set()
+        self._is_over = False
+
+    def call_off(self) -> None:
+        """End what is being asked, and let nothing more be asked."""
+        with self._lock:
+            self._is_over = True
+            for process in self._asked:
+                _end(process)
+
+    @contextlib.contextmanager
+    def about(self, command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+        """Have a program run; it and all it started are gone afterwards. Raises OSError or CalledOff."""
+        with _started(command) as process:
+            with self._lock:
+                self._asked.add(process)
+                if self._is_over:
+                    _end(process)
+            try:
+                yield process
+            finally:
+                with self._lock:
+                    self._asked.discard(process)
+        if self._is_over:
+            raise CalledOff
+
+
+_questions: ContextVar[Questions | None] = ContextVar("questions", default=None)
+
+
+@contextlib.contextmanager
+def questions() -> Iterator[Questions]:
+    """Have everything that is asked in here, and in threads that inherit this context, together."""
+    going_on = Questions()
+    token = _questions.set(going_on)
+    try:
+        yield going_on
+    finally:
+        _questions.reset(token)
+
+
+def flags_of(command: Sequence[str], keep_in: Path | None = None, timeout_s: float = HELP_TIMEOUT_S) -> frozenset[str]:
+    """Return the flags a command's help names; empty when it gives none. Kept in `keep_in`, where there is one.
+
+    Remembered for as long as the program is the same file. Raises CalledOff.
+    """
+    key = (*command, *identity(Path(command[0])))
     if key not in _remembered:
-        _remembered[key] = _kept(keep_in, command) or _asked(keep_in, command)
+        found = _kept(keep_in, command) or _asked(keep_in, command, timeout_s)
+        if found is None:
+            return frozenset()
+        _remembered[key] = found
     return _remembered[key]
 
 
-def output_of(command: Sequence[str], timeout_s: float = 20.0) -> str:
-    """Return what a command writes, both streams; empty when it cannot be run or takes too long."""
+def output_of(command: Sequence[str], timeout_s: float = QUICK_S) -> str:
+    """Return what a command writes, both streams; empty when it cannot be run or takes too long. Raises CalledOff."""
+    answer = answer_of(command, timeout_s)
+    return "" if answer.is_late else answer.text
+
+
+def answer_of(command: Sequence[str], timeout_s: float = QUICK_S) -> Answer:
+    """Run a command to its end, or for so long. Raises CalledOff."""
+    if shutil.which(command[0]) is None:
+        return Answer()
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            env=_environment(),
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout + done.stderr
+        with (_questions.get() or Questions()).about(command) as process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                code = process.poll()  # ended, though something it left holds its output
+                _end(process)
+                out, err = process.communicate()
+                return Answer(out + err, code, is_late=code is None)
+    except OSError:
+        return Answer()
+    return Answer(out + err, process.returncode)
+
+
+def identity(program: Path) -> tuple[int, ...]:
+    """Return what changes when a program is replaced, links followed; empty where there is none."""
+    try:
+        found = program.stat()
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def on_path(program: str) -> Path | None:
@@ -53,8 +145,28 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 
 
-def _asked(keep_in: Path | None, command: Sequence[str]) -> frozenset[str]:
-    flags = flags_in(output_of(command, HELP_TIMEOUT_S))
+@contextlib.contextmanager
+def _started(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+    """Start a program with its lifeline; end it, and its group, at the end."""
+    waited_for, held = os.pipe()
+    try:
+        process = _popen(command, waited_for)
+        try:
+            yield process
+        finally:
+            _end(process)
+            process.communicate()
+    finally:
+        os.close(waited_for)
+        os.close(held)
+
+
+def _asked(keep_in: Path | None, command: Sequence[str], timeout_s: float) -> frozenset[str] | None:
+    """Return what its help names, None where it did not get to the end of it."""
+    answer = answer_of(command, timeout_s)
+    if answer.is_late:
+        return None
+    flags = flags_in(answer.text)
     if keep_in is not None and flags:
         try:
             (keep_in / _FILE).write_text(json.dumps({"command": list(command), "flags": sorted(flags)}), "utf-8")
@@ -71,3 +183,43 @@ def _kept(keep_in: Path | None, command: Sequence[str]) -> frozenset[str]:
         return frozenset(kept["flags"]) if kept["command"] == list(command) else frozenset()
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()
+
+
+if sys.platform == "win32":  # not run yet
+
+    def _popen(command: Sequence[str], lifeline: int) -> "subprocess.Popen[str]":
+        del lifeline  # there is no shell to watch it
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=_environment(),
+            creationflags=subprocess.CREATE_NO_WINDOW,
+        )
+
+    def _end(process: "subprocess.Popen[str]") -> None:
+        if process.poll() is None:
+            taskkill = shutil.which("taskkill") or "taskkill"
+            subprocess.run([taskkill, "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
+
+else:
+
+    def _popen(command: Sequence[str], lifeline: int) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _LIFELINE, "sh", *command],
+            stdin=lifeline,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=_environment(),
+            start_new_session=True,
+        )
+
+    def _end(process: "subprocess.Popen[str]") -> None:
+        """Kill the group. It is there, and nobody else's, until the process that waits in it has ended too."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
+            os.killpg(process.pid, signal.SIGKILL)

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engines.api import (
+    Exit,
+    Failure,
+    FailureKind,
     FileToWrite,
     Installation,
     LaunchOptions,
@@ -23,10 +26,10 @@ from engines.api import (
 )
 from engines.flags import Flag, Table, arguments, elsewhere, listed, tasks, value
 from engines.llama_cpp.descriptor import DESCRIPTOR
+from engines.llama_cpp.failures import READER
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
-from engines.probing import flags_of, output_of
+from engines.probing import QUICK_S, Answer, answer_of, flags_of, output_of
 
-PROGRAM = "llama-server"
 KEY_VARIABLE = "LLAMA_API_KEY"
 TEMPLATE = "chat_template.jinja"
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
@@ -47,6 +50,8 @@ USUAL: Mapping[str, float | int] = {
     "repeat_penalty": 1.0,
 }
 """What llama.cpp does where nobody says anything (common.h)."""
+_NEEDED = frozenset({"--model", "--ctx-size", "--port"})
+"""Every `llama-server` has these, and nothing else has all of them."""
 _IF_THERE = (
     ("--no-ui", ()),
     ("--offline", ()),
@@ -142,21 +147,44 @@ TABLE = Table(
 )
 
 
-def probed(place: Place, executable: Path) -> Installation:
-    """Return what a program says about itself."""
+def probed(place: Place, executable: Path) -> Installation | Failure:
+    """Return what a program says about itself, or why it cannot be used: it may be any, named by a person."""
+    said = answer_of((str(executable), "--version"))
+    keep_in = place.folder if place.version else None  # beside a person's own program nothing is written
+    flags = frozenset() if said.is_late else flags_of((str(executable), "--help"), keep_in, QUICK_S)
+    if not flags >= _NEEDED:
+        return _unusable(said)
     return Installation(
         engine=DESCRIPTOR.id,
-        version=place.version or version_of(executable),
+        version=place.version or version_in(said.text),
         backend=place.backend,
         executable=executable,
-        flags=flags_of((str(executable), "--help"), place.folder),
-        devices=devices_of(executable),
+        flags=flags,
     )
 
 
-def version_of(executable: Path) -> str:
-    """Return the build, e.g. "b11549"; older and own builds say less."""
-    words = output_of((str(executable), "--version")).partition("version:")[2].split()
+def _unusable(said: Answer) -> Failure:
+    """Return why a program cannot serve: it says nothing, ends as broken ones do, or is something else."""
+    if said.is_late:
+        return Failure(
+            kind=FailureKind.STALLED,
+            sentence=f"It did not say its version within {QUICK_S:.0f} s.",
+            hint="Run it with --version yourself, and see what it waits for.",
+        )
+    lines = said.text.splitlines()
+    suspicions = [found for found in map(READER.suspect, lines) if found]
+    if said.code and (suspicions or said.code < 0):
+        return READER.explain(Exit(code=said.code, suspicions=suspicions, tail=lines, was_ready=False))
+    return Failure(
+        kind=FailureKind.NOT_INSTALLED,
+        sentence=f"It is no {DESCRIPTOR.program}: its help names none of the options that one has.",
+        hint=f"Name a {DESCRIPTOR.program} of llama.cpp.",
+    )
+
+
+def version_in(text: str) -> str:
+    """Return the build, e.g. "b11549", from what `--version` writes; older and own builds say less."""
+    words = text.partition("version:")[2].split()
     if not words:
         return ""
     return f"b{words[0]}" if words[0].isdigit() else words[0]

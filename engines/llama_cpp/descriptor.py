@@ -50,6 +50,7 @@ DESCRIPTOR = Descriptor(
     closes_after_stream=True,
     counts_each=True,
     repeats_prefill=True,
+    program="llama-server",
     metrics_path="/metrics",
     slots_path="/slots",
     metrics={

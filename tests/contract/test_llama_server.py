@@ -9,6 +9,8 @@ import pytest
 
 from engines.api import (
     Draft,
+    Failure,
+    FailureKind,
     Installation,
     LaunchOptions,
     LaunchPlan,
@@ -22,6 +24,7 @@ from engines.api import (
 from engines.flags import flags_in
 from engines.llama_cpp import binary
 from engines.llama_cpp.launch import ADAPTER, ask_devices
+from engines.probing import answer_of
 
 PROGRAM = Path("/opt/llama/llama-server")
 FLAGS = flags_in((Path(__file__).parent / "recorded" / "llama_server_help.txt").read_text(encoding="utf-8"))
@@ -151,7 +154,7 @@ def test_a_program_is_asked_what_it_is(tmp_path: Path) -> None:
 case "$1" in
   --version) echo "version: 11549 (7e4c0a9)" >&2 ;;
   --list-devices) echo "Available devices:"; echo "  CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)" ;;
-  --help) echo "-c,    --ctx-size N   size" ;;
+  --help) echo "-c, --ctx-size N   size"; echo "-m, --model FILE   model"; echo "--port N   port" ;;
 esac
 """,
         encoding="utf-8",
@@ -159,10 +162,45 @@ esac
     program.chmod(0o755)
     found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="cuda", executable=program))
     assert isinstance(found, Installation)
-    assert (found.version, found.flags) == ("b11549", frozenset({"-c", "--ctx-size"}))
-    assert found.devices == ask_devices(found) == ("CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)",)
+    assert (found.version, found.flags) == ("b11549", frozenset({"-c", "--ctx-size", "-m", "--model", "--port"}))
+    assert ask_devices(found) == ("CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)",)
+    assert list(tmp_path.iterdir()) == [program], "nothing is written beside a person's own program"
 
 
 def test_a_build_without_devices_names_none(tmp_path: Path) -> None:
     assert binary.devices_of(tmp_path / "gone") == ()
-    assert binary.version_of(tmp_path / "gone") == ""
+
+
+BROKEN = {
+    "elf": ("not an engine", FailureKind.NOT_INSTALLED, "is no llama-server"),
+    "other": ("#!/bin/sh\necho '--all --color'", FailureKind.NOT_INSTALLED, "is no llama-server"),
+    "killed": ("#!/bin/sh\nkill -ILL $$", FailureKind.ILLEGAL_INSTRUCTION, "lacks an instruction"),
+    "lacking": (
+        "#!/bin/sh\necho 'loading shared libraries: libgomp.so.1: cannot open shared object file'; exit 127",
+        FailureKind.MISSING_LIBRARY,
+        "A library that llama.cpp needs",
+    ),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-ins are shell scripts")
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_no_llama_server_is_refused_as_such(name: str, tmp_path: Path) -> None:
+    text, kind, sentence = BROKEN[name]
+    program = tmp_path / name
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="", executable=program))
+    assert isinstance(found, Failure)
+    assert (found.kind, sentence in found.sentence) == (kind, True), found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "llama-server"
+    program.write_text("#!/bin/sh\nsleep 600", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(binary, "answer_of", lambda command: answer_of(command, 0.2))
+    found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="", executable=program))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.STALLED

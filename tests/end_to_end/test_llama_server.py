@@ -11,7 +11,7 @@ import pytest
 
 from app.config.paths import RESOURCES
 from engines.api import BufferAllocated, ContextSet, FailureKind, Installation, LaunchOptions, Place, Progress
-from engines.llama_cpp.binary import PROGRAM
+from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import ADAPTER
 from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import Engine, Worker
@@ -19,7 +19,7 @@ from tests.end_to_end.worker import Engine, Worker
 GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
 OPTIONS = LaunchOptions(context=512, slots=2, kv_type="q8_0", threads=2)
 QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
-NAMED = os.environ.get("ROUNDHOUSE_TEST_LLAMA_SERVER") or shutil.which(PROGRAM)
+NAMED = os.environ.get("ROUNDHOUSE_TEST_LLAMA_SERVER") or shutil.which(DESCRIPTOR.program)
 
 pytestmark = pytest.mark.skipif(not NAMED, reason="there is no llama-server here")
 

@@ -69,6 +69,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("cpu",),
+    program="fake-engine",
     verified="It is what the tests run.",
     unverified="",
 )
