@@ -122,16 +122,19 @@ def remove(engine: str, version: str, *, as_json: bool) -> None:
 @engines.command()
 @click.argument("engine")
 @click.argument("version", default="")
+@click.option("--force", is_flag=True, help="Use a version that failed, without testing it again.")
 @json_option
-def use(engine: str, version: str, *, as_json: bool) -> None:
-    """Use ENGINE for the formats it reads; with VERSION that one, or a program of your own by its path."""
+def use(engine: str, version: str, *, force: bool, as_json: bool) -> None:
+    """Use ENGINE for the formats it reads; with VERSION that one, or a program of your own by its path.
+
+    A program of your own, one on PATH, and a version that failed have to pass their test first.
+    """
     client = connected()
-    if "/" in version or "\\" in version:
-        wish = UseEngine(path=str(Path(version).expanduser().resolve()))
-        _carry_out(client, f"/engines/{segment(engine)}/use", wish, as_json=as_json)
-        return
-    job = client.post(f"/engines/{segment(engine)}/use", UseEngine(version=version), EngineJob | None)  # type: ignore[arg-type]  # a union is no type to mypy
-    assert job is None  # noqa: S101 -- a version that is here is switched to at once
+    is_path = "/" in version or "\\" in version
+    path = str(Path(version).expanduser().resolve()) if is_path else ""
+    _follow(
+        client, f"/engines/{segment(engine)}/use", UseEngine(version="" if is_path else version, path=path, force=force)
+    )
     _prefer(client, engine)
     (stock,) = _stock(client, engine)
     show("engine", stock, as_json=as_json, text=lambda found: [_in_use(found)])
@@ -217,9 +220,17 @@ def _engine_of(bundle: Path) -> str:
 
 
 def _carry_out(client: Client, path: str, body: object, *, as_json: bool) -> None:
-    """Begin a job and follow it to its end; Ctrl-C calls it off."""
+    """Begin a job, follow it to its end, and say what came of it."""
+    done = _follow(client, path, body)
+    show("job", done, as_json=as_json, text=lambda job: _done(job) if job else [])
+
+
+def _follow(client: Client, path: str, body: object) -> EngineJob | None:
+    """Begin a job and follow it to its end; Ctrl-C calls it off. None where there was nothing to wait for."""
     events = client.stream("/events", Event, timeout_s=_LONG_S)
-    job = client.post(path, body, EngineJob, timeout_s=_CHECK_S)
+    job = client.post(path, body, EngineJob | None, timeout_s=_CHECK_S)  # type: ignore[arg-type]  # a union is no type to mypy
+    if job is None:
+        return None
     try:
         done = _followed(events, job)
     except KeyboardInterrupt:
@@ -228,7 +239,7 @@ def _carry_out(client: Client, path: str, body: object, *, as_json: bool) -> Non
     if done.error is not None:
         _wipe()
         raise _error_of(done.error)
-    show("job", done, as_json=as_json, text=_done)
+    return done
 
 
 def _followed(events: Iterator[Event], job: EngineJob) -> EngineJob:
@@ -275,7 +286,7 @@ def _overview(found: list[EngineStock]) -> Iterator[str]:
 def _row(stock: EngineStock) -> tuple[str, ...]:
     current = _current(stock)
     in_use = f"{current.version} ({current.backend or current.name})" if current else "-"
-    rank = f"#{stock.rank}" if stock.rank else "cannot run"
+    rank = f"#{stock.rank}" if stock.rank else "runs" if stock.runs_here else "cannot run"
     star = ", preferred" if stock.is_preferred else ""
     return (stock.id, in_use, str(len(stock.versions)), words.size(stock.size_bytes), f"{rank}{star}: {stock.advice}")
 
@@ -292,14 +303,19 @@ def _details(found: list[EngineStock]) -> Iterator[str]:
 
 
 def _version(one: EngineVersion) -> tuple[str, ...]:
-    state = "in use" if one.is_current else "before" if one.is_previous else "failed" if one.problem else ""
+    place = "in use" if one.is_current else "before" if one.is_previous else "on PATH" if one.is_on_path else ""
+    state = ", ".join(filter(None, (place, "failed" if one.problem else "")))
     test = one.problem or (_proof(one.proof) if one.proof else "not tested")
-    return (one.name, one.backend, words.size(one.size_bytes), state, test)
+    name = one.name if one.name.startswith(one.version) else f"{one.name} ({one.version})"
+    where = "" if one.is_ours else one.path
+    return (name, one.backend, words.size(one.size_bytes), state, ": ".join(filter(None, (where, test))))
 
 
 def _offer(offer: EngineOffer) -> str:
     size = f", {words.size(offer.download_bytes)} to fetch" if offer.download_bytes else ""
-    return f"Could be installed: {offer.version} ({offer.variant}){size}. {offer.unfit}".strip()
+    failed = f"It failed when it was installed last: {offer.problem}" if offer.problem else ""
+    parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.unfit, failed)
+    return " ".join(filter(None, parts))
 
 
 def _proof(proof: Proof) -> str:
@@ -309,7 +325,10 @@ def _proof(proof: Proof) -> str:
 
 
 def _done(job: EngineJob) -> Iterator[str]:
-    verbs = {"install": "is installed", "update": "is installed", "test": "was tested", "bundle": "is bundled"}
+    if job.verb == "test" and not job.proofs:
+        yield f"There is nothing to test {job.engine} with."
+        return
+    verbs = {"install": "is installed", "update": "is installed", "test": "passed its test", "bundle": "is bundled"}
     yield f"{job.engine} {job.version} {verbs.get(job.verb, 'is done')}."
     for proof in job.proofs:
         yield f"  {proof.problem or _proof(proof)}"
@@ -320,6 +339,7 @@ def _update(found: EngineUpdate) -> Iterator[str]:
         yield f"{found.engine} {found.current} is the newest on the {found.channel} channel."
         return
     size = f", {words.size(found.download_bytes)} to fetch" if found.download_bytes else ""
+    size = ", installed already" if found.is_here else size
     yield f"{found.engine} {found.current} -> {found.to} ({found.variant}){size}"
     for change in found.changes:
         yield f"  {change}"

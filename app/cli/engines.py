@@ -103,11 +103,16 @@ def _lines(engines: list[EngineStatus]) -> Iterator[str]:
     yield from table(head, map(_row, engines))
 
 
+def _engine(status: EngineStatus) -> str:
+    """Return the engine with its version and device, where it came so far as to say them."""
+    return " ".join(filter(None, (status.engine, status.version, status.backend and f"({status.backend})")))
+
+
 def _row(status: EngineStatus) -> tuple[str, ...]:
     share = f" {status.progress:.0%}" if status.progress is not None else ""
     return (
         status.model,
-        f"{status.engine} {status.version} ({status.backend})",
+        _engine(status),
         f"{status.state}{share}",
         words.tokens(status.context),
         words.size(status.memory_bytes),

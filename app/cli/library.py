@@ -110,7 +110,8 @@ def _add_folder(client: Client, folder: Path, *, as_json: bool) -> None:
     client.patch("/settings", {_FOLDERS: [*others, str(folder)]}, list[SettingInfo])
     models = client.get("/models", list[ModelInfo], timeout_s=_LONG_S)
     found = [model for model in models if Path(model.path).is_relative_to(folder)]
-    show("models", found, as_json=as_json, text=lambda known: [f"{len(known)} models are here now, from {folder}."])
+    count = "1 model is" if len(found) == 1 else f"{len(found)} models are"
+    show("models", found, as_json=as_json, text=lambda _known: [f"{count} here now, from {folder}."])
 
 
 def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:

@@ -52,7 +52,19 @@ class EngineVersion(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     proof: Proof | None = None
     problem: str = ""
-    """Why it is not used: what its test or a load showed."""
+    """Why it had better not be used: what its test or a load showed."""
+    is_on_path: bool = False
+    """Whether it is a program that lies on PATH and that nobody has chosen yet."""
+
+    @property
+    def works(self) -> bool:
+        """Whether it passed its test, and has not failed since."""
+        return self.proof is not None and self.proof.is_good and not self.problem
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether Roundhouse installed it, and can remove it."""
+        return self.name not in {BUNDLED, OWN} and not self.is_on_path
 
 
 class EngineOffer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +77,8 @@ class EngineOffer(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0
     is_installed: bool = False
     unfit: str = ""
+    problem: str = ""
+    """Why it was not kept when it was installed last: what its test showed."""
 
 
 class EngineStock(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +104,11 @@ class EngineStock(msgspec.Struct, frozen=True, kw_only=True):
     """Why nobody should begin with it; empty for others."""
 
     @property
+    def runs_here(self) -> bool:
+        """Whether it has been seen running on this machine, or should."""
+        return self.rank is not None or any(one.works for one in self.versions)
+
+    @property
     def is_hidden(self) -> bool:
         """Whether lists leave it out unless it is asked for: legacy, and not here."""
         return bool(self.legacy) and not self.versions
@@ -109,10 +128,14 @@ class InstallEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class UseEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask for a version to be used from now on; a `path` names a program of the person's own."""
+    """Ask for a version to be used from now on; a `path` names a program of the person's own.
+
+    One that failed is tested first, unless `force` says that it is wanted all the same.
+    """
 
     version: str = ""
     path: str = ""
+    force: bool = False
 
 
 class TestEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +162,8 @@ class EngineUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """The version that is used now."""
     to: str = ""
     download_bytes: int = 0
+    is_here: bool = False
+    """Whether it is installed already, and only has to be tested and used."""
     changes: list[str] = []
     """Packages that change, as "numpy 2.4.6 -> 2.5.5"."""
 
@@ -149,7 +174,7 @@ class EngineJob(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     engine: str
     verb: str
-    """"install", "update", "test" or "bundle"."""
+    """"install", "update", "use", "test" or "bundle"."""
     version: str = ""
     """What it is about, once that is known."""
     stage: str = ""

@@ -140,6 +140,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     verified: str = ""
     unverified: str = ""
     problem: str = ""
+    is_broken: bool = False
+    """Whether a version was installed and can no longer run."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):

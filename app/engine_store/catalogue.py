@@ -6,8 +6,10 @@ An engine is asked once, and again when another version of it is used; one that 
 from collections.abc import Mapping
 from functools import cached_property
 
+from app.core.engine_store import BUNDLED
 from app.core.engines import EngineInfo
 from app.core.errors import EngineFailed
+from app.engine_store.own_programs import OwnPrograms
 from app.engine_store.placed import PlacedAdapters
 from app.engine_store.recipe import Recipe, recipes
 from app.engine_store.shelf import Shelf
@@ -21,6 +23,7 @@ class Catalogue:
         self.adapters = adapters
         self.placed: Mapping[str, Adapter] = PlacedAdapters(adapters, shelf)
         """The adapters everybody should use: each looks at the version in use."""
+        self.own = OwnPrograms(adapters)
         self.shelf = shelf
         self._found: dict[str, tuple[str, Installation]] = {}
 
@@ -68,7 +71,13 @@ class Catalogue:
             verified=about.verified,
             unverified=about.unverified,
             problem=found.sentence if isinstance(found, Failure) else state.bad.get(state.current, ""),
+            is_broken=here is None and state.current != BUNDLED,
         )
+
+
+def came_along(adapters: Mapping[str, Adapter], engine: str) -> bool:
+    """Tell whether an engine is here without our having installed it. May run a program."""
+    return engine in adapters and isinstance(adapters[engine].probe(), Installation)
 
 
 def unknown_engine(engine_id: str) -> EngineFailed:

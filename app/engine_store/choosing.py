@@ -17,20 +17,29 @@ LIKELY = CERTAIN | {_K.CRASHED, _K.BACKEND_CRASH, _K.STALLED, _K.TOO_SLOW, _K.BA
 
 
 def switched(state: State, name: str) -> State:
-    """Return the state with another version in use; what was used before is what a roll-back returns to."""
+    """Return the state with another version in use; what was used before is what a roll-back returns to.
+
+    One that failed goes on being marked, until a test or a load shows that it works.
+    """
     if name == state.current:
         return state
-    bad = {key: why for key, why in state.bad.items() if key != name}
-    return msgspec.structs.replace(state, current=name, previous=state.current, loads=0, bad=bad)
+    return msgspec.structs.replace(state, current=name, previous=state.current, loads=0)
 
 
 def proved(state: State, name: str, proof: Proof) -> State:
     """Return the state with what a test showed. A bad version is not used, unless there is no other."""
     proofs = {**state.proofs, name: proof}
-    bad = {key: why for key, why in state.bad.items() if key != name}
-    if not proof.is_good:
-        bad[name] = proof.problem
-    return msgspec.structs.replace(state, proofs=proofs, bad=bad)
+    marked = msgspec.structs.replace(state, proofs=proofs, bad=_unmarked(state, name))
+    return marked if proof.is_good else broken(marked, name, proof.problem)
+
+
+def broken(state: State, name: str, why: str) -> State:
+    """Return the state with a version marked as failing."""
+    return msgspec.structs.replace(state, bad={**state.bad, name: why})
+
+
+def _unmarked(state: State, name: str) -> dict[str, str]:
+    return {key: why for key, why in state.bad.items() if key != name}
 
 
 def is_on_probation(state: State) -> bool:
@@ -49,7 +58,7 @@ def is_to_blame(state: State, kind: str, *, was_ready: bool) -> bool:
 
 def rolled_back(state: State, why: str) -> State:
     """Return the state with the previous version in use again, and the one that failed marked."""
-    bad = {**{key: one for key, one in state.bad.items() if key != state.previous}, state.current: why}
+    bad = {**_unmarked(state, state.previous), state.current: why}
     return msgspec.structs.replace(state, current=state.previous or BUNDLED, previous="", loads=0, bad=bad)
 
 
@@ -66,5 +75,6 @@ def elsewhere(state: State, names: Collection[str], tried: Collection[str]) -> s
 
 
 def loaded(state: State) -> State:
-    """Return the state after the version in use has loaded a model."""
-    return msgspec.structs.replace(state, loads=min(state.loads + 1, PROVEN_LOADS))
+    """Return the state after the version in use has loaded a model: whatever was held against it is over."""
+    loads = min(state.loads + 1, PROVEN_LOADS)
+    return msgspec.structs.replace(state, loads=loads, bad=_unmarked(state, state.current))

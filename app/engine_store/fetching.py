@@ -25,6 +25,8 @@ MOST_BYTES = 4_000_000_000
 _CHUNK = 1 << 18
 _REDIRECTS = 5
 _PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+NOT_FOUND = "not_found"
+"""Code of the error for an address at which there is nothing."""
 _ENGINES = Purpose(why=Why.ENGINE)
 _HEADERS = {"Accept": "application/vnd.github+json", "User-Agent": "roundhouse-ai"}
 _OK, _NOT_FOUND, _LIMITED = 200, 404, frozenset({403, 429})
@@ -150,7 +152,9 @@ def _refused(url: str, status: int) -> EnvironmentFault:
     if status in _LIMITED:
         sentence, hint = "The release server answers no more requests from this address for now.", "Try in an hour."
     elif status == _NOT_FOUND:
-        sentence, hint = f"There is nothing at {url}.", "The version may have been withdrawn: install another."
+        return EnvironmentFault(
+            f"There is nothing at {url}.", hint="The version may have been withdrawn: install another.", code=NOT_FOUND
+        )
     else:
         sentence, hint = f"{url} answered {status}.", "Try again later."
     return EnvironmentFault(sentence, hint=hint, code="refused")

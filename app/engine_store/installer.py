@@ -18,6 +18,7 @@ from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.engine_store import bundles
 from app.engine_store.archives import unpack
+from app.engine_store.asking import asked
 from app.engine_store.choosing import proved, switched
 from app.engine_store.environments import LOCK, Progress, make_environment
 from app.engine_store.fetching import Fetcher
@@ -30,6 +31,8 @@ from engines.api import Adapter, Failure, Place
 
 FETCHED = "fetched"
 PROGRAM = "program"
+_NO_NUMBER = ("expected version to start with", "not part of a valid version")
+"""How uv says that something is no version of a Python package."""
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
 
 
@@ -168,7 +171,7 @@ class Installer:
         work.progress("Looking at what was installed", None)
         means, engine = self._means, manifest.engine
         place = place_of(work.stage, manifest)
-        found = await asyncio.to_thread(means.adapters[engine].probe, place)
+        found = await asked(lambda: means.adapters[engine].probe(place))
         if isinstance(found, Failure):
             raise EngineFailed(found.sentence, hint=found.hint, code=found.kind)
         proofs = await means.prove(engine, place, with_own_models=work.wish.use, progress=work.progress)
@@ -222,13 +225,32 @@ async def lock_for(uv: Path, work: Work) -> str:
     if wish.channel is Channel.STABLE and wish.version in {"", variant.version}:
         return await asyncio.to_thread(recipe.lock_of(variant).read_text, encoding="utf-8")
     if wish.version and not _VERSION.fullmatch(wish.version):
-        raise EnvironmentFault(f"{wish.version!r} is no version of {recipe.engine}.", code="no_release")
+        raise no_release(recipe, variant, wish.version)
     wanted = stage / "requirements.in"
     await asyncio.to_thread(wanted.write_text, "\n".join(loosened(variant, wish.version)) + "\n", encoding="utf-8")
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     argv = [*compile_argv(uv, variant, python=python), "--output-file", str(stage / LOCK), str(wanted)]
-    await run(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"}, about=recipe.engine)
+    try:
+        await run(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"}, about=recipe.engine)
+    except EnvironmentFault as fault:
+        if wish.version and _is_unpublished(variant, wish.version, fault.body.detail):
+            raise no_release(recipe, variant, wish.version) from fault
+        raise
     return await asyncio.to_thread((stage / LOCK).read_text, encoding="utf-8")
+
+
+def _is_unpublished(variant: Variant, version: str, said: str) -> bool:
+    """Tell whether uv found no such version of the engine itself, rather than of what it needs."""
+    return f"there is no version of {variant.package}=={version}" in said or any(one in said for one in _NO_NUMBER)
+
+
+def no_release(recipe: Recipe, variant: Variant, version: str) -> EnvironmentFault:
+    """Return the error for a version that was never published; only the one in the recipe is known to be there."""
+    return EnvironmentFault(
+        f"There is no version {version} of {recipe.engine} ({variant.name}).",
+        hint=f"This Roundhouse was made with {variant.version}; --channel latest takes the newest there is.",
+        code="no_release",
+    )
 
 
 def loosened(variant: Variant, version: str) -> list[str]:

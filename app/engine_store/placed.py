@@ -26,6 +26,7 @@ from engines.api import (
     Net,
     Place,
 )
+from engines.probing import identity
 
 PROBATION_STALL_S = 6.0
 """Without a log line, progress or use of the processor for so long, a version that has not proved itself hangs."""
@@ -55,14 +56,14 @@ class Placed:
             wanted = place or self._where()
         except NotFound as error:
             return Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error), hint=error.hint)
-        gone = _missing(wanted)
+        gone = missing(self.descriptor, wanted)
         if gone:
             return gone
         return self._looked(wanted) if wanted else self._adapter.probe()
 
     def _looked(self, place: Place) -> Installation | Failure:
         """Return what the adapter sees in a place; asked once, since a program may have to be run for it."""
-        key = (place, *(path.stat().st_mtime_ns for path in (place.python, place.executable) if path))
+        key = (place, *(identity(path) for path in (place.python, place.executable) if path))
         if key not in self._seen:
             found = self._adapter.probe(place)
             if isinstance(found, Failure):
@@ -123,14 +124,14 @@ class PlacedAdapters(Mapping[str, Adapter]):
         return PROBATION_STALL_S if is_on_probation(self._shelf.state(engine)) else float("inf")
 
 
-def _missing(place: Place | None) -> Failure | None:
+def missing(about: Descriptor, place: Place | None) -> Failure | None:
     """Return a failure for a version whose files have gone: removed by hand, or built on a Python that was removed."""
     programs = [path for path in (place.python, place.executable) if path] if place else []
     gone = next((path for path in programs if not path.exists()), None)
-    if gone is None:
+    if place is None or gone is None:
         return None
     return Failure(
         kind=FailureKind.NOT_INSTALLED,
-        sentence=f"A part of this version is gone: {gone}.",
-        hint="Install it again.",
+        sentence=f"{about.name} {place.version} is broken: {gone} is gone.".replace("  ", " "),
+        hint=f"`roundhouse engines install {about.id}` installs it again.",
     )

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import EnvironmentFault
-from app.engine_store.fetching import Fetcher
+from app.engine_store.fetching import NOT_FOUND, Fetcher
 from app.engine_store.host import as_numbers
 from app.engine_store.recipe import Channel, Release, Variant
 
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 API = "https://api.github.com"
 _DIGEST = "sha256:"
+_MENTIONED = 5
+"""Releases that are named where somebody asked for one that is not there."""
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
@@ -75,13 +77,24 @@ class Releases:
         if not _TAG.fullmatch(version):
             raise EnvironmentFault(f"{version!r} is no version of this engine.", code="no_release")
         tag = f"v{version}" if version[0].isdigit() else version
-        release = await self._get(f"/tags/{tag}")
+        try:
+            release = await self._get(f"/tags/{tag}")
+        except EnvironmentFault as fault:
+            if fault.code != NOT_FOUND:
+                raise
+            newest = ", ".join(one.tag for one in (await self._listed())[:_MENTIONED])
+            hint = f"The newest are {newest}." if newest else ""
+            raise EnvironmentFault(
+                f"There is no release {tag} of this engine.", hint=hint, code="no_release"
+            ) from fault
         return await self._followed(release), version
+
+    async def _listed(self) -> list[_Release]:
+        return _decoded(await self._fetcher.text(f"{self._base}?per_page=20"), list[_Release])
 
     async def _newest(self) -> tuple[_Release, str]:
         """Return the newest release that carries archives, a pre-release as a rule."""
-        found = _decoded(await self._fetcher.text(f"{self._base}?per_page=20"), list[_Release])
-        for release in found:
+        for release in await self._listed():
             if not release.is_draft and any(self._release.pattern.match(asset.name) for asset in release.assets):
                 return release, release.tag
         raise EnvironmentFault("The newest releases carry no archives.", hint="Try again later.", code="no_release")

@@ -78,8 +78,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 class Shelf:
     """Every installed version. Safe to use from any thread; methods touch the disk unless they say otherwise."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, came_along: Callable[[str], bool] = lambda _engine: True) -> None:
+        """`came_along` tells whether an engine is here without having been installed."""
         self._root = root
+        self._came_along = came_along
         self._lock = threading.RLock()
         self._states: dict[str, State] = {}
         self._stages: set[str] = set()
@@ -147,7 +149,7 @@ class Shelf:
             return self._own_place(engine)
         manifest = self.manifest(engine, name)
         if manifest is None:
-            raise no_version(engine, name)
+            raise _gone(engine, name) if name == self.state(engine).current else no_version(engine, name)
         return place_of(self.folder(engine, name), manifest)
 
     def _own_place(self, engine: str) -> Place:
@@ -156,20 +158,26 @@ class Shelf:
             raise NotFound(
                 f"{program} is no longer there.", hint="Use another version of this engine.", code="engine_gone"
             )
-        return Place(folder=program.parent, version="", backend="", executable=program)
+        return own_place(program)
 
     def state(self, engine: str) -> State:
         """Return which version is used; read from disk once."""
         with self._lock:
             if engine not in self._states:
-                self._states[engine] = _read_state(self._root / engine / STATE)
+                self._states[engine] = self._possible(engine, _read_state(self._root / engine / STATE))
             return self._states[engine]
+
+    def _possible(self, engine: str, state: State) -> State:
+        """Return a state that goes back to nothing that never was: the first version of most engines is installed."""
+        if state.previous == BUNDLED and not self._came_along(engine):
+            return msgspec.structs.replace(state, previous="")
+        return state
 
     def change(self, engine: str, make: Callable[[State], State]) -> State:
         """Replace an engine's state by what `make` returns for it, on disk first."""
         with self._lock:
             before = self.state(engine)
-            state = make(before)
+            state = self._possible(engine, make(before))
             if state == before:
                 return state
             home = self._root / engine
@@ -205,6 +213,11 @@ def place_of(folder: Path, manifest: Manifest) -> Place:
         python=folder / manifest.python if manifest.python else None,
         executable=folder / manifest.executable if manifest.executable else None,
     )
+
+
+def own_place(program: Path) -> Place:
+    """Return a program as adapters look at it."""
+    return Place(folder=program.parent, version="", backend="", executable=program)
 
 
 def python_in(environment: Path) -> Path:
@@ -255,6 +268,14 @@ def no_version(engine: str, name: str) -> NotFound:
         f"There is no version {name} of {engine} here.",
         hint=f"`roundhouse engines list {engine}` shows those there are.",
         code="engine_version_not_found",
+    )
+
+
+def _gone(engine: str, name: str) -> NotFound:
+    return NotFound(
+        f"Version {name} of {engine}, which is in use, is gone from the disk.",
+        hint=f"`roundhouse engines install {engine}` installs it again.",
+        code="engine_gone",
     )
 
 

@@ -24,7 +24,7 @@ from app.config.paths import Paths, default_paths, guide_gguf
 from app.config.store import Settings
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import Catalogue, came_along
 from app.engine_store.shelf import Shelf
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.measuring import Measuring
@@ -196,7 +196,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
         guide_gguf(),
         lambda: other_models(this_home(), listings) if settings.flag("models.other_programs") else (),
     )
-    shelf = Shelf(paths.data / "engines")
+    shelf = Shelf(paths.data / "engines", lambda engine: came_along(setup.adapters, engine))
     catalogue = Catalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)
     tuning = ModelSettingsFile(paths.model_settings_file)

@@ -78,8 +78,8 @@ def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundho
     (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
     for code, fault in FAULTS.items():
         (packages / "sitecustomize.py").write_text(fault, encoding="utf-8")
-        job = said(roundhouse, "test", "llama.cpp", name)["job"]
-        assert (job["proofs"][-1]["code"], bool(job["proofs"][-1]["problem"])) == (code, True)
+        error = said(roundhouse, "test", "llama.cpp", name)["error"]
+        assert (error["code"], "failed its test" in error["sentence"]) == (code, True)
         assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
         (packages / "sitecustomize.py").unlink()
         assert said(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][0]["code"] == ""
@@ -119,8 +119,7 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     here = versions(roundhouse, "llama.cpp")
     assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
 
-    tested = said(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][-1]
-    assert tested["code"] == "crashed"
+    assert said(roundhouse, "test", "llama.cpp", name)["error"]["code"] == "crashed"
     assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
     roundhouse("engines", "remove", "llama.cpp", name)
 

@@ -2,18 +2,21 @@
 
 import msgspec
 import pytest
+from PySide6.QtWidgets import QWidget
 
-from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
+from app.core.engine_store import EngineJob, EngineVersion, InstallEngine, Proof, TestEngine, UseEngine
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
 from app.gui.demo import engines
 from app.gui.demo.api import DemoApi
-from app.gui.screens.engines.card import EngineCard
+from app.gui.screens.engines.card import EngineCard, _VersionRow
 from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.theme.theme import Theme
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import Button
+from app.gui.widgets.rows import Tag
+from app.gui.widgets.text import Label, Paragraph
 from tests.gui.conftest import QuietShell
 
 
@@ -186,9 +189,62 @@ def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen,
 def test_versions_unfold_and_the_one_before_can_be_rolled_back_to(screen: EnginesScreen, api: DemoApi) -> None:
     screen._cards["llama.cpp"]._fold.toggle()
     found = buttons(screen, "llama.cpp")
-    assert {"Roll back", "Use"} <= set(found)
+    assert {"Roll back", "Test and use"} <= set(found)
     found["Roll back"].click()
     assert api.asked("POST", "/engines/llama.cpp/use") == [UseEngine(version="bundled")]
+
+
+def tags(row: QWidget) -> set[str]:
+    return {tag.findChildren(Label)[0].text() for tag in row.findChildren(Tag) if tag.isVisibleTo(row)}
+
+
+def menu_of(row: _VersionRow) -> Menu:
+    row._open_menu()
+    (menu,) = row.findChildren(Menu)
+    return menu
+
+
+def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_the_same_on_demand(
+    screen: EnginesScreen, api: DemoApi
+) -> None:
+    failed = screen._cards["llama.cpp"].findChildren(_VersionRow)[2]
+    assert tags(failed) == {"Failed"}
+    testing = msgspec.structs.replace(engines.INSTALLING, engine="llama.cpp", verb="use")
+    api.replies["POST /engines/llama.cpp/use"] = testing
+    said: list[str] = []
+    screen.model.said.connect(lambda sentence, _undo: said.append(sentence))
+    screen.model.use("llama.cpp", "2026.8.10566-cpu")
+    api.flush()
+    assert (screen.model.job, said) == (testing, []), "nothing is used before it has passed"
+    menu = menu_of(failed)
+    next(action for action in menu.actions() if action.text() == "Use it all the same").trigger()
+    assert api.asked("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
+    menu.close()
+
+
+def test_a_program_on_path_is_shown_with_where_it_lies(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
+    found = EngineVersion(name="llama-server", version="b11549", path="/usr/bin/llama-server", is_on_path=True)
+    api.replies["GET /engines/stock"] = [msgspec.structs.replace(engines.LLAMA_CPP, versions=[found])]
+    screen = EnginesScreen(theme, api, shell)
+    api.flush()
+    (row,) = screen._cards["llama.cpp"].findChildren(_VersionRow)
+    assert tags(row) == {"On PATH"}
+    assert facts(found) == "/usr/bin/llama-server"
+    assert [label.text() for label in row.findChildren(Label)][:1] == ["b11549 · llama-server"]
+    assert not any(action.text().startswith("Remove") for action in menu_of(row).actions())
+
+
+def test_what_failed_when_it_was_installed_is_marked(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
+    offer = msgspec.structs.replace(engines.OPENVINO.offers[0], problem="It wrote nonsense.")
+    stock = msgspec.structs.replace(engines.OPENVINO, offers=[offer])
+    assert standing(stock) == ("bad", "Failed its test")
+    api.replies["GET /engines/stock"] = [stock]
+    screen = EnginesScreen(theme, api, shell)
+    api.flush()
+    shown = [label.text() for label in screen._cards["openvino"].findChildren(Paragraph)]
+    assert "It wrote nonsense." in shown
+    other = msgspec.structs.replace(offer, variant="gpu", problem="")
+    assert offer_of(msgspec.structs.replace(stock, offers=[offer, other])) == other
 
 
 def test_cards_stay_in_place_and_go_with_their_engine(screen: EnginesScreen, api: DemoApi) -> None:

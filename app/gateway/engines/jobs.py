@@ -28,6 +28,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str = ""
     proofs: list[Proof] = []
+    error: ErrorBody | None = None
+    """What came of a job that was done and did not end well."""
 
 
 class Jobs:
@@ -52,7 +54,7 @@ class Jobs:
         """Begin. Raises Conflict while another job runs."""
         if self.is_busy and self.last is not None:
             raise Conflict(
-                f"An {self.last.verb} of {self.last.engine} is going on.",
+                f"Another job is going on: {self.last.verb} {self.last.engine}.",
                 hint="Wait for it, or cancel it: `roundhouse engines cancel`.",
                 code="engine_job_running",
             )
@@ -71,15 +73,16 @@ class Jobs:
         try:
             outcome = await work(self._progress)
         except asyncio.CancelledError:
-            self._end(error=ErrorBody(code="cancelled", sentence="It was called off; nothing was changed."))
+            self._end(Outcome(error=ErrorBody(code="cancelled", sentence="It was called off; nothing was changed.")))
             raise
         except RoundhouseError as error:
-            self._end(error=error.body)
+            self._end(Outcome(error=error.body))
         except Exception:
             log.exception("A job of the engine store ended by a mistake of ours")
-            self._end(error=Bug("It failed because of a mistake in Roundhouse.", hint="Please report this.").body)
+            bug = Bug("It failed because of a mistake in Roundhouse.", hint="Please report this.")
+            self._end(Outcome(error=bug.body))
         else:
-            self._end(outcome=outcome)
+            self._end(outcome)
 
     def _progress(self, stage: str, fraction: float | None) -> None:
         job = self._job()
@@ -90,8 +93,8 @@ class Jobs:
             self._note(stage)
         self._tell(msgspec.structs.replace(job, stage=stage, fraction=fraction))
 
-    def _end(self, *, error: ErrorBody | None = None, outcome: Outcome | None = None) -> None:
-        job, found = self._job(), outcome or Outcome()
+    def _end(self, found: Outcome) -> None:
+        job, error = self._job(), found.error
         if error is not None:
             self._note(" ".join(filter(None, (error.sentence, error.hint))))
             for line in error.detail.splitlines():

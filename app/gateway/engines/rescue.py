@@ -12,7 +12,7 @@ from collections.abc import Callable
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, EnginesChanged, Event, Notice
-from app.engine_store.choosing import is_to_blame, loaded, rolled_back, switched
+from app.engine_store.choosing import CERTAIN, broken, is_to_blame, loaded, rolled_back, switched
 from app.engine_store.shelf import PROVEN_LOADS, Shelf, State
 from app.gateway.engines.moves import Moves, told
 from app.gateway.events import EventHub
@@ -71,7 +71,8 @@ class Rescuer:
             await self._went_back(status.engine, status.failure.code, status.failure.sentence, was_ready=True)
 
     async def _count(self, engine: str, load: tuple[str, float]) -> None:
-        if load in self._loads or self._shelf.state(engine).loads >= PROVEN_LOADS:
+        state = self._shelf.state(engine)
+        if load in self._loads or (state.loads >= PROVEN_LOADS and state.current not in state.bad):
             return
         self._loads.add(load)
         await self._change(engine, loaded)
@@ -79,9 +80,11 @@ class Rescuer:
     async def _went_back(self, engine: str, code: str, why: str, *, was_ready: bool) -> bool:
         async with self._one_at_a_time:  # several requests and the events tell of the same failure
             state = await asyncio.to_thread(self._shelf.state, engine)
-            if not is_to_blame(state, code, was_ready=was_ready):
-                return False
             failed = state.current
+            if not is_to_blame(state, code, was_ready=was_ready):
+                if code in CERTAIN and not was_ready:  # it may be installed again then, and lists say what is wrong
+                    await self._change(engine, lambda now: broken(now, failed, why))
+                return False
             after = await self._change(engine, lambda now: rolled_back(now, why) if now.current == failed else now)
         if after is None or after.current == failed:
             return False
@@ -91,7 +94,7 @@ class Rescuer:
                 level="warn",
                 code="engine_rolled_back",
                 sentence=f"{engine} {failed} failed, so {after.current} is used again. {why}",
-                hint=f"`roundhouse engines list {engine}` shows both; `roundhouse engines use` brings it back.",
+                hint=f"`roundhouse engines list {engine}` shows both; `roundhouse engines use` tests it again.",
             )
         )
         return True

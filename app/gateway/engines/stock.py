@@ -1,6 +1,7 @@
 """What there is of every engine, put together: the advisor's judgement of this machine, what is here, what could be."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from app.advisor.intents import workload
 from app.advisor.rules import Ranked, ranking
@@ -10,9 +11,10 @@ from app.core.errors import NotFound
 from app.core.machine import Machine
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.host import Host, is_for, this_host, unfit
+from app.engine_store.placed import missing
 from app.engine_store.recipe import Recipe
-from app.engine_store.shelf import Manifest, State
-from engines.api import Adapter, Failure, FailureKind, Family, Installation
+from app.engine_store.shelf import Manifest, State, place_of
+from engines.api import Failure, FailureKind, Family, Installation
 
 
 def drivers_of(machine: Machine) -> Mapping[str, str]:
@@ -53,10 +55,10 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=about.legacy or _advice(about.name, rank, judged),
+        advice=about.legacy or _advice(about.name, rank, judged, versions),
         is_preferred=is_preferred,
         versions=versions,
-        offers=offers_of(recipe, host, manifests) if recipe else [],
+        offers=offers_of(recipe, host, manifests, catalogue.shelf.state(engine)) if recipe else [],
         size_bytes=sum(version.size_bytes for version in versions),
         verified=about.verified,
         unverified=about.unverified,
@@ -64,11 +66,12 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
     )
 
 
-def _advice(name: str, rank: int | None, judged: Ranked | None) -> str:
+def _advice(name: str, rank: int | None, judged: Ranked | None, versions: Sequence[EngineVersion]) -> str:
     if judged is None:
         return "Another engine does the same here with less."
     if judged.refused:
-        return judged.refused
+        works = any(one.works for one in versions)
+        return f"It passed its test here, though it is not advised: {judged.refused}" if works else judged.refused
     best = "The best choice for this machine" if rank == 1 else "It can run here"
     return " ".join((f"{best}: {name} {judged.traits.strength}.", *judged.warnings))
 
@@ -81,11 +84,16 @@ def versions_of(catalogue: Catalogue, engine: str) -> list[EngineVersion]:
     if isinstance(bundled, Installation):
         found.append(_bundled(state, bundled))
     if state.own:
-        found.append(_own(catalogue, engine, state, adapter))
+        found.append(_own(catalogue, engine, state))
+    program = catalogue.own.on_path(engine)
+    if program is not None and program.resolve() != Path(state.own).resolve():
+        found.append(_on_path(catalogue, engine, program))
     return sorted(found, key=lambda one: (not one.is_current, not one.is_previous))
 
 
 def _installed(catalogue: Catalogue, state: State, manifest: Manifest) -> EngineVersion:
+    folder = catalogue.shelf.folder(manifest.engine, manifest.name)
+    gone = missing(catalogue.adapters[manifest.engine].descriptor, place_of(folder, manifest))
     return EngineVersion(
         name=manifest.name,
         version=manifest.version,
@@ -95,9 +103,9 @@ def _installed(catalogue: Catalogue, state: State, manifest: Manifest) -> Engine
         is_previous=state.previous == manifest.name,
         size_bytes=manifest.size_bytes,
         installed_at=manifest.installed_at,
-        path=str(catalogue.shelf.folder(manifest.engine, manifest.name)),
+        path=str(folder),
         proof=state.proofs.get(manifest.name),
-        problem=state.bad.get(manifest.name, ""),
+        problem=state.bad.get(manifest.name, "") or (gone.sentence if gone else ""),
     )
 
 
@@ -113,9 +121,10 @@ def _bundled(state: State, found: Installation) -> EngineVersion:
     )
 
 
-def _own(catalogue: Catalogue, engine: str, state: State, adapter: Adapter) -> EngineVersion:
+def _own(catalogue: Catalogue, engine: str, state: State) -> EngineVersion:
     try:
-        found = adapter.probe(catalogue.shelf.place(engine, OWN))
+        catalogue.shelf.place(engine, OWN)
+        found = catalogue.own.asked(engine, Path(state.own))
     except NotFound as error:
         found = Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error))
     here = found if isinstance(found, Installation) else None
@@ -131,7 +140,18 @@ def _own(catalogue: Catalogue, engine: str, state: State, adapter: Adapter) -> E
     )
 
 
-def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest]) -> list[EngineOffer]:
+def _on_path(catalogue: Catalogue, engine: str, program: Path) -> EngineVersion:
+    found = catalogue.own.asked(engine, program)
+    return EngineVersion(
+        name=catalogue.adapters[engine].descriptor.program,
+        version=found.version if isinstance(found, Installation) else "",
+        path=str(program),
+        problem=found.sentence if isinstance(found, Failure) else "",
+        is_on_path=True,
+    )
+
+
+def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest], state: State) -> list[EngineOffer]:
     """Return what could be installed on this kind of system, what this very machine can run first."""
     here = {(manifest.variant, manifest.version) for manifest in manifests}
     mine = [variant for variant in recipe.variants if is_for(variant, host)] or recipe.variants
@@ -144,6 +164,7 @@ def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest]) -> list
             disk_bytes=variant.disk_bytes,
             is_installed=(variant.name, variant.version) in here,
             unfit=unfit(variant, host),
+            problem=state.bad.get(f"{variant.version}-{variant.name}", ""),
         )
         for variant in mine
     ]

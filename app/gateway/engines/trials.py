@@ -5,6 +5,7 @@ engine writes is compared with what the Guide is known to say; what it allocates
 """
 
 import difflib
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -189,8 +190,12 @@ def judged(proof: Proof, expected: str) -> Proof:
 
 def is_elsewhere(backend: str, device: str) -> bool:
     """Tell whether an engine for a GPU allocated on the processor only. Engines that name no device are believed."""
-    names = [name.strip().upper() for name in device.split(",") if name.strip()]
-    return backend not in {"", "cpu"} and bool(names) and all(name.startswith("CPU") for name in names)
+    names = [name.strip() for name in device.split(",") if name.strip()]
+    return backend not in {"", "cpu"} and bool(names) and all(map(_OF_PROCESSOR.match, names))
+
+
+_OF_PROCESSOR = re.compile(r"CPU|BLAS|AMX|.*_Host$", re.IGNORECASE)
+"""How llama.cpp calls memory of the system, also where a GPU's driver hands it out (CUDA_Host)."""
 
 
 def is_alike(text: str, expected: str) -> bool:

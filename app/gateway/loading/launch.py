@@ -162,6 +162,13 @@ def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> Engi
     installed = [engine for engine in readers if engine.installed]
     if installed:
         return best_reader(installed, services.settings.items("engines.preferred"), services.machine.last)
+    broken = next((engine for engine in readers if engine.is_broken), None)
+    if broken is not None:
+        raise EngineFailed(
+            broken.problem,
+            hint=f"`roundhouse engines install {broken.id}` installs it again.",
+            code=FailureKind.NOT_INSTALLED,
+        )
     names = " or ".join(engine.name for engine in readers)
     raise EngineFailed(
         f"No installed engine reads {model.title} ({model.format}).",

@@ -2,6 +2,7 @@
 
 from app.engine_store.host import Host
 from app.engine_store.recipe import recipes
+from app.engine_store.shelf import State
 from app.gateway.engines.stock import offers_of
 
 LLAMA_CPP = recipes()["llama.cpp"]
@@ -9,7 +10,7 @@ LLAMA_CPP = recipes()["llama.cpp"]
 
 def names(host: Host) -> tuple[list[str], list[str]]:
     """The variants that could be installed, and those that lack something here."""
-    offers = offers_of(LLAMA_CPP, host, [])
+    offers = offers_of(LLAMA_CPP, host, [], State())
     return [one.variant for one in offers if not one.unfit], [one.variant for one in offers if one.unfit]
 
 

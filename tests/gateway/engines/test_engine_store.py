@@ -6,6 +6,7 @@ Each version of the fake engine behaves as its number says; what installs it is 
 import asyncio
 import dataclasses
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import psutil
 import pytest
 
 from app.config.paths import Paths
@@ -21,7 +23,7 @@ from app.config.store import Settings
 from app.core.api import PREFIX
 from app.core.engine_store import EngineJob, EngineStock, EngineVersion
 from app.core.events import Notice
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import Catalogue, came_along
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import PROVEN_LOADS, Shelf
 from app.gateway.engines import trials
@@ -46,6 +48,7 @@ from engines.api import (
     Remedy,
     RemedyKind,
 )
+from engines.probing import output_of
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.played import Upstream, played_services, until
@@ -82,8 +85,11 @@ class Versioned(FakeAdapter):
     def __init__(self) -> None:
         super().__init__()
         self.later: dict[str, Behaviour] = {}
+        self.came_along = True
 
     def probe(self, place: Place | None = None) -> Installation | Failure:
+        if place is None and not self.came_along:
+            return Failure(kind=FailureKind.NOT_INSTALLED, sentence="It is not installed.", hint="Install it.")
         if place is None or place.executable is not None:
             return Installation(engine="fake", version=BUNDLED_VERSION, backend="cpu", python=Path(sys.executable))
         return Installation(engine="fake", version=place.version, backend="cpu", python=place.python)
@@ -139,9 +145,11 @@ class Store:
         self.services.catalogue.recipes["fake"] = self.recipe(version)
         return await self.done("/engines/fake/install", {})
 
+    async def stock(self) -> EngineStock:
+        return msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineStock])[0]
+
     async def versions(self) -> dict[str, EngineVersion]:
-        found = msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineStock])
-        return {one.name: one for one in found[0].versions}
+        return {one.name: one for one in (await self.stock()).versions}
 
     async def answer(self, model: str = "model") -> str:
         body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
@@ -149,6 +157,12 @@ class Store:
             said = await reply.json()
             assert reply.status == 200, said
             return str(said["choices"][0]["message"]["content"])
+
+    async def refusal(self) -> Any:  # noqa: ANN401 -- any JSON
+        body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}
+        async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as reply:
+            assert reply.status >= 400
+            return await reply.json()
 
     def current(self) -> str:
         return self.services.catalogue.shelf.state("fake").current
@@ -176,7 +190,8 @@ async def store(
     TinyLlama().write(paths.models / "second.gguf")
     settings = Settings(paths.settings_file, {"ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"})
     played = await played_services(paths, {}, limits, Upstream())
-    adapter, shelf = Versioned(), Shelf(paths.data / "engines")
+    adapter = Versioned()
+    shelf = Shelf(paths.data / "engines", lambda engine: came_along({"fake": adapter}, engine))
     catalogue = Catalogue({"fake": adapter}, shelf)
     folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
     supervisor = Supervisor(catalogue.placed, folders, policy_from(settings), played.events.publish)
@@ -262,6 +277,37 @@ async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_reques
         await reply.read()
     await until(lambda: store.current() == "bundled")
     assert (await store.answer()).strip() == trials.EXPECTED
+
+
+async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_again(store: Store) -> None:
+    store.adapter.came_along = False
+    await store.install("1.0")
+    assert store.services.catalogue.shelf.state("fake").previous == "", "there is nothing to go back to"
+    store.adapter.later = {"1.0": LATER["missing library"]}
+    for _ in range(2):
+        assert "A library is missing" in str(await store.refusal())
+    (status,) = store.services.supervisor.statuses()
+    assert (status.version, store.current()) == ("1.0", "1.0-cpu")
+    assert "library" in (await store.versions())["1.0-cpu"].problem
+    again = await store.install("1.0")
+    assert (again.error, store.current()) == (None, "1.0-cpu-2")
+    store.adapter.later = {}
+    await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu", "force": True})
+    await store.answer()
+    await until(lambda: not store.services.catalogue.shelf.state("fake").bad)
+
+
+async def test_a_version_whose_files_are_gone_is_named_with_what_to_do(store: Store) -> None:
+    store.adapter.came_along = False
+    await store.install("1.0")
+    place = store.services.catalogue.shelf.place("fake", "1.0-cpu")
+    assert place is not None
+    assert place.python is not None
+    place.python.unlink()
+    refused = str(await store.refusal())
+    assert f"Fake engine 1.0 is broken: {place.python} is gone." in refused
+    assert "`roundhouse engines install fake`" in refused
+    assert f"{place.python} is gone" in (await store.versions())["1.0-cpu"].problem
 
 
 async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Store) -> None:
@@ -360,6 +406,136 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     assert store.current() == "bundled"
 
 
+async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_passed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    program = tmp_path / "bin" / "fake-engine"
+    program.parent.mkdir()
+    program.write_bytes(b"")
+    program.chmod(0o755)
+    assert "fake-engine" not in await store.versions()
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    asked: list[Place | None] = []
+    probe = store.adapter.probe
+
+    def noted(place: Place | None = None) -> Installation | Failure:
+        asked.append(place)
+        return probe(place)
+
+    monkeypatch.setattr(store.adapter, "probe", noted)
+    for _ in range(3):
+        found = (await store.versions())["fake-engine"]
+    assert (found.is_on_path, found.path, found.version) == (True, str(program), BUNDLED_VERSION)
+    assert len([place for place in asked if place]) == 1, "for as long as it is the same file"
+    assert store.current() == "bundled"
+    assert (await store.done("/engines/fake/test", {"version": "fake-engine"})).error is None
+    assert (await store.call("DELETE", "/engines/fake/versions/fake-engine", fails=True))["code"] == "not_ours"
+    used = await store.done("/engines/fake/use", {"version": "fake-engine"})
+    assert (used.error, store.current()) == (None, "own")
+    found = (await store.versions())["own"]
+    assert (found.path, found.proof is not None) == (str(program), True)
+    assert "fake-engine" not in await store.versions(), "it is listed once"
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    assert await store.call("POST", "/engines/fake/use", {"version": "fake-engine"}) is None, "it has passed"
+    assert store.current() == "own"
+
+
+async def test_a_program_that_hangs_is_called_off_with_all_it_started(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, mark = tmp_path / "hangs", f"60{os.getpid()}"
+    own.write_text(f"#!/bin/sh\nsleep {mark} & sleep {mark}", encoding="utf-8")
+    own.chmod(0o755)
+
+    def probe(place: Place | None = None) -> Installation | Failure:
+        assert output_of((str(own), "--version"), 600)
+        return Versioned.probe(store.adapter, place)
+
+    monkeypatch.setattr(store.adapter, "probe", probe)
+    await store.call("POST", "/engines/fake/use", {"path": str(own)})
+    await until(lambda: len(running(mark)) == 2)
+    began = time.monotonic()
+    await store.call("DELETE", "/engines/job")
+    assert time.monotonic() - began < 5
+    job = msgspec.convert(await store.call("GET", "/engines/job"), EngineJob)
+    assert job.error is not None
+    assert job.error.code == "cancelled"
+    await until(lambda: not running(mark))
+
+
+def running(mark: str) -> list[int]:
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == [mark]]
+
+
+async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = msgspec.structs.replace(store.adapter.descriptor, program="")
+    monkeypatch.setattr(Versioned, "descriptor", about)
+    refused = await store.call("POST", "/engines/fake/use", {"path": sys.executable}, fails=True)
+    assert (refused["code"], "Fake engine cannot be used as a program" in refused["sentence"]) == (
+        "no_own_program",
+        True,
+    )
+
+
+async def test_an_engine_that_is_not_here_is_said_not_to_be_installed(store: Store) -> None:
+    store.adapter.came_along = False
+    for path in ("use", "test"):
+        refused = await store.call("POST", f"/engines/fake/{path}", {}, fails=True)
+        assert (refused["code"], refused["hint"]) == ("not_installed", "Install it.")
+
+
+async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is_tested_before_it_is_used(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.install("1.0")
+    await store.install("2.2")
+    assert "nonsense" in (await store.stock()).offers[0].problem
+    monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
+    tested = await store.done("/engines/fake/test", {})
+    assert tested.error is not None
+    assert (tested.error.code, [proof.code for proof in tested.proofs]) == ("gibberish", ["gibberish"])
+    assert store.current() == "bundled"
+    refused = await store.done("/engines/fake/use", {"version": "1.0"})
+    assert refused.error is not None
+    assert (refused.error.code, "--force" in refused.error.hint) == ("gibberish", True)
+    assert store.current() == "bundled"
+    await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu", "force": True})
+    forced = (await store.versions())["1.0-cpu"]
+    assert (forced.is_current, "nonsense" in forced.problem) == (True, True)
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "previous_failed"
+    monkeypatch.setitem(VERSIONS, "1.0", WELL)
+    used = await store.done("/engines/fake/use", {"version": "1.0-cpu"})
+    assert (used.error, store.current()) == (None, "1.0-cpu")
+    assert (await store.versions())["1.0-cpu"].problem == ""
+
+
+async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
+    await store.install("1.0")
+    store.services.catalogue.recipes["fake"] = store.recipe(BUNDLED_VERSION)
+    await store.done("/engines/fake/install", {})
+    refused = await store.call("POST", "/engines/fake/use", {"version": BUNDLED_VERSION}, fails=True)
+    assert (refused["code"], "0.5-cpu and bundled" in refused["sentence"]) == ("ambiguous_version", True), refused
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    await store.call("DELETE", "/engines/fake/versions/0.5-cpu")
+    refused = await store.call("DELETE", f"/engines/fake/versions/{BUNDLED_VERSION}", fails=True)
+    assert refused["code"] == "not_ours"
+    await store.call("DELETE", "/engines/fake/versions/1.0")
+    assert list(await store.versions()) == ["bundled"]
+
+
+async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -> None:
+    await store.install("1.0")
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    found = await store.call("GET", "/engines/fake/update")
+    assert (found["to"], found["is_here"], found["download_bytes"]) == ("1.0", True, 0)
+    done = await store.done("/engines/fake/update", {})
+    assert (done.error, done.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
+    assert [proof.model for proof in done.proofs] == ["the Guide"]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "code"),
     [
@@ -369,6 +545,7 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
         ("/engines/fake/install", {"bundle": "/nowhere"}, "bad_bundle"),
         ("/engines/fake/use", {"version": "9"}, "engine_version_not_found"),
         ("/engines/fake/use", {"path": "here"}, "no_such_program"),
+        ("/engines/nobody/use", {"path": "/bin/sh"}, "not_installed"),
         ("/engines/fake/test", {"version": "9-cpu"}, "engine_version_not_found"),
         ("/engines/fake/bundle", {"path": "relative"}, "invalid_value"),
     ],

@@ -42,6 +42,11 @@ def test_the_guides_answer_is_known_again_when_a_word_differs(text: str, alike: 
         ("cpu", "CPU", False),
         ("cuda", "", False),
         ("", "CPU", False),
+        ("cuda", "CPU_Mapped, AMX", True),
+        ("cuda", "CPU_Mapped, BLAS", True),
+        ("vulkan", "CPU_REPACK, Vulkan_Host", True),
+        ("cuda", "CPU_Mapped, CUDA_Host, CUDA0", False),
+        ("rocm", "CPU_Mapped, ROCm0_Split", False),
     ],
 )
 def test_a_gpu_build_on_the_processor_is_found_out(backend: str, device: str, elsewhere: bool) -> None:  # noqa: FBT001 -- a table

@@ -71,7 +71,8 @@ class Gateway:
     def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del timeout_s
         self.asked.append(("POST", path, body))
-        return JOB if reply is EngineJob else None
+        is_at_once = reply is type(None) or (isinstance(body, UseEngine) and not body.path)
+        return None if is_at_once else JOB
 
     def patch(self, path: str, body: object, reply: Any) -> Any:  # noqa: ANN401 -- any type
         del reply
@@ -205,7 +206,35 @@ def test_using_an_engine_prefers_it_and_a_path_is_a_program_of_ones_own(gateway:
     gateway.asked.clear()
     own = tmp_path / "llama-server"
     assert run("use", "llama.cpp", str(own)).exit_code == 0
-    assert gateway.asked == [("POST", "/engines/llama.cpp/use", UseEngine(path=str(own)))]
+    assert gateway.asked[0] == ("POST", "/engines/llama.cpp/use", UseEngine(path=str(own)))
+    run("use", "llama.cpp", "3-cpu", "--force")
+    assert gateway.asked[2] == ("POST", "/engines/llama.cpp/use", UseEngine(version="3-cpu", force=True))
+
+
+def test_a_program_on_path_and_what_failed_are_marked(gateway: Gateway) -> None:
+    on_path = EngineVersion(name="llama-server", version="b7", path="/usr/bin/llama-server", is_on_path=True)
+    offer = EngineOffer(variant="sycl", version="4", backend="sycl", problem="It crashed.")
+    bundled = EngineVersion(name="bundled", version="1", is_current=True, problem="It wrote nonsense.")
+    gateway.stock = [msgspec.structs.replace(STOCK, versions=[bundled, on_path], offers=[offer])]
+    said = run("list", "llama.cpp").stdout
+    assert "llama-server (b7)" in said
+    assert "on PATH" in said
+    assert "/usr/bin/llama-server: not tested" in said
+    assert "bundled (1)" in said
+    assert "in use, failed" in said
+    assert "Could be installed: 4 (sycl). It failed when it was installed last: It crashed." in said
+
+
+def test_an_engine_that_passed_its_test_here_is_not_said_to_be_unable(gateway: Gateway) -> None:
+    gateway.stock = [msgspec.structs.replace(STOCK, rank=None)]
+    said = run().stdout
+    assert "cannot run" not in said
+    assert "runs: The best choice." in said
+
+
+def test_an_update_that_is_here_already_is_said_to_be(gateway: Gateway) -> None:
+    gateway.update = msgspec.structs.replace(gateway.update, is_here=True)
+    assert "llama.cpp 2 -> 4 (cpu), installed already\n" in run("update", "llama.cpp", "--check").stdout
 
 
 def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:

@@ -146,7 +146,7 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
     ("wanted", "version", "code"),
     [
         (variant({"os": "ubuntu", "backend": "opencl-adreno", "arch": "x64"}), "", "no_asset"),
-        (CPU, "7.7.7", "refused"),
+        (CPU, "7.7.7", "no_release"),
         (CPU, "../../x", "no_release"),
         (CPU, "0.9.0", "no_release"),
     ],
@@ -156,6 +156,12 @@ async def test_what_cannot_be_had_is_said(releases: Releases, wanted: Variant, v
     with pytest.raises(EnvironmentFault) as caught:
         await releases.choose(wanted, Channel.STABLE, version)
     assert caught.value.code == code
+
+
+async def test_a_release_that_is_not_there_is_named_and_so_are_those_there_are(releases: Releases) -> None:
+    with pytest.raises(EnvironmentFault, match=r"There is no release b99999999 of this engine\.") as caught:
+        await releases.choose(CPU, Channel.LATEST, "b99999999")
+    assert caught.value.hint == "The newest are v0.9.0, b11549, v0.8.0, b11400."
 
 
 async def test_a_server_that_refuses_and_one_that_is_none(

@@ -78,6 +78,15 @@ async def test_what_is_used_outlives_the_process(shelf: Shelf, tmp_path: Path) -
     assert Shelf(tmp_path / "engines").state(ENGINE) == State(current="1.0-cpu", previous=BUNDLED)
 
 
+async def test_an_engine_that_did_not_come_along_has_nothing_to_go_back_to(shelf: Shelf, tmp_path: Path) -> None:
+    await install(shelf)
+    shelf.change(ENGINE, lambda state: switched(state, "1.0-cpu"))
+    alone = Shelf(tmp_path / "engines", lambda _engine: False)
+    assert alone.state(ENGINE) == State(current="1.0-cpu")
+    alone.change(ENGINE, lambda _state: switched(State(), "1.0-cpu"))
+    assert alone.state(ENGINE) == State(current="1.0-cpu")
+
+
 async def test_a_damaged_state_falls_back_to_what_came_with_us(shelf: Shelf, tmp_path: Path) -> None:
     await install(shelf)
     (tmp_path / "engines" / ENGINE / STATE).write_bytes(b"{")

@@ -11,8 +11,10 @@ from app.gui.screens.engines.model import (
     EnginesModel,
     current_of,
     facts,
+    failed_offer,
     install_words,
     job_words,
+    needs_test,
     offer_of,
     standing,
 )
@@ -152,10 +154,13 @@ class _Present(QWidget):
         """Show a version, or that there is none."""
         color, said = standing(stock)
         self._dot.say(color, said)
+        failed = failed_offer(stock) if version is None else None
+        problem = failed.problem if failed else version.problem if version else ""
+        known = (said, problem or facts(version)) if version else (problem,)
         self._version.setText(version.version if version else said)
-        self._facts.setText(" · ".join(filter(None, (said, facts(version)))) if version else "")
-        self._facts.set_color("bad" if version and version.problem else "ink-2")
-        self._facts.setVisible(version is not None)
+        self._facts.setText(" · ".join(filter(None, known)))
+        self._facts.set_color("bad" if problem else "ink-2")
+        self._facts.setVisible(any(known))
 
 
 class _Job(QWidget):
@@ -198,6 +203,7 @@ class _Update(QWidget):
         self.setVisible(update is not None)
         if update is not None:
             size = f", {words.size(update.download_bytes)} to fetch" if update.download_bytes else ""
+            size = ", installed already" if update.is_here else size
             tested = "It is tested with your models before it is used, and the one before is kept."
             self._words.setText(f"{update.current} → {update.to}{size}. {tested}")
             self._button.setAccessibleName(f"Update to {update.to}")
@@ -211,8 +217,10 @@ class _VersionRow(Row):
         self._model, self._engine, self._version = model, engine, version
         self._now = Tag(theme, "In use", color="accent-ink", fill="accent-soft")
         self._before = Tag(theme, "Before")
-        self.add_tag(self._now)
-        self.add_tag(self._before)
+        self._on_path = Tag(theme, "On PATH")
+        self._failed = Tag(theme, "Failed", color="bad")
+        for tag in (self._now, self._before, self._on_path, self._failed):
+            self.add_tag(tag)
         self._use = Button(theme, "Use", look=Look.QUIET, name=f"Use {version.name}", action=self._do_use)
         self._more = IconButton(theme, "ellipsis", f"More about {version.name}", action=self._open_menu)
         self.tail.addWidget(self._use)
@@ -221,12 +229,16 @@ class _VersionRow(Row):
     def show_version(self, version: EngineVersion) -> None:
         """Show what is so now."""
         self._version = version
-        title = {BUNDLED: "Came with Roundhouse", OWN: "Your own program"}.get(version.name, version.variant)
+        title = {BUNDLED: "Came with Roundhouse", OWN: "Your own program"}.get(version.name) or (
+            version.variant if version.is_ours else version.name
+        )
         self.say(f"{version.version} · {title}" if version.version else title, version.problem or facts(version))
         self._now.setVisible(version.is_current)
         self._before.setVisible(version.is_previous)
+        self._on_path.setVisible(version.is_on_path)
+        self._failed.setVisible(bool(version.problem))
         self._use.setVisible(not version.is_current)
-        self._use.set_text("Roll back" if version.is_previous else "Use")
+        self._use.set_text("Test and use" if needs_test(version) else "Roll back" if version.is_previous else "Use")
 
     def _do_use(self) -> None:
         self._model.use(self._engine, self._version.name)
@@ -234,7 +246,9 @@ class _VersionRow(Row):
     def _open_menu(self) -> None:
         menu, version = Menu(self.theme, self, "More"), self._version
         menu.offer("Test it", partial(self._model.test, self._engine, version.name), icon="gauge")
-        if version.name not in {BUNDLED, OWN}:
+        if version.problem and not (version.is_current or version.is_on_path):
+            menu.offer("Use it all the same", partial(self._model.use, self._engine, version.name, force=True))
+        if version.is_ours:
             menu.addSeparator()
             menu.offer(
                 f"Remove, {words.size(version.size_bytes)}",

@@ -108,15 +108,18 @@ class EnginesModel(QObject):
         """Call the job off."""
         self._api.delete("/engines/job", lambda: None)
 
-    def use(self, engine: str, version: str) -> None:
-        """Use a version that is here; Undo uses the one before again."""
+    def use(self, engine: str, version: str, *, force: bool = False) -> None:
+        """Use a version that is here; Undo uses the one before again. What has to be tested first is so by a job."""
         before = next((one.name for one in self._versions(engine) if one.is_current), "")
 
-        def done(_job: EngineJob | None) -> None:
+        def done(job: EngineJob | None) -> None:
+            if job is not None:
+                self._job_changed(job)
+                return
             self.stock.read()
             self.said.emit(f"{version} is used from the next load on.", partial(self.use, engine, before))
 
-        path, body = f"/engines/{segment(engine)}/use", UseEngine(version=version)
+        path, body = f"/engines/{segment(engine)}/use", UseEngine(version=version, force=force)
         self._errors.pop(engine, None)
         self._api.post(path, body, kind=EngineJob | None, then=done, failed=partial(self._failed, engine))  # type: ignore[arg-type]  # a union is no type to mypy
 
@@ -177,13 +180,22 @@ def current_of(stock: EngineStock) -> EngineVersion | None:
 
 
 def offer_of(stock: EngineStock) -> EngineOffer | None:
-    """Return what the install button installs: the first that suits and is not here."""
-    return next((one for one in stock.offers if not one.unfit and not one.is_installed), None)
+    """Return what the install button installs: the first that suits and is not here, one that failed last."""
+    fitting = [one for one in stock.offers if not one.unfit and not one.is_installed]
+    return min(fitting, key=lambda one: bool(one.problem), default=None)
+
+
+def failed_offer(stock: EngineStock) -> EngineOffer | None:
+    """Return what was installed last and not kept, because its test failed, where nothing else is offered."""
+    offer = offer_of(stock)
+    return offer if offer is not None and offer.problem else None
 
 
 def standing(stock: EngineStock) -> tuple[str, str]:
     """Return the colour and the words of how an engine stands here."""
     current = current_of(stock)
+    if current is None and failed_offer(stock) is not None:
+        return "bad", "Failed its test"
     if current is None:
         return "edge", "Not installed" if stock.rank is not None else "Cannot run here"
     if current.problem:
@@ -191,10 +203,15 @@ def standing(stock: EngineStock) -> tuple[str, str]:
     return ("ok", "Tested") if current.proof is not None else ("ok", "Ready")
 
 
+def needs_test(version: EngineVersion) -> bool:
+    """Tell whether a version is tested before it is used."""
+    return version.is_on_path or bool(version.problem)
+
+
 def facts(version: EngineVersion) -> str:
     """Return what is to know about a version in one quiet line."""
     size = words.size(version.size_bytes) if version.size_bytes else "comes with Roundhouse"
-    own = version.path if version.name == "own" else size
+    own = version.path if version.path and not version.is_ours else size
     tested = proof_words(version.proof) if version.proof is not None and version.proof.is_good else ""
     return " · ".join(filter(None, (version.backend, own, tested)))
 
@@ -217,7 +234,10 @@ def job_words(job: EngineJob) -> str:
     return f"{job.stage}{share}"
 
 
+_VERBS = {"test": "passed its test", "use": "is used", "bundle": "is bundled"}
+
+
 def _done(job: EngineJob) -> str:
-    verb = "was tested" if job.verb == "test" else "is installed and used"
+    verb = _VERBS.get(job.verb, "is installed and used")
     speed = next((f", {words.rate(one.tokens_per_s)}" for one in job.proofs if one.tokens_per_s), "")
     return f"{job.engine} {job.version} {verb}{speed}."

@@ -1,0 +1,19 @@
+"""Ask programs what they are, from the event loop: whoever is cancelled meanwhile leaves none of them behind."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from engines.probing import questions
+
+T = TypeVar("T")
+
+
+async def asked(look: Callable[[], T]) -> T:
+    """Return what `look` returns, run in a thread; when its caller is cancelled, the programs it asks are ended."""
+    with questions() as going_on:
+        try:
+            return await asyncio.to_thread(look)
+        except asyncio.CancelledError:
+            going_on.call_off()
+            raise

@@ -1,0 +1,205 @@
+"""Which version of an engine is used: named by a person, tested where that is called for, and switched to.
+
+A version that is here and has not failed is used at once. One that failed, a person's own program and one that is on
+PATH have to pass their test first, in a job that can be called off.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from app.core.engine_store import OWN, EngineJob, EngineVersion, Proof, UseEngine
+from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
+from app.engine_store.asking import asked
+from app.engine_store.choosing import proved, rolled_back, switched
+from app.engine_store.environments import Progress
+from app.engine_store.shelf import State, no_version, own_place
+from app.gateway.engines.jobs import Jobs, Outcome
+from app.gateway.engines.stock import versions_of
+from app.gateway.engines.trials import Trials
+from app.gateway.services import Services
+from engines.api import Failure, Place
+
+Looked = Callable[[], object]
+"""Asks a program or an environment what it is: an `Installation` or a `Failure`."""
+
+
+class Switches:
+    """Switches between versions that are here. Belongs to the event loop."""
+
+    def __init__(self, services: Services, jobs: Jobs, trials: Trials) -> None:
+        self._services = services
+        self._catalogue = services.catalogue
+        self._shelf = services.catalogue.shelf
+        self._jobs = jobs
+        self._trials = trials
+
+    async def use(self, engine: str, wish: UseEngine) -> EngineJob | None:
+        """Use another version from now on; return the job that tests it first, where there is one."""
+        if wish.path:
+            return await self._use_own(engine, Path(wish.path))
+        version = await self.named(engine, wish.version)
+        if version.is_on_path:
+            return await self._use_own(engine, Path(version.path))
+        if version.problem and not wish.force:
+            return await self.prove_and_use(engine, version.name)
+        await asyncio.to_thread(self._shelf.change, engine, lambda state: switched(state, version.name))
+        await self.restart(engine)
+        return None
+
+    async def prove_and_use(self, engine: str, name: str, verb: str = "use") -> EngineJob:
+        """Begin to test a version that is here, and to use it if it passes."""
+        place = await asyncio.to_thread(self._shelf.place, engine, name)
+
+        async def work(progress: Progress) -> Outcome:
+            proofs = await self._proofs(engine, place, name, progress)
+            await asyncio.to_thread(self._shelf.change, engine, lambda state: with_proofs(state, name, proofs))
+            _refuse_bad(f"{engine} {name}", proofs, hint=f"`roundhouse engines use {engine} {name} --force` uses it.")
+            await asyncio.to_thread(self._shelf.change, engine, lambda state: switched(state, name))
+            await self.restart(engine)
+            return Outcome(version=name, proofs=proofs)
+
+        return self._jobs.start(engine, verb, work, version=name)
+
+    async def _use_own(self, engine: str, program: Path) -> EngineJob:
+        about = self._catalogue.adapters[engine].descriptor
+        if not about.program:
+            raise BadRequest(
+                f"{about.name} cannot be used as a program of your own.",
+                hint=f"`roundhouse engines list {engine}` shows the versions there are.",
+                code="no_own_program",
+            )
+        if not program.is_absolute() or not await asyncio.to_thread(program.is_file):
+            raise BadRequest(f"{program} is no program here; give its whole path.", code="no_such_program")
+
+        async def work(progress: Progress) -> Outcome:
+            progress("Asking it what it is", None)
+            await self._look(str(program), partial(self._catalogue.own.asked, engine, program, anew=True))
+            proofs = await self._prove(engine, own_place(program), progress)
+            _refuse_bad(str(program), proofs)
+            await asyncio.to_thread(self._shelf.change, engine, lambda state: _with_own(state, program, proofs))
+            await self.restart(engine)
+            return Outcome(version=OWN, proofs=proofs)
+
+        return self._jobs.start(engine, "use", work, version=OWN)
+
+    async def roll_back(self, engine: str) -> None:
+        """Use the version before. Raises Conflict when there is none, or none that works."""
+        state = self._shelf.state(engine)
+        if not state.previous:
+            raise Conflict(f"There is no version of {engine} to go back to.", code="no_previous")
+        if state.previous in state.bad:
+            raise Conflict(
+                f"{engine} {state.previous}, which was used before, failed: {state.bad[state.previous]}",
+                hint=f"`roundhouse engines use {engine} {state.previous}` tests it again, and uses it if it works.",
+                code="previous_failed",
+            )
+        await asyncio.to_thread(self._shelf.change, engine, lambda now: switched(now, now.previous))
+        await self.restart(engine)
+
+    async def test(self, engine: str, wanted: str) -> EngineJob:
+        """Begin to prove a version that is here, the current one without a name."""
+        version = await self.named(engine, wanted)
+        name = version.name
+        place = (
+            own_place(Path(version.path))
+            if version.is_on_path
+            else await asyncio.to_thread(self._shelf.place, engine, name)
+        )
+
+        async def work(progress: Progress) -> Outcome:
+            proofs = await self._proofs(engine, place, name, progress)
+            if not version.is_on_path:
+                await asyncio.to_thread(self._shelf.change, engine, lambda state: _tested(state, name, proofs))
+            bad = _bad(f"{engine} {name} failed its test", proofs)
+            return Outcome(version=name, proofs=proofs, error=bad.body if bad else None)
+
+        return self._jobs.start(engine, "test", work, version=name)
+
+    async def named(self, engine: str, wanted: str) -> EngineVersion:
+        """Return the version of that name or number, the current one without. Raises NotFound or BadRequest."""
+        found = await asked(partial(versions_of, self._catalogue, engine))
+        name = wanted or self._shelf.state(engine).current
+        exact = [one for one in found if one.name == name]
+        fitting = exact or [one for one in found if _is_called(one, name)]
+        if not (fitting or wanted):  # several may be here without one in use: the newest comes first
+            fitting = found[:1]
+        if len(fitting) > 1:
+            names = " and ".join(one.name for one in fitting)
+            raise BadRequest(f"{name} is the version of {names}: name one of them.", code="ambiguous_version")
+        if not fitting:
+            raise self._absent(engine, name) if not found else no_version(engine, name)
+        return fitting[0]
+
+    def _absent(self, engine: str, name: str) -> NotFound | EngineFailed:
+        failure = self._catalogue.placed[engine].probe()
+        if isinstance(failure, Failure):
+            return EngineFailed(failure.sentence, hint=failure.hint, code=failure.kind)
+        return no_version(engine, name)
+
+    async def restart(self, engine: str) -> None:
+        """Have models that run on the old version loaded anew: when nobody uses them, by whoever asks next."""
+        for status in self._services.supervisor.statuses():
+            if status.engine == engine:
+                await self._services.supervisor.expire(status.model)
+
+    async def _proofs(self, engine: str, place: Place | None, name: str, progress: Progress) -> list[Proof]:
+        """Return what a version showed. Raises EngineFailed for one that is not whole."""
+        progress("Looking at what is installed", None)
+        looks_at = self._catalogue.placed[engine] if place else self._catalogue.adapters[engine]
+        await self._look(f"{engine} {name}", partial(looks_at.probe, place))
+        return await self._prove(engine, place, progress)
+
+    async def _prove(self, engine: str, place: Place | None, progress: Progress) -> list[Proof]:
+        return await self._trials.prove(engine, place, with_own_models=True, progress=progress)
+
+    async def _look(self, what: str, look: Looked) -> None:
+        found = await asked(look)
+        if isinstance(found, Failure):
+            raise EngineFailed(f"{what} cannot be used: {found.sentence}", hint=found.hint, code=found.kind)
+
+
+def _is_called(version: EngineVersion, name: str) -> bool:
+    """Tell whether a version is meant by its number, or a person's own program by what it is called on PATH."""
+    return name == version.version or (version.name == OWN and name == Path(version.path).stem)
+
+
+def _failed(proofs: Sequence[Proof]) -> Proof | None:
+    return next((proof for proof in proofs if not proof.is_good), None)
+
+
+def _bad(said: str, proofs: Sequence[Proof], hint: str = "") -> EngineFailed | None:
+    """Return the error for a proof that failed, if one did."""
+    failed = _failed(proofs)
+    if failed is None:
+        return None
+    hints = " ".join(filter(None, (failed.hint, hint)))
+    return EngineFailed(f"{said}: {failed.problem}", hint=hints, code=failed.code, detail=failed.log)
+
+
+def _refuse_bad(what: str, proofs: Sequence[Proof], hint: str = "") -> None:
+    bad = _bad(f"{what} is not used", proofs, hint)
+    if bad is not None:
+        raise bad
+
+
+def _with_own(state: State, program: Path, proofs: Sequence[Proof]) -> State:
+    own = msgspec.structs.replace(state, own=str(program))
+    return switched(with_proofs(own, OWN, proofs), OWN)
+
+
+def _tested(state: State, name: str, proofs: Sequence[Proof]) -> State:
+    """Return the state with a test; the version in use gives way if it failed and the one before has not."""
+    after = with_proofs(state, name, proofs)
+    is_bad = name == state.current and name in after.bad
+    if is_bad and state.previous and state.previous not in state.bad:
+        return rolled_back(after, after.bad[name])
+    return after
+
+
+def with_proofs(state: State, name: str, proofs: Sequence[Proof]) -> State:
+    """Return the state with the first proof that failed, else the first."""
+    return proved(state, name, _failed(proofs) or proofs[0]) if proofs else state
