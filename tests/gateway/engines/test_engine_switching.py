@@ -1,0 +1,186 @@
+"""Which version is used: one's own program, one on PATH, one that failed, one that is here already."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from app.core.engine_store import EngineJob
+from app.gateway.engines import trials
+from engines.api import (
+    Failure,
+    Installation,
+    Place,
+)
+from engines.probing import output_of
+from tests.fake_engine.behaviour import Behaviour
+from tests.gateway.engines.versions import BUNDLED_VERSION, VERSIONS, WELL, Store, Versioned
+from tests.gateway.played import until
+
+
+async def test_a_program_of_ones_own_is_used_once_it_has_passed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "llama-server"
+    own.write_bytes(b"")
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, Behaviour(token="word", tokens=30))
+    refused = await store.done("/engines/fake/use", {"path": str(own)})
+    assert refused.error is not None
+    assert refused.error.code == "gibberish"
+    assert store.current() == "bundled"
+    monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, WELL)
+    used = await store.done("/engines/fake/use", {"path": str(own)})
+    assert (used.error, store.current()) == (None, "own")
+    assert (await store.versions())["own"].path == str(own)
+    await store.answer()
+    assert (await store.call("DELETE", "/engines/fake/versions/own", fails=True))["code"] == "not_ours"
+    await store.call("POST", "/unload", {"model": "model"})
+    own.unlink()
+    assert (await store.answer()).strip() == trials.EXPECTED, "the one before answers"
+    assert store.current() == "bundled"
+
+
+async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_passed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    program = tmp_path / "bin" / "fake-engine"
+    program.parent.mkdir()
+    program.write_bytes(b"")
+    program.chmod(0o755)
+    assert "fake-engine" not in await store.versions()
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    asked: list[Place | None] = []
+    probe = store.adapter.probe
+
+    def noted(place: Place | None = None) -> Installation | Failure:
+        asked.append(place)
+        return probe(place)
+
+    monkeypatch.setattr(store.adapter, "probe", noted)
+    for _ in range(3):
+        found = (await store.versions())["fake-engine"]
+    assert (found.is_on_path, found.path, found.version) == (True, str(program), BUNDLED_VERSION)
+    assert len([place for place in asked if place]) == 1, "for as long as it is the same file"
+    assert store.current() == "bundled"
+    assert (await store.done("/engines/fake/test", {"version": "fake-engine"})).error is None
+    assert (await store.call("DELETE", "/engines/fake/versions/fake-engine", fails=True))["code"] == "not_ours"
+    used = await store.done("/engines/fake/use", {"version": "fake-engine"})
+    assert (used.error, store.current()) == (None, "own")
+    found = (await store.versions())["own"]
+    assert (found.path, found.proof is not None) == (str(program), True)
+    assert "fake-engine" not in await store.versions(), "it is listed once"
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    assert await store.call("POST", "/engines/fake/use", {"version": "fake-engine"}) is None, "it has passed"
+    assert store.current() == "own"
+
+
+async def test_a_program_that_hangs_is_called_off_with_all_it_started(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, mark = tmp_path / "hangs", f"60{os.getpid()}"
+    own.write_text(f"#!/bin/sh\nsleep {mark} & sleep {mark}", encoding="utf-8")
+    own.chmod(0o755)
+
+    def probe(place: Place | None = None) -> Installation | Failure:
+        assert output_of((str(own), "--version"), 600)
+        return Versioned.probe(store.adapter, place)
+
+    monkeypatch.setattr(store.adapter, "probe", probe)
+    await store.call("POST", "/engines/fake/use", {"path": str(own)})
+    await until(lambda: len(running(mark)) == 2)
+    began = time.monotonic()
+    await store.call("DELETE", "/engines/job")
+    assert time.monotonic() - began < 5
+    job = msgspec.convert(await store.call("GET", "/engines/job"), EngineJob)
+    assert job.error is not None
+    assert job.error.code == "cancelled"
+    await until(lambda: not running(mark))
+
+
+def running(mark: str) -> list[int]:
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == [mark]]
+
+
+async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = msgspec.structs.replace(store.adapter.descriptor, program="")
+    monkeypatch.setattr(Versioned, "descriptor", about)
+    refused = await store.call("POST", "/engines/fake/use", {"path": sys.executable}, fails=True)
+    assert (refused["code"], "Fake engine cannot be used as a program" in refused["sentence"]) == (
+        "no_own_program",
+        True,
+    )
+
+
+async def test_an_engine_that_is_not_here_is_said_not_to_be_installed(store: Store) -> None:
+    store.adapter.came_along = False
+    for path in ("use", "test"):
+        refused = await store.call("POST", f"/engines/fake/{path}", {}, fails=True)
+        assert (refused["code"], refused["hint"]) == ("not_installed", "Install it.")
+
+
+async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is_tested_before_it_is_used(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.install("1.0")
+    await store.install("2.2")
+    assert "nonsense" in (await store.stock()).offers[0].problem
+    monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
+    tested = await store.done("/engines/fake/test", {})
+    assert tested.error is not None
+    assert (tested.error.code, [proof.code for proof in tested.proofs]) == ("gibberish", ["gibberish"])
+    assert store.current() == "bundled"
+    refused = await store.done("/engines/fake/use", {"version": "1.0"})
+    assert refused.error is not None
+    assert (refused.error.code, "--force" in refused.error.hint) == ("gibberish", True)
+    assert store.current() == "bundled"
+    await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu", "force": True})
+    forced = (await store.versions())["1.0-cpu"]
+    assert (forced.is_current, "nonsense" in forced.problem) == (True, True)
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "previous_failed"
+    monkeypatch.setitem(VERSIONS, "1.0", WELL)
+    used = await store.done("/engines/fake/use", {"version": "1.0-cpu"})
+    assert (used.error, store.current()) == (None, "1.0-cpu")
+    assert (await store.versions())["1.0-cpu"].problem == ""
+
+
+async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
+    await store.install("1.0")
+    store.services.catalogue.recipes["fake"] = store.recipe(BUNDLED_VERSION)
+    await store.done("/engines/fake/install", {})
+    refused = await store.call("POST", "/engines/fake/use", {"version": BUNDLED_VERSION}, fails=True)
+    assert (refused["code"], "0.5-cpu and bundled" in refused["sentence"]) == ("ambiguous_version", True), refused
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    await store.call("DELETE", "/engines/fake/versions/0.5-cpu")
+    refused = await store.call("DELETE", f"/engines/fake/versions/{BUNDLED_VERSION}", fails=True)
+    assert refused["code"] == "not_ours"
+    await store.call("DELETE", "/engines/fake/versions/1.0")
+    assert list(await store.versions()) == ["bundled"]
+
+
+async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -> None:
+    await store.install("1.0")
+    store.services.catalogue.recipes["fake"] = store.recipe("1.0")
+    await store.call("POST", "/engines/fake/use", {"version": "bundled"})
+    found = await store.call("GET", "/engines/fake/update")
+    assert (found["to"], found["is_here"], found["download_bytes"]) == ("1.0", True, 0)
+    done = await store.done("/engines/fake/update", {})
+    assert (done.error, done.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
+    assert [proof.model for proof in done.proofs] == ["the Guide"]
+
+
+async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await store.install("1.0")
+    monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
+    job = await store.done("/engines/fake/test", {"version": "1.0-cpu"})
+    assert [proof.code for proof in job.proofs] == ["gibberish"]
+    assert "nonsense" in (await store.versions())["1.0-cpu"].problem
+    assert store.current() == "bundled"
+    lines = await store.call("GET", "/engines/log")
+    assert any("Testing with the Guide" in line["text"] for line in lines)
