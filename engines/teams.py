@@ -83,14 +83,15 @@ def _ray(team: Team) -> TeamPlan:
         "--block",
     )
     joins = [
-        _step(node, "ray", (_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block"))
+        (_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block")
         for node in team.nodes[1:]
     ]
+    rays = ((_beside(team, "ray"), *started), *joins)
     env = {**QUIET, "VLLM_NO_USAGE_STATS": "1", "RAY_ADDRESS": head, "VLLM_HOST_IP": team.head}
     return TeamPlan(
         steps=(
-            _step(team.head, "ray", (_beside(team, "ray"), *started)),
-            *joins,
+            # vLLM's workers inherit the address by which the others reach them from the Ray that starts them.
+            *(_step(node, "ray", ray, {"VLLM_HOST_IP": node}) for node, ray in zip(team.nodes, rays, strict=True)),
             _step(team.head, "server", (_beside(team, "vllm"), *args), env),
         ),
         base_url=f"http://{team.net.host}:{team.net.port}",

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from app.engine_store.installer import locked_version
+from app.engine_store.recipe import ENGINES, read_recipe
 from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, Progress, ReadyWhen
 from engines.dynamo.launch import ADAPTER as DYNAMO
 from engines.teams import Team, TeamPlan, team_plan
@@ -40,6 +42,19 @@ def test_no_key_is_shown_and_the_trusting_ports_are_named(engine: str) -> None:
     plan = team_plan(engine, team("a", "b"))
     assert "secret" not in written(plan)
     assert any("trusts everybody" in note for note in plan.notes)
+
+
+def test_every_computer_is_told_by_which_address_the_others_reach_it() -> None:
+    rays = [step for step in team_plan("vllm", team("a", "b", "c")).steps if step.process.role == "ray"]
+    assert [(step.machine, step.process.env["VLLM_HOST_IP"]) for step in rays] == [("a", "a"), ("b", "b"), ("c", "c")]
+
+
+def test_what_a_plan_runs_is_brought_by_the_recipe() -> None:
+    (variant,) = read_recipe(ENGINES / "vllm").variants
+    names = {Path(step.process.argv[0]).name for step in team_plan("vllm", team("a", "b")).steps}
+    locked = read_recipe(ENGINES / "vllm").lock_of(variant).read_text(encoding="utf-8")
+    assert names == {"ray", "vllm"}
+    assert {name: locked_version(locked, name) for name in names} == dict(one.split("==") for one in variant.requires)
 
 
 def test_a_model_is_cut_into_as_many_stages_as_there_are_computers() -> None:
