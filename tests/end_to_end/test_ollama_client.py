@@ -253,10 +253,19 @@ def test_vectors_have_length_one_and_the_order_of_their_texts(api: ollama.Client
     assert api.embed(embedder, "").embeddings == []
     assert list(api.embeddings(embedder, "a train").embedding)
     with pytest.raises(ollama.ResponseError, match="the input length exceeds the context length") as refused:
-        api.embed(embedder, "word " * 9000)
+        api.embed(embedder, "word " * 9000, truncate=False)
     assert refused.value.status_code == 400
+    assert api.embed(embedder, "two engines", dimensions=0).embeddings == [alone]
     with pytest.raises(ollama.ResponseError, match="does not support completion"):
         api.chat(embedder, ASKED)
+
+
+def test_inputs_that_are_too_long_are_cut(api: ollama.Client, embedder: str) -> None:
+    found = api.embed(embedder, ["a train", "word " * 9000, "word " * 8000])
+    short, long, as_long = found.embeddings
+    assert long == as_long
+    assert [short] == api.embed(embedder, "a train").embeddings
+    assert found.prompt_eval_count == 2 * 2047 + len("a train")
 
 
 def test_a_model_that_can_fill_in_does(api: ollama.Client, home: Paths) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.core.models import ModelInfo, Preset
+from app.gateway.dialects.engine.request import looked_back
 from engines.api import Route
 
 _SAMPLING = (
@@ -87,7 +88,8 @@ def _into_responses(fields: _Fields, preset: Preset) -> None:
 
 
 def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -> None:
-    for ours, value in preset.parameters.items():
+    for ours, given in preset.parameters.items():
+        value = looked_back(given) if ours == "repeat_last_n" and isinstance(given, int) else given
         theirs = ours if ours in _SAMPLING else names.get(ours)
         if theirs is None or (ours == "num_predict" and isinstance(value, int) and value < 0):
             continue

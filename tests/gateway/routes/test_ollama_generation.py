@@ -372,7 +372,7 @@ async def test_nothing_to_embed_loads_the_model(gateway: Gateway) -> None:
         ({"model": "guide", "input": "a"}, 400, "does not support embedding"),
         ({"model": "nobody", "input": "a"}, 404, "model 'nobody' not found"),
         ({"model": "org/embed:q8", "input": [1]}, 400, "invalid input type"),
-        ({"model": "org/embed:q8", "input": "a", "dimensions": 0}, 400, "dimensions"),
+        ({"model": "org/embed:q8", "input": "a", "dimensions": -1}, 400, "dimensions"),
         ({"input": "a"}, 400, "model is required"),
     ],
 )

@@ -27,8 +27,9 @@ from app.gateway.dialects.canonical import (
     ToolCall,
     ToolResult,
 )
+from app.gateway.dialects.engine.request import body_of
 from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
-from app.gateway.dialects.ollama.options import read_options
+from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage
 from app.gateway.entry.bodies import decode
@@ -164,6 +165,19 @@ def test_no_limit_is_none(limit: int) -> None:
 def test_options_of_the_wrong_type_are_refused_in_ollamas_words(option: str, value: object, kind: str) -> None:
     with pytest.raises(BadRequest, match=f'^option "{option}" must be of type {kind}$'):
         chat(messages=HI, options={option: value})
+
+
+@pytest.mark.parametrize(("option", "value"), [("repeat_last_n", -2), ("repeat_penalty", 0), ("repeat_penalty", -1.5)])
+def test_values_that_every_answer_would_fail_with_are_refused(option: str, value: float) -> None:
+    with pytest.raises(BadRequest, match=f'^option "{option}" must be'):
+        kept_parameters({option: msgspec.Raw(msgspec.json.encode(value))})
+
+
+def test_the_whole_context_is_looked_back_upon() -> None:
+    asked = chat(messages=HI, options={"repeat_last_n": -1})
+    assert isinstance(asked.request, Generate)
+    body = msgspec.json.decode(body_of(asked.request, model="m", features=()))
+    assert body["repeat_last_n"] > 100_000
 
 
 def test_tools_and_what_came_of_them() -> None:

@@ -39,6 +39,11 @@ def test_a_chat_gets_everything_it_does_not_say_itself() -> None:
     assert "num_ctx" not in body
 
 
+def test_a_preset_that_looks_back_upon_everything_says_it_as_engines_take_it() -> None:
+    told = sent(Route.CHAT, preset=Preset(parameters={"repeat_last_n": -1}), messages=[ASKED])
+    assert told["repeat_last_n"] > 100_000
+
+
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_a_chats_own_system_prompt_goes_first_and_before_the_examples(role: str) -> None:
     own = {"role": role, "content": "Be long."}

@@ -30,6 +30,15 @@ EFFORTS = {Level.MINIMAL: "low", Level.LOW: "low", Level.MEDIUM: "medium", Level
 """What templates know: gpt-oss takes low, medium and high."""
 
 
+_WHOLE_CONTEXT = 1 << 20
+"""More tokens than any context here has; llama.cpp keeps four bytes for each."""
+
+
+def looked_back(count: int) -> int:
+    """Return how many tokens the penalty of repetition looks back upon, as engines take it: -1 is the whole context."""
+    return _WHOLE_CONTEXT if count == -1 else count
+
+
 def route_of(request: Request) -> Route:
     """Return which of the engine's routes answers it."""
     if isinstance(request, Generate):
@@ -86,6 +95,8 @@ def _limits(limits: Limits) -> dict[str, object]:
 
 def _sampling(sampling: Sampling) -> dict[str, object]:
     said = {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
+    if sampling.repeat_last_n is not None:
+        said["repeat_last_n"] = looked_back(sampling.repeat_last_n)
     if sampling.repeat_penalty is not None:
         said["repetition_penalty"] = sampling.repeat_penalty  # every other engine's name for it
     return said

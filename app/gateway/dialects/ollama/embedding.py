@@ -41,9 +41,24 @@ def read_input(raw: msgspec.Raw) -> list[str]:
     return texts
 
 
-def body_for(texts: Sequence[str], *, model: str) -> bytes:
+Input = str | list[int]
+"""A text, or its tokens."""
+
+
+def body_for(texts: Sequence[Input], *, model: str) -> bytes:
     """Return the request for the engine."""
     return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
+
+
+def first_tokens(marked: Sequence[int], plain: Sequence[int], *, context: int) -> list[int]:
+    """Return as many tokens of a text as fit, with the marks that `marked` has around `plain`, the text alone."""
+    count = len(plain)
+    starts = (at for at in range(len(marked) - count + 1) if marked[at : at + count] == plain)
+    first = next(starts, None)
+    if first is None:
+        return list(marked[:context])
+    before, after = marked[:first], marked[first + count :]
+    return [*before, *plain[: context - len(before) - len(after)], *after]
 
 
 def read_vectors(body: bytes) -> Vectors:
@@ -53,6 +68,12 @@ def read_vectors(body: bytes) -> Vectors:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EngineFailed("The engine's answer could not be understood.", code="engine_nonsense") from error
     return Vectors(sorted(said.data, key=lambda one: one.index), said.usage)
+
+
+def joined(answers: Sequence[Vectors]) -> Vectors:
+    """Return several answers as one."""
+    count = sum(answer.prompt_tokens for answer in answers)
+    return Vectors([one for answer in answers for one in answer.data], _Counts(count))
 
 
 def normalised(vector: Sequence[float], dimensions: int | None = None) -> list[float]:

@@ -91,6 +91,20 @@ def _seed(value: object) -> int | None:
     return None if seed < 0 else seed
 
 
+def _look_back(value: object) -> int:
+    count = _whole(value)
+    if count < -1:
+        raise BadRequest('option "repeat_last_n" must be -1 (the whole context) or more', code="invalid_value")
+    return count
+
+
+def _penalty(value: object) -> float:
+    penalty = _number(value)
+    if penalty <= 0:
+        raise BadRequest('option "repeat_penalty" must be more than 0', code="invalid_value")
+    return penalty
+
+
 def _texts(value: object) -> tuple[str, ...]:
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
@@ -108,8 +122,8 @@ _READERS: dict[str, tuple[_Reader, str]] = {
     "top_p": (_number, "float32"),
     "min_p": (_number, "float32"),
     "typical_p": (_number, "float32"),
-    "repeat_last_n": (_whole, "integer"),
-    "repeat_penalty": (_number, "float32"),
+    "repeat_last_n": (_look_back, "integer"),
+    "repeat_penalty": (_penalty, "float32"),
     "presence_penalty": (_number, "float32"),
     "frequency_penalty": (_number, "float32"),
 }

@@ -240,6 +240,8 @@ class EmbedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_duration: int = 0
     load_duration: int = 0
     prompt_eval_count: int = 0
+    truncated_inputs: int = 0
+    """Ours: how many did not fit and were cut."""
 
 
 class EmbeddingsReply(msgspec.Struct, frozen=True):
