@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ from engines.api import (
 TAIL_LINES = 60
 SUSPICIONS = 50
 """The first one counts; an engine that repeats one for hours must not fill memory with it."""
+LAST_LINES = 300
+"""How much an engine that served may write as it ends: a traceback of every process. What is older it got past."""
 
 
 @dataclass(slots=True)
@@ -48,7 +51,9 @@ class Facts:
     exit_code: int | None = None
     left_out: tuple[str, ...] = ()
     """Options it runs without, each in a sentence."""
-    suspicions: list[Suspicion] = field(default_factory=list)
+    suspicions: deque[tuple[int, Suspicion]] = field(default_factory=lambda: deque(maxlen=SUSPICIONS))
+    """Each with how many lines there were by then."""
+    lines: int = 0
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
 
     def take_plan(self, plan: LaunchPlan, found: Installation) -> None:
@@ -59,9 +64,15 @@ class Facts:
         self.left_out = tuple(each.sentence for each in plan.left_out)
 
     def became_ready(self, begun_s: float, now_s: float) -> None:
-        """Note that loading is over."""
+        """Note that loading is over: what went wrong until here ended nothing."""
+        self.suspicions.clear()
         self.loaded_at, self.ready_at_s, self.load_s = time.time(), now_s, now_s - begun_s
         self.progress, self.stage = None, ""
+
+    def hear(self, lines: Sequence[str]) -> None:
+        """Take in what it wrote."""
+        self.tail.extend(lines)
+        self.lines += len(lines)
 
     def note(self, event: LogEvent) -> None:
         """Take in what a log line meant."""
@@ -74,16 +85,22 @@ class Facts:
                 self.buffers[purpose] = self.buffers.get(purpose, 0) + size
             case ContextSet(tokens=tokens, slots=slots):
                 self.context, self.slots = tokens, slots or self.slots
-            case Suspicion() if len(self.suspicions) < SUSPICIONS:
-                self.suspicions.append(event)
+            case Suspicion():
+                self._suspect(event)
             case _:
                 pass
 
+    def _suspect(self, suspicion: Suspicion) -> None:
+        """Keep the first while it loads, for what follows are consequences; the latest once it serves."""
+        if self.ready_at_s is not None or len(self.suspicions) < SUSPICIONS:
+            self.suspicions.append((self.lines, suspicion))
+
     def end(self, options: LaunchOptions) -> Exit:
         """Return how it ended, for the adapter to name the cause. `options` are those it ran with."""
+        since = 0 if self.ready_at_s is None else self.lines - LAST_LINES
         return Exit(
             code=self.exit_code,
-            suspicions=tuple(self.suspicions),
+            suspicions=tuple(suspicion for line, suspicion in self.suspicions if line >= since),
             tail=tuple(self.tail),
             was_ready=self.ready_at_s is not None,
             options=options,

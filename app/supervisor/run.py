@@ -235,7 +235,7 @@ class Run:
             return ()
 
     def _hear(self, heard: Heard) -> None:
-        self.facts.tail.extend(heard.lines)
+        self.facts.hear(heard.lines)
         for event in heard.events:
             self.facts.note(event)
         self._log.add(heard.stream, heard.lines, heard.at)

@@ -155,6 +155,32 @@ def test_an_engine_that_repeats_itself_does_not_fill_memory() -> None:
     assert len(facts.suspicions) < 100
 
 
+def suspected(facts: Facts) -> list[str]:
+    return [suspicion.line for suspicion in facts.end(LaunchOptions()).suspicions]
+
+
+def test_what_went_wrong_before_it_served_or_long_ago_is_not_what_ended_it() -> None:
+    facts = Facts()
+    facts.note(Suspicion(kind=FailureKind.DRIVER, line="while it loaded"))
+    assert suspected(facts) == ["while it loaded"]
+    facts.became_ready(0.0, 1.0)
+    facts.hear(["ERROR: a request that was refused"])
+    facts.note(Suspicion(kind=FailureKind.MODEL_NOT_FOUND, line="a request that was refused"))
+    assert suspected(facts) == ["a request that was refused"]
+    facts.hear(["POST /v1/chat/completions 200 OK"] * 1_000)
+    assert suspected(facts) == []
+
+
+def test_an_engine_that_served_is_judged_by_its_last_words() -> None:
+    facts = Facts()
+    facts.became_ready(0.0, 1.0)
+    for at in range(10_000):
+        facts.hear([str(at)])
+        facts.note(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
+    assert suspected(facts)[-1] == "9999"
+    assert len(facts.suspicions) < 100
+
+
 def test_an_engine_inherits_what_it_needs_and_no_credentials() -> None:
     shell = {
         "PATH": "/bin",
