@@ -183,7 +183,7 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
         ),
         (
             _K.BAD_FLAG,
-            r"to use speculation|draft vocabs",
+            r"to use speculation|draft vocabs|same vocabulary size",
             Said(
                 "The draft model does not suit this model: their vocabularies differ.",
                 "Choose a draft of the same family, or load without one.",

@@ -81,6 +81,7 @@ _CLUES = clues(
         ),
     ),
     (_K.OUT_OF_GPU_MEMORY, (r"(prefill|decode) out of memory", r"capture cuda graph failed.*out of memory")),
+    (_K.BAD_FLAG, (r"does not match the quantization method specified in the",)),
     (
         _K.CONTEXT_TOO_LARGE,
         (r"context[ _]length \(\d+\) is greater than the derived", r"max_total_num_tokens .* too small"),
@@ -95,7 +96,13 @@ _CLUES = clues(
         ),
     ),
     (_K.CRASHED, (r"received sigquit from a child process",)),
-    (_K.BAD_FLAG, (r"must be divisible by (tp|tensor)", r"valueerror: .*--[a-z-]+ (must|should|is not)")),
+    (
+        _K.BAD_FLAG,
+        (
+            r"must be divisible by (tp|tensor)",
+            r"valueerror: .*--[a-z-]+( \S+)? (must|should|is (not|only)|requires|cannot)",
+        ),
+    ),
 )
 
 READER = Reader(name="SGLang", means=Means(cache_type="fp8"), clues=_CLUES)

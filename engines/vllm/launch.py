@@ -106,6 +106,19 @@ _CLUES = clues(
     (_K.MODEL_UNSUPPORTED, (r"unknown quantization method", r"gguf .*(plugin|not supported)", r"bitsandbytes.*plugin")),
     (_K.BAD_FLAG, (r"(is not|must be) divisible by (the )?tensor parallel", r"larger than the maximum supported by")),
     (_K.BAD_FLAG, (r"total number of available \w+ in the placement group", r"cannot provide a placement group")),
+    (
+        _K.BAD_FLAG,
+        (
+            r"(does|do) not support `?--(runner|convert)",
+            r"pipeline parallelism is not supported for this model",
+            r"error\S* max_num_batched_tokens \(\d+\) (is smaller|must be)",
+            r"does not match the quantization method specified in the",
+            r"--device-ids provides \d+ devices",
+            r"draft model should have the same vocabulary size",
+            r"lora rank \d+ is greater than max_lora_rank",
+        ),
+    ),
+    (_K.MODEL_NOT_FOUND, (r"cannot find any model weights with", r"cannot find the config file for")),
     (_K.BAD_FLAG, (r"world size \(\d+\) is larger than the number of available gpus",)),
 )
 
