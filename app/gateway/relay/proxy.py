@@ -22,6 +22,7 @@ from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.relay.form import Form
 from app.gateway.relay.heartbeat import begun
+from app.gateway.relay.impossible import refuse_impossible
 from app.gateway.relay.prompt import PromptRequest
 from app.gateway.relay.remote_media import refuse_remote_media
 from app.gateway.relay.resolving import Resolver
@@ -55,7 +56,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `form` is the dialect both of them speak. Where they speak different ones, `answer` translates, and `plan` says
     how an answer is read that the engine hands on as raw text.
 
-    Raises BadRequest for a body that would have the engine fetch something.
+    Raises BadRequest for a body that would have the engine fetch something, or write for ever.
     """
 
     load: LoadRequest
@@ -74,6 +75,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
+        refuse_impossible(self.body)
 
 
 Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]

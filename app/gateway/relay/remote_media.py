@@ -19,9 +19,9 @@ _KEYS = frozenset({"url", "uri", "image_url", "audio_url", "video_url", "file_ur
 _HOLDERS = frozenset(
     {"content", "source", "parts", "image_url", "audio_url", "video_url", "input_audio", "image", "file"}
 )
-_HIDDEN = rb"\\u00[4-7]"
+HIDDEN = rb"\\u00[4-7]"
 """Letters written as escapes, which no JSON writer does: they could hide a key from the search."""
-_HINT = re.compile(b"|".join([*(f'{key}"'.encode() for key in sorted(_KEYS)), _HIDDEN]))
+_HINT = re.compile(b"|".join([*(f'{key}"'.encode() for key in sorted(_KEYS)), HIDDEN]))
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _MAX_DEPTH = 16
 """Parts of messages nest four deep in every dialect."""

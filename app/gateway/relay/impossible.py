@@ -1,0 +1,97 @@
+"""Refuse schemas and grammars of which something must be there more often than it may be.
+
+llama.cpp writes such a repetition out until the memory is gone (`minLength` 5 with `maxLength` 2, or `a{5,2}`), and an
+engine that does is lost to everybody. A pattern that is no regular expression it passes over. Requests without either,
+nearly all, cost a search through their bytes.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.entry.bodies import decode
+from app.gateway.relay.remote_media import HIDDEN
+
+_HINT = re.compile(rb'minLength"|minItems"|pattern"|grammar"|' + HIDDEN)
+_BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"))
+_REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]', re.DOTALL)
+_LONGEST_PATTERN = 2000
+_NO_PATTERN = re.compile(
+    r"missing \)|unbalanced parenthesis|unterminated character set|nothing to repeat|multiple repeat"
+)
+"""Of what Python says of a regular expression, what is wrong in JavaScript's too, whose patterns schemas have."""
+_ONLY_JAVASCRIPT = re.compile(r"\[\^?\]")
+
+
+class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests to engines keep what answers are held to."""
+
+    tools: Any = None
+    response_format: Any = None
+    json_schema: Any = None
+    output_config: Any = None
+    output_format: Any = None
+    grammar: Any = None
+
+
+def refuse_impossible(body: bytes) -> None:
+    """Return if what the answer is held to can be met as far as it can be told. Raises BadRequest."""
+    if not _HINT.search(body):
+        return
+    fields = decode(body, _Fields)
+    if isinstance(fields.grammar, str):
+        _check_repetitions(_LITERAL.sub("", fields.grammar))
+    held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    for schema in _objects(held):
+        _check(schema)
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """Yield every object in it."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            yield one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+
+
+def _check(schema: dict[str, Any]) -> None:
+    for least, most in _BOUNDS:
+        low, high = schema.get(least), schema.get(most)
+        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+            raise _refused(f"`{least}` is {low:g} and `{most}` {high:g}.")
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        _check_repetitions(pattern)
+        _check_pattern(pattern)
+
+
+def _check_repetitions(text: str) -> None:
+    for found in _REPEATED.finditer(text):
+        if int(found[1]) > int(found[2]):
+            raise _refused(f"{found[0]} repeats more than it may.")
+
+
+def _check_pattern(pattern: str) -> None:
+    if len(pattern) > _LONGEST_PATTERN or _ONLY_JAVASCRIPT.search(pattern):
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except re.error as error:
+        if _NO_PATTERN.search(error.msg):
+            raise _refused(f"the pattern {pattern!r} is no regular expression.") from None
+    except (OverflowError, RecursionError):
+        return
+
+
+def _refused(why: str) -> BadRequest:
+    return BadRequest(f"No answer can be held to this: {why}", code="invalid_value")
