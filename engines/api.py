@@ -98,6 +98,8 @@ class Feature(StrEnum):
     PORT_ZERO = "port_zero"
     SAMPLING_DEFAULTS = "sampling_defaults"
     """Is told at its start how tokens are chosen for requests that do not say; the gateway tells others each time."""
+    TOOL_PARSER = "tool_parser"
+    """Tells calls from text only if it is started with the model's parser (`LaunchOptions.tool_parser`)."""
 
 
 class Gauge(StrEnum):
@@ -190,12 +192,11 @@ class RemedyKind(StrEnum):
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that may help: `label` is what a button says. With `options`, loading with these changed applies it."""
+    """What may help: `label` is what a button says; loading with `options` (of `LaunchOptions`) changed applies it."""
 
     kind: RemedyKind
     label: str
     options: Mapping[str, int | float | str] = {}
-    """`LaunchOptions` fields."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,6 +244,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
     program: str = ""
     """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
+    tool_parsers: Mapping[str, str] = {}
+    """Its parser for each way in which models write calls (`engines.parsers.Calls`)."""
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
 
@@ -280,7 +283,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run with, in the field's common terms. None leaves it to the engine; `context` is tokens per slot."""
+    """What to run with, in common terms; None: as the engine does. `context` is per slot; parsers have its names."""
 
     context: int | None = None
     slots: int = 1
@@ -301,6 +304,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     task: str = "chat"
     """"chat", "embed" or "rerank"."""
     chat_template: str | None = None
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
     max_batch_tokens: int | None = None
     prefix_cache: bool = True
     trust_remote_code: bool = False
@@ -405,8 +410,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the supervisor needs to start, watch and stop one engine. `served_name` goes in `model` fields.
 
-    Without processes it is an endpoint that runs already: it is watched, and neither started nor stopped. `key_file`
-    then holds the key it wants.
+    Without processes it is an endpoint that runs already, watched and neither started nor stopped, with a `key_file`.
     """
 
     processes: tuple[ProcessSpec, ...]

@@ -35,6 +35,8 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "sampling": "sampling for requests that do not say",
         "task": "another task than chat",
         "chat_template": "another chat template",
+        "tool_parser": "a parser of tool calls",
+        "reasoning_parser": "a parser of reasoning",
         "max_batch_tokens": "the size of a batch",
         "prefix_cache": "doing without a prefix cache",
         "trust_remote_code": "running a model's own code",
@@ -189,6 +191,8 @@ def _extra_flags(extra: Sequence[str]) -> Iterator[str]:
     """Yield the flags among extra arguments. Raises ValueError for a value that belongs to none."""
     for before, word in zip(("", *extra), extra, strict=False):
         is_flag = word.startswith("-") and not _is_number(word)
+        if is_flag and re.search(r"\s", word.partition("=")[0]):
+            raise ValueError(f"Each extra argument is one word, as in --seed=7: {word}.")
         if word == "--" or (not is_flag and not before.startswith("-")):
             raise ValueError(f"An extra argument has to begin with a dash: {word}.")
         if is_flag:

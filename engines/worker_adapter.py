@@ -58,6 +58,8 @@ _REFUSED: tuple[Refusal, ...] = (
     (lambda o: o.draft is not None, "Draft models are not possible with {engine} yet."),
     (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet."),
     (lambda o: o.projector is not None, "Images are not possible with {engine} yet."),
+    (lambda o: o.trust_remote_code, "{engine} runs no code of a model's own."),
+    (lambda o: o.tool_parser or o.reasoning_parser, "{engine} has no parsers: Roundhouse reads what its models write."),
     (lambda o: o.extra_args, "{engine} is run without a command line, so it takes no extra arguments."),
 )
 """What no library has here; each adds its own."""

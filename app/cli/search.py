@@ -200,7 +200,7 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
         if said:
             talk(said)
     if model.needs_remote_code:
-        talk("It brings code of its own (trust_remote_code), which runs only after you allow it.")
+        talk(words.BRINGS_CODE)
     yield ""
     head = ("", "QUANT", "FORMAT", "SIZE", "FITS", "CONTEXT", "TOKENS/S", "ENGINE", "QUALITY")
     yield from table(head, map(_variant, model.variants))

@@ -1,5 +1,6 @@
 """`roundhouse tune`: what counts for one model, whichever way it is loaded, and what there is to choose from."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from app.cli.output import json_option, show, talk
 from app.client.http import Client, segment
 from app.core import words
 from app.core.models import (
+    NO_PARSER,
     NO_PROJECTOR,
     Companion,
     CompanionKind,
@@ -23,6 +25,7 @@ from app.core.models import (
 )
 
 _NOT_SET = "as for all models"
+_READ_HERE = "read by Roundhouse"
 _DISK_S = 60.0
 """Looking through the library for drafts and adapters, on a drive that slept."""
 _SAMPLING = frozenset(ModelSampling.__struct_fields__)
@@ -55,6 +58,17 @@ _OPTIONS = (
     click.option("--draft", help="A smaller model with the same tokens, by name or path, that drafts for it."),
     click.option("--lora", "loras", multiple=True, help="A LoRA adapter's file; may be given again."),
     click.option("--projector", help=f"The file that lets it see, or {NO_PROJECTOR!r}."),
+    click.option("--tool-parser", help=f"The engine's parser of tool calls by its name for it, or {NO_PARSER!r}."),
+    click.option("--reasoning-parser", help="Likewise, of reasoning."),
+    click.option(
+        "--arg", "extra_args", multiple=True, help="A word more for the engine, as in --arg=--seed=7; repeat it."
+    ),
+    click.option(
+        "--allow-code/--no-allow-code",
+        "allows_code",
+        default=None,
+        help=f"Whether the model's own code may run. {words.CODE_MEANING}",
+    ),
     click.option("--unset", multiple=True, type=click.Choice(_NAMES), help="Leave this to Roundhouse again."),
 )
 
@@ -87,6 +101,8 @@ def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **ch
     done = client.post("/model-settings", wanted, ModelSettings, timeout_s=_DISK_S)
     now = client.get(path, ModelChoices, timeout_s=_DISK_S)
     show("model_settings", done, as_json=as_json, text=lambda _: _settings(now))
+    if done.allows_code and not shown.settings.allows_code:
+        talk(f"{words.CODE_MEANING} No longer: roundhouse tune {model} --no-allow-code")
     if now.needs_reload:
         talk(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
 
@@ -122,6 +138,8 @@ def about(client: Client, model: ModelInfo) -> Iterator[tuple[str, str]]:
         yield "sampling", _sampling(shown)
     if shown.engine:
         yield "engine", shown.engine
+    if shown.brings_code or shown.settings.allows_code:
+        yield "own code", _code(shown)
     for one in shown.companions:
         yield one.kind.value, _companion(one)
     if shown.aliases:
@@ -155,8 +173,28 @@ def _settings(shown: ModelChoices) -> Iterator[str]:
         ("LoRA", ", ".join(Path(one).name for one in own.loras) or "none"),
         ("Projector", _projector(shown)),
         ("Answers to", ", ".join(shown.aliases) or "its own name only"),
+        ("Own code", _code(shown)),
+        *_engine_only(shown),
     )
     yield from (f"{name:14}{value}" for name, value in rows)
+
+
+def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
+    """Yield what is shown only where the engine has it, or somebody set it."""
+    own = shown.settings
+    if own.tool_parser or "tool_parser" in shown.takes:
+        by_template = f"{shown.tool_parser}, by its chat template" if shown.tool_parser else _READ_HERE
+        yield "Tool calls", own.tool_parser or by_template
+    if own.reasoning_parser or "reasoning_parser" in shown.takes:
+        yield "Reasoning", own.reasoning_parser or _READ_HERE
+    if own.extra_args:
+        yield "Arguments", shlex.join(own.extra_args)
+
+
+def _code(shown: ModelChoices) -> str:
+    if shown.settings.allows_code:
+        return "allowed: programs among its files run with your rights"
+    return "not allowed, and it brings some" if shown.brings_code else "not allowed"
 
 
 def _sampling(shown: ModelChoices) -> str:

@@ -129,7 +129,11 @@ class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 NO_PROJECTOR = "none"
 """In `ModelSettings.projector`: the file beside the model that would let it see is left alone."""
+NO_PARSER = "none"
+"""In `ModelSettings.tool_parser`: the engine reads no calls, whatever the model's chat template says."""
 _Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+_Parser = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+_Argument = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -156,6 +160,14 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Files of LoRA adapters, all of them applied."""
     projector: _Path | None = None
     """The file that lets it see; None: the one that lies beside it."""
+    tool_parser: _Parser | None = None
+    """What tells tool calls from text, by its engine's name; None: the one that its chat template asks for."""
+    reasoning_parser: _Parser | None = None
+    """Likewise, of reasoning; None: Roundhouse tells it from the answer."""
+    extra_args: Annotated[list[_Argument], msgspec.Meta(max_length=64)] = []
+    """Further arguments of its engine's command line, a word each."""
+    allows_code: bool = False
+    """Programs among its files may run, with the rights of whoever runs Roundhouse."""
 
 
 class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -213,6 +225,12 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Further names it answers to."""
     chat_template: str = ""
     """The model's own."""
+    brings_code: bool = False
+    """Whether programs are among its files, which an engine may want to run."""
+    takes: list[str] = []
+    """Of `allows_code`, `tool_parser` and `reasoning_parser` those that the engine has an option for."""
+    tool_parser: str = ""
+    """What tells tool calls from text with the next load; empty where the engine has no parser, or none for it."""
     is_loaded: bool = False
     needs_reload: bool = False
     """Whether it runs with other settings than these."""

@@ -1,4 +1,4 @@
-"""Figures in words, the same on the command line and in the window: sizes, rates, times. Binary units for memory."""
+"""Figures and warnings in words, the same on the command line and in the window. Binary units for memory."""
 
 from app.core.models import ModelSampling
 
@@ -7,6 +7,17 @@ _STEP = 1024
 _THOUSAND, _MILLION, _BILLION = 1e3, 1e6, 1e9
 _MINUTE, _HOUR = 60, 3600
 _TEN = 10
+
+
+CODE_MEANING = (
+    "Programs among the model's files then run with your rights: they can read, change and send whatever you can."
+)
+"""What it is to allow a model's code."""
+BRINGS_CODE = (
+    "It brings code of its own, which runs only if an engine needs it and you allow it: in the model's settings, "
+    "or by roundhouse tune NAME --allow-code."
+)
+"""Of a model on the hub."""
 
 
 def size(count: float | None) -> str:

@@ -308,8 +308,7 @@ class Owner:
         return status_of(self.model, self.machine, self._facts, now=self._loop.time(), is_queued=is_queued)
 
     def _report(self, failure: Failure) -> FailureReport:
-        request = self.machine.request
-        return report_of(self.model, failure, self._facts, request.engine if request else "")
+        return report_of(self.model, failure, self._facts, self.machine.request)
 
 
 def _needs(request: LoadRequest | None) -> Mapping[str, int] | None:

@@ -1,16 +1,15 @@
 """An engine as the rest of the product sees it, put together from its state and what its run has said."""
 
 import math
-import shlex
 import time
 
-from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
-from app.core.models import LoadOptions
+from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.supervisor.ending import COMING_UP, Timer
 from app.supervisor.facts import Facts
 from app.supervisor.machine import Machine
-from app.supervisor.policy import recent
-from engines.api import Failure, Remedy, RemedyKind
+from app.supervisor.offers import offers
+from app.supervisor.policy import LoadRequest, recent
+from engines.api import Failure
 
 _WITHOUT_PROCESS = frozenset({EngineState.STOPPED, EngineState.FAILED, EngineState.BACKING_OFF})
 _LOG_TAIL = 20
@@ -33,7 +32,7 @@ def status_of(model: str, machine: Machine, facts: Facts, *, now: float, is_queu
         state=machine.state,
         progress=facts.progress if machine.state in COMING_UP else None,
         stage=_stage(machine, facts, is_queued=is_queued),
-        failure=report_of(model, machine.failure, facts, engine) if machine.failure else None,
+        failure=report_of(model, machine.failure, facts, machine.request) if machine.failure else None,
         notes=[*(one.sentence for one in machine.applied), *facts.left_out] if is_there else [],
         mended=list(machine.applied) if is_there else [],
         pid=facts.pid if is_there else None,
@@ -61,43 +60,17 @@ def _unload_at(machine: Machine, now: float, wall: float) -> float | None:
     return wall + unused_since + machine.idle_s - now
 
 
-def report_of(model: str, failure: Failure, facts: Facts, engine: str) -> FailureReport:
+def report_of(model: str, failure: Failure, facts: Facts, request: LoadRequest | None) -> FailureReport:
     """Return a failure with the engine's last words, and what may help."""
     return FailureReport(
         code=failure.kind.value,
         sentence=failure.sentence,
         hint=failure.hint,
         evidence=failure.evidence,
-        remedies=[offer_of(model, remedy, engine) for remedy in failure.remedies],
+        remedies=offers(model, failure, request),
         log_tail=list(facts.tail)[-_LOG_TAIL:],
         exit_code=facts.exit_code,
     )
-
-
-def offer_of(model: str, remedy: Remedy, engine: str) -> RemedyOffer:
-    """Return a remedy with the command that does it. Options that a load cannot choose are left to `mending`."""
-    options = dict(remedy.options) if remedy.options.keys() <= set(LoadOptions.__struct_fields__) else {}
-    is_load = bool(options) or remedy.kind is RemedyKind.LOAD_AGAIN
-    words = ["roundhouse", "load", model, *(word for name, value in options.items() for word in _flag(name, value))]
-    command = shlex.join(words) if is_load else _COMMANDS.get(remedy.kind, "").format(engine=engine)
-    return RemedyOffer(kind=remedy.kind.value, label=remedy.label, command=command, options=options)
-
-
-def _flag(name: str, value: float | str) -> tuple[str, str]:
-    return (f"--{name.replace('_', '-')}", str(value))
-
-
-_COMMANDS = {
-    RemedyKind.FREE_MEMORY: "roundhouse ps",
-    RemedyKind.UPDATE_ENGINE: "roundhouse engines update {engine}",
-    RemedyKind.INSTALL_AGAIN: "roundhouse engines install {engine}",
-    RemedyKind.OTHER_RUNTIME: "roundhouse engines",
-    RemedyKind.UPDATE_DRIVER: "roundhouse doctor",
-    RemedyKind.OTHER_MODEL: "roundhouse list",
-    RemedyKind.SMALLER_MODEL: "roundhouse list",
-    RemedyKind.FREE_DISK: "roundhouse list",
-}
-"""What shows the way, where a person has to choose."""
 
 
 def _stage(machine: Machine, facts: Facts, *, is_queued: bool) -> str:

@@ -28,7 +28,7 @@ from engines.api import (
 from engines.clues import clues
 from engines.dynamo.descriptor import DESCRIPTOR
 from engines.failures import Reader
-from engines.flags import Table, arguments
+from engines.flags import Table, arguments, value
 from engines.log_lines import read_line, stage
 from engines.probing import flags_of
 from engines.remedies import Means
@@ -42,10 +42,18 @@ FRONTEND, WORKER = "dynamo.frontend", "dynamo.vllm"
 FILE, ETCD = "file", "etcd"
 """Ways to find each other."""
 
+_PARSERS = (
+    value("tool_parser", "--dyn-tool-call-parser"),
+    value("reasoning_parser", "--dyn-reasoning-parser"),
+)
+"""The worker tells the frontend what to read a model's answers with, by Dynamo's own names."""
+_PARSED_HERE = frozenset(flag.option for flag in _PARSERS)
+
 TABLE = Table(
     engine="NVIDIA Dynamo",
-    flags=VLLM_TABLE.flags,
+    flags=(*(flag for flag in VLLM_TABLE.flags if flag.option not in _PARSED_HERE), *_PARSERS),
     reserved=VLLM_TABLE.reserved
+    | {name for flag in VLLM_TABLE.flags if flag.option in _PARSED_HERE for name in flag.names}
     | {"--http-host", "--http-port", "--discovery-backend", "--request-plane", "--endpoint"},
     reserved_env=VLLM_TABLE.reserved_env | {"DYN_FILE_KV", "ETCD_ENDPOINTS", "DYN_HTTP_HOST", "DYN_HTTP_PORT"},
 )

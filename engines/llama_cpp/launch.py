@@ -73,6 +73,11 @@ _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
         lambda o: o.draft is not None and o.draft.kind in {"model", "eagle3"} and o.draft.path is None,
         "A draft model needs a file.",
     ),
+    (lambda o: o.trust_remote_code, "llama.cpp runs no code of a model's own: a GGUF file holds none."),
+    (
+        lambda o: bool(o.tool_parser or o.reasoning_parser),
+        "llama.cpp chooses its parsers by the model's chat template; there is none to set.",
+    ),
     (lambda o: bool(o.extra_args), "This llama.cpp is run without a command line, so it takes no extra arguments."),
 )
 

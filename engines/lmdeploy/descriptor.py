@@ -1,6 +1,7 @@
 """What LMDeploy is and can do. From the wheel of 0.18.0."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.parsers import Calls
 
 DESCRIPTOR = Descriptor(
     id="lmdeploy",
@@ -29,6 +30,7 @@ DESCRIPTOR = Descriptor(
     features=frozenset(
         {
             Feature.TOOLS,
+            Feature.TOOL_PARSER,
             Feature.JSON_SCHEMA,
             Feature.LOGPROBS,
             Feature.STREAM_USAGE,
@@ -42,6 +44,14 @@ DESCRIPTOR = Descriptor(
             Feature.API_KEY,
         }
     ),
+    tool_parsers={
+        Calls.HERMES: "qwen3",
+        Calls.QWEN_CODER: "qwen3coder",
+        Calls.GLM_47: "glm47",
+        Calls.LLAMA_3: "llama3",
+        Calls.DEEPSEEK_V32: "deepseek-v32",
+        Calls.KIMI_K2: "kimi-k2",
+    },
     platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),
     metrics_path="/metrics",

@@ -46,6 +46,8 @@ TABLE = Table(
         tasks({"chat": ()}),
         elsewhere("prefix_cache", "--enable-prefix-caching"),
         switch("trust_remote_code", on="--trust-remote-code", since="0.10"),
+        value("tool_parser", "--tool-call-parser"),
+        value("reasoning_parser", "--reasoning-parser"),
         value("max_batch_tokens", "--max-prefill-token-num", can_do_without=True),
     ),
     reserved=frozenset(

@@ -1,6 +1,7 @@
 """What SGLang is and can do. From the wheel of 0.5.23 and its documentation."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.parsers import Calls
 
 DESCRIPTOR = Descriptor(
     id="sglang",
@@ -34,6 +35,7 @@ DESCRIPTOR = Descriptor(
     features=frozenset(
         {
             Feature.TOOLS,
+            Feature.TOOL_PARSER,
             Feature.JSON_SCHEMA,
             Feature.GRAMMAR,
             Feature.LOGPROBS,
@@ -51,6 +53,23 @@ DESCRIPTOR = Descriptor(
             Feature.API_KEY,
         }
     ),
+    tool_parsers={
+        Calls.HERMES: "qwen",
+        Calls.QWEN_CODER: "qwen3_coder",
+        Calls.GLM_45: "glm",
+        Calls.GLM_47: "glm47",
+        Calls.MISTRAL: "mistral",
+        Calls.LLAMA_3: "llama3",
+        Calls.LLAMA_4: "pythonic",
+        Calls.DEEPSEEK_V3: "deepseekv3",
+        Calls.DEEPSEEK_V31: "deepseekv31",
+        Calls.DEEPSEEK_V32: "deepseekv32",
+        Calls.KIMI_K2: "kimi_k2",
+        Calls.MINIMAX_M2: "minimax-m2",
+        Calls.LFM_2: "lfm2",
+        Calls.GEMMA_4: "gemma4",
+        Calls.GPT_OSS: "gpt-oss",
+    },
     platforms=frozenset({"linux"}),
     accelerators=(
         "cuda",

@@ -46,6 +46,8 @@ TABLE = Table(
         elsewhere("sampling"),
         tasks({"chat": (), "embed": ("--is-embedding",), "rerank": ("--is-embedding",)}),
         Flag(option="chat_template", names=("--chat-template",), say=lambda _options: ("--chat-template", TEMPLATE)),
+        value("tool_parser", "--tool-call-parser"),
+        value("reasoning_parser", "--reasoning-parser"),
         value("max_batch_tokens", "--chunked-prefill-size", can_do_without=True),
         switch("prefix_cache", off="--disable-radix-cache", can_do_without=True),
         switch("trust_remote_code", on="--trust-remote-code"),

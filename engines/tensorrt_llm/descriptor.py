@@ -20,6 +20,7 @@ DESCRIPTOR = Descriptor(
     features=frozenset(
         {
             Feature.TOOLS,
+            Feature.TOOL_PARSER,
             Feature.JSON_SCHEMA,
             Feature.LOGPROBS,
             Feature.STREAM_USAGE,

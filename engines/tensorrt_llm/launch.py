@@ -38,6 +38,8 @@ TABLE = Table(
         tasks({"chat": ()}),
         value("max_batch_tokens", "--max_num_tokens", can_do_without=True),
         Flag(option="chat_template", names=("--chat_template",), say=lambda _options: ("--chat_template", TEMPLATE)),
+        value("tool_parser", "--tool_parser"),
+        value("reasoning_parser", "--reasoning_parser"),
         switch("trust_remote_code", on="--trust_remote_code"),
     ),
     reserved=frozenset(

@@ -1,6 +1,7 @@
 """What vLLM is and can do. From the wheel of 0.33.0 and its documentation."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.parsers import Calls
 
 DESCRIPTOR = Descriptor(
     id="vllm",
@@ -35,6 +36,7 @@ DESCRIPTOR = Descriptor(
     features=frozenset(
         {
             Feature.TOOLS,
+            Feature.TOOL_PARSER,
             Feature.JSON_SCHEMA,
             Feature.GRAMMAR,
             Feature.LOGPROBS,
@@ -53,6 +55,25 @@ DESCRIPTOR = Descriptor(
             Feature.API_KEY,
         }
     ),
+    tool_parsers={
+        Calls.HERMES: "hermes",
+        Calls.QWEN_CODER: "qwen3_coder",
+        Calls.GLM_45: "glm45",
+        Calls.GLM_47: "glm47",
+        Calls.MISTRAL: "mistral",
+        Calls.LLAMA_3: "llama3_json",
+        Calls.LLAMA_4: "llama4_pythonic",
+        Calls.DEEPSEEK_V3: "deepseek_v3",
+        Calls.DEEPSEEK_V31: "deepseek_v31",
+        Calls.DEEPSEEK_V32: "deepseek_v32",
+        Calls.KIMI_K2: "kimi_k2",
+        Calls.MINIMAX_M2: "minimax_m2",
+        Calls.SEED_OSS: "seed_oss",
+        Calls.LFM_2: "lfm2",
+        Calls.GEMMA_4: "gemma4",
+        Calls.FUNCTION_GEMMA: "functiongemma",
+        Calls.GPT_OSS: "openai",
+    },
     platforms=frozenset({"linux"}),
     accelerators=("cuda", "rocm"),
     metrics_path="/metrics",
@@ -67,7 +88,7 @@ DESCRIPTOR = Descriptor(
     },
     verified="Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn.",
     unverified=(
-        "Never run with this adapter: it needs an NVIDIA or AMD GPU under Linux. Tool calls need a parser that is "
-        "named in the extra arguments (--enable-auto-tool-choice --tool-call-parser)."
+        "Never run with this adapter: it needs an NVIDIA or AMD GPU under Linux. Which of its parsers of tool calls "
+        "belongs to which chat template is read from its wheel."
     ),
 )

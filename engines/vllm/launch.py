@@ -43,6 +43,11 @@ def usual_sampling(options: LaunchOptions) -> Sequence[str]:
     return (*(("--generation-config", "vllm") if options.sampling.is_all else ()), *override)
 
 
+def tool_parser(options: LaunchOptions) -> Sequence[str]:
+    """Return the parser, and leave for the model to choose for itself whether it calls."""
+    return ("--enable-auto-tool-choice", "--tool-call-parser", str(options.tool_parser))
+
+
 TABLE = Table(
     engine="vLLM",
     flags=(
@@ -70,6 +75,8 @@ TABLE = Table(
             }
         ),
         value("chat_template", "--chat-template"),
+        Flag(option="tool_parser", names=("--enable-auto-tool-choice", "--tool-call-parser"), say=tool_parser),
+        value("reasoning_parser", "--reasoning-parser"),
         value("max_batch_tokens", "--max-num-batched-tokens", can_do_without=True),
         switch("prefix_cache", off="--no-enable-prefix-caching", can_do_without=True),
         switch("trust_remote_code", on="--trust-remote-code"),

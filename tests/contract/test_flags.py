@@ -72,6 +72,7 @@ def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
         {"extra_args": ("--len.most", "1")},
         {"extra_args": ("--len", "1")},
         {"extra_args": ("stray",)},
+        {"extra_args": ("--seed 7",)},
         {"extra_args": ("--", "--port")},
         {"extra_env": {"key": "x"}},
         {"extra_env": {"ENGINE_ARG_PORT": "1"}},

@@ -217,6 +217,9 @@ def test_extra_environment_wins() -> None:
         {"draft": Draft()},
         {"draft": Draft(kind="prophecy")},
         {"extra_args": ("--tools", "all")},
+        {"trust_remote_code": True},
+        {"tool_parser": "hermes"},
+        {"reasoning_parser": "qwen3"},
     ],
     ids=" ".join,
 )

@@ -134,6 +134,8 @@ def test_the_key_travels_in_the_environment_and_the_lifeline_is_its_standard_inp
         {"tensor_parallel": 2},
         {"gpu_memory_fraction": 0.5},
         {"trust_remote_code": True},
+        {"tool_parser": "hermes"},
+        {"reasoning_parser": "qwen3"},
     ],
     ids=str,
 )

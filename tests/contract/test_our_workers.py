@@ -116,6 +116,9 @@ NOBODY = [
     {"lora": (Path("/models/lora"),)},
     {"projector": Path("/models/eyes")},
     {"extra_args": ("--port", "1")},
+    {"trust_remote_code": True},
+    {"tool_parser": "hermes"},
+    {"reasoning_parser": "qwen3"},
 ]
 
 

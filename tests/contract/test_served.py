@@ -48,6 +48,8 @@ SINGLE = {
     "draft": DRAFT,
     "lora": (Path("/models/tone"),),
     "chat_template": "{{ messages }}",
+    "tool_parser": "hermes",
+    "reasoning_parser": "qwen3",
     "max_batch_tokens": 2048,
     "prefix_cache": False,
     "trust_remote_code": True,

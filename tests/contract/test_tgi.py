@@ -82,6 +82,8 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
         "lora": (Path("/l"),),
         "chat_template": "{{ x }}",
         "prefix_cache": False,
+        "tool_parser": "hermes",
+        "reasoning_parser": "qwen3",
     }
     for option in WORDS.keys() - {flag.option for flag in TABLE.flags}:
         with pytest.raises(ValueError, match=r"has no setting for .*\.$"):

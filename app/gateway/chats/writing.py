@@ -22,6 +22,7 @@ from app.gateway.chats.request import chat_request
 from app.gateway.chats.stream import AnswerReader
 from app.gateway.relay.presets import applied
 from app.gateway.relay.proxy import EngineLost, engine_headers, lost
+from app.gateway.relay.supplying import started
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -78,7 +79,7 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
         ) as said:
             if said.status >= _ERROR_STATUS:
                 raise refusal(await said.read())
-            is_complete = await _read(said, live, await apart(services, job.model, descriptor))
+            is_complete = await _read(said, live, await apart(services, job.model, started(services, job.load)))
             services.measuring.heard(lease.status, live.cost.engine_timings())
     except aiohttp.ClientConnectorError:
         raise await lost(job.load, lease, was_connected=False) from None

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
+
 from app.config.paths import expanded
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
@@ -21,7 +23,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.gateway.loading.launch import engine_for, load_request_for
-from app.gateway.loading.tuned import draft_path, effective, recommendation
+from app.gateway.loading.tuned import draft_path, effective, own_facts, recommendation
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.projectors import places, projector_beside
@@ -37,7 +39,12 @@ _GGUF = ModelFormat.GGUF.value
 _SMALLER = 2
 """A draft pays where it has at most one part in so many of the model's parameters."""
 _MOST_DRAFTS = 12
-_STARTED_WITH = ("kv_type", "chat_template", "draft", "lora", "projector", "sampling")
+_STARTED_WITH = (
+    *("kv_type", "chat_template", "draft", "lora", "projector", "sampling"),
+    *("tool_parser", "reasoning_parser", "trust_remote_code", "extra_args"),
+)
+_TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
+"""What not every engine has an option for, with a value to try it with."""
 
 
 def choices(services: Services, model: ModelInfo) -> ModelChoices:
@@ -45,6 +52,7 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
     own, told = services.tuning.of(model.runs_as), recommendation(services, model)
     running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
+    facts = own_facts(model)
     return ModelChoices(
         model=model.runs_as,
         settings=own,
@@ -55,7 +63,10 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
         engines=_engines(services, model),
         companions=[*_projectors(services, model, own), *_drafts(services, model, own), *_loras(services, model, own)],
         aliases=names_for(services.settings.items("models.aliases"), model.name),
-        chat_template=_own_template(model),
+        chat_template=facts.chat_template if facts is not None else "",
+        brings_code=facts is not None and facts.needs_remote_code,
+        takes=[name for name, value in _TRIED.items() if _takes(services, model, own, {name: value})],
+        tool_parser=_tool_parser(services, model, own),
         is_loaded=is_loaded,
         needs_reload=is_loaded and _differs(services, model),
     )
@@ -95,6 +106,24 @@ def _check_plan(services: Services, model: ModelInfo, wanted: ModelSettings) -> 
         services.adapters[request.engine].plan(request.source, request.options, _NOWHERE, found)
     except ValueError as error:
         raise _refused(str(error)) from None
+
+
+def _takes(services: Services, model: ModelInfo, own: ModelSettings, tried: dict[str, object]) -> bool:
+    """Tell whether the engine of a model has an option for these settings."""
+    if model.attached:
+        return False
+    try:
+        _check_plan(services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried))
+    except RoundhouseError:
+        return False
+    return bool(_engine(services, model, own))
+
+
+def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> str:
+    try:
+        return load_request_for(services, model, own=own).options.tool_parser or ""
+    except RoundhouseError:
+        return ""
 
 
 def check_template(text: str) -> None:
@@ -191,17 +220,6 @@ def _differs(services: Services, model: ModelInfo) -> bool:
     return running.engine != wanted.engine or any(
         getattr(running.options, name) != getattr(wanted.options, name) for name in (*_STARTED_WITH, *sizes)
     )
-
-
-def _own_template(model: ModelInfo) -> str:
-    from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
-
-    if model.attached:
-        return ""
-    try:
-        return read_facts(Path(model.path)).chat_template
-    except RoundhouseError:
-        return ""
 
 
 def _projectors(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:

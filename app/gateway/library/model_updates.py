@@ -11,8 +11,8 @@ from app.core.connections import Why
 from app.core.errors import NotFound, Offline, RoundhouseError
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
+from app.core.origins import Origin, origin_of
 from app.gateway.services import Services
-from app.hub.library.pulled import Origin, origin_of
 from app.hub.repositories import updates
 from app.hub.repositories.repository import read_repository
 

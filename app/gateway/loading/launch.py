@@ -59,7 +59,7 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
 async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
     """Return the model and what loads it. Raises as `load_request` does."""
     key = (model_name, options, services.events.revision)
-    found = services.recent.get(key, lambda known: _runs(services, known.load.source.name))
+    found = services.recent.get(key, lambda known: is_ready(services, known.load.source.name))
     if found is None:
         found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
         found = found._replace(load=await _sized(services, found, options))
@@ -79,7 +79,8 @@ async def _sized(services: Services, found: Found, options: LoadOptions) -> Load
     return await (fitted if is_free else measured)(services, found.load)
 
 
-def _runs(services: Services, model: str) -> bool:
+def is_ready(services: Services, model: str) -> bool:
+    """Tell whether a model is loaded and answers."""
     return any(one.model == model and one.state is EngineState.READY for one in services.supervisor.statuses())
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.errors import BadRequest, NotFound
+from app.core.errors import BadRequest, NotFound, RoundhouseError
 from app.core.model_facts import ModelFacts
-from app.core.models import NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
+from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
+from app.core.origins import origin_of
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.hub.library.projectors import projector_beside
-from app.hub.library.pulled import origin_of
 from app.hub.repositories.generation import NOTHING, Recommended, recommended
 from engines.api import Draft, Feature, LaunchOptions
+from engines.parsers import parser_for
 from engines.sampling import Sampling
 
 
@@ -45,14 +46,45 @@ def with_tuning(
 ) -> LaunchOptions:
     """Return the options with what is set for the model. Raises NotFound or BadRequest for files that are gone."""
     draft = draft_path(services, model, own.draft) if own.draft else None
+    template = options.chat_template or own.chat_template
     return msgspec.structs.replace(
         options,
-        chat_template=options.chat_template or own.chat_template,
+        chat_template=template,
+        tool_parser=_tool_parser(services, model, own, engine) if options.task == "chat" else None,
+        reasoning_parser=own.reasoning_parser,
+        trust_remote_code=own.allows_code,
+        extra_args=tuple(own.extra_args),
         draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
         lora=tuple(_present(Path(path)) for path in own.loras),
         projector=_projector(model, own, engine, options.task),
         sampling=_told(services, model, own) if _is_told(services, engine) else Sampling(),
     )
+
+
+def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> str | None:
+    """Return the parser that was set, else the engine's for models with such a chat template."""
+    if own.tool_parser is not None:
+        return None if own.tool_parser == NO_PARSER else own.tool_parser
+    parsers = services.adapters[engine].descriptor.tool_parsers
+    return parser_for(parsers, own.chat_template or template_of(model)) if parsers else None
+
+
+def template_of(model: ModelInfo) -> str:
+    """Return a model's own chat template; empty where its files hold none or cannot be read."""
+    facts = own_facts(model)
+    return facts.chat_template if facts is not None else ""
+
+
+def own_facts(model: ModelInfo) -> ModelFacts | None:
+    """Return what a model's own files say; None where they are elsewhere or cannot be read."""
+    from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
+
+    if model.attached:
+        return None
+    try:
+        return read_facts(Path(model.path))
+    except RoundhouseError:
+        return None
 
 
 def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:

@@ -14,13 +14,16 @@ from app.gateway.dialects.engine.planning import Plan, planned, reads_itself
 from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.engine.supply import Need, needs
 from app.gateway.dialects.families.choosing import Family, family_of
+from app.gateway.loading.launch import is_ready
 from app.gateway.loading.recent import Found
 from app.gateway.relay.presets import applied
 from app.gateway.relay.proxy import Ask, engine_headers
 from app.gateway.routes.ollama_asked import facts_of
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
+from app.supervisor.policy import LoadRequest
 from engines.api import Descriptor, Feature, ModelFormat, Route
+from engines.parsers import able
 
 _NO_FAMILY = Family()
 _FAMILIES: dict[tuple[str, str], Family] = {}
@@ -31,7 +34,7 @@ _COUNT_WITHIN_S = 5.0
 
 async def supplied(services: Services, found: Found, request: Request) -> Plan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = services.adapters[found.load.engine].descriptor
+    descriptor = started(services, found.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, found)
     if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
@@ -46,6 +49,15 @@ async def supplied(services: Services, found: Found, request: Request) -> Plan:
     route = route_of(request)
     again = None if plan.again is None else applied(plan.again, found.model, route)
     return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
+
+
+def started(services: Services, load: LoadRequest) -> Descriptor:
+    """Return what an engine can do with the parsers it was started with; if it was not yet, with those it will have."""
+    about, model = services.adapters[load.engine].descriptor, load.source.name
+    if Feature.TOOL_PARSER not in about.features:
+        return about
+    running = services.supervisor.request_of(model) if is_ready(services, model) else None
+    return able(about, (running or load).options)
 
 
 def _check_sight(request: Request, found: Found) -> None:
@@ -86,7 +98,7 @@ async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool
 
     An engine that reads tool calls alone is enough for a model that does not think.
     """
-    descriptor = services.adapters[found.load.engine].descriptor
+    descriptor = started(services, found.load)
     if Feature.TOOLS not in descriptor.features:
         return False
     if has_tools and not await is_told_of_tools(services, found.model):

@@ -20,7 +20,7 @@ from app.gateway.loading.recent import Found
 from app.gateway.relay.native import path_of
 from app.gateway.relay.proxy import Ask
 from app.gateway.relay.streaming import SSE_HEADERS, written
-from app.gateway.relay.supplying import is_told_of_tools, with_plan
+from app.gateway.relay.supplying import is_told_of_tools, started, with_plan
 from app.gateway.relay.translated import asked as asked_of
 from app.gateway.relay.translated import asked_whole
 from app.gateway.routes.responses_counted import Counting, count_of
@@ -31,7 +31,7 @@ from engines.api import Route
 
 async def passes(services: Services, asked: Asked, found: Found, route: Route) -> bool:
     """Tell whether the engine's own route, for messages or their count, does what is asked."""
-    descriptor = services.adapters[found.load.engine].descriptor
+    descriptor = started(services, found.load)
     if route not in descriptor.routes:
         return False
     if route is Route.MESSAGES and (wants_format(asked) or not reads_itself(descriptor)):

@@ -27,7 +27,7 @@ from app.gateway.relay.form import Form
 from app.gateway.relay.native import path_of
 from app.gateway.relay.proxy import Ask
 from app.gateway.relay.streaming import SSE_HEADERS, Edited, written
-from app.gateway.relay.supplying import may_pass, with_plan
+from app.gateway.relay.supplying import may_pass, started, with_plan
 from app.gateway.relay.translated import asked
 from app.gateway.services import Services
 from app.gateway.watching.watch import Watch
@@ -49,7 +49,7 @@ _ALL = frozenset(
 
 async def passes(services: Services, found: Found, body: bytes, asked: Asked) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
-    descriptor = services.adapters[found.load.engine].descriptor
+    descriptor = started(services, found.load)
     if descriptor.features >= _ALL:
         return not asked.has_tools or await may_pass(services, found, has_tools=True)
     if not await may_pass(services, found, has_tools=asked.has_tools):

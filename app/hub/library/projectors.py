@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path, PurePath
 
 from app.core.models import CompanionKind
+from app.core.origins import origin_of
 from app.hub.library.candidates import candidate_for
 from app.hub.library.companions import kind_by_name, projector_place
-from app.hub.library.pulled import origin_of
 
 _QUANTIZATION = re.compile(r"[-._](?:ud-)?(?:i?q\d\w*|[tm]xfp4\w*|nvfp4|bf16|f16|f32|fp16)$")
 

@@ -1,37 +1,16 @@
 """Models that came from a hub, found again by the name they were pulled with: owner/name, with or without a tag."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
+from app.core.origins import origin_of
 from app.hub.library.candidates import split_stem
 from app.hub.repositories.asked import parse
 from app.hub.repositories.variants import quantization_of
 
-_FOLDER = re.compile(r"models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)")
 _NO_TAG = frozenset({"", "latest"})
-
-
-class Origin(NamedTuple):
-    """Where a file of the hub's cache is from; `path` is within the repository, "." for its root."""
-
-    repository: str
-    commit: str
-    path: str
-
-
-def origin_of(path: PurePath) -> Origin | None:
-    """Return what a place in the hub's cache says of itself; None for any other place."""
-    parts = path.parts
-    for at, part in enumerate(parts[:-2]):
-        folder = _FOLDER.fullmatch(part)
-        if folder is not None and parts[at + 1] == "snapshots":
-            rest = PurePath(*parts[at + 3 :]).as_posix()
-            return Origin(f"{folder['owner']}/{folder['name']}", parts[at + 2], rest)
-    return None
 
 
 def find_pulled(models: Iterable[ModelInfo], typed: str) -> ModelInfo | None:

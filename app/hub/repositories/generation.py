@@ -15,9 +15,9 @@ import msgspec
 from app.core.connections import Purpose, Why
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelSampling
+from app.core.origins import origin_of
 from app.hub.gguf.header import read_header
 from app.hub.library.naming import GENERATION_CONFIG
-from app.hub.library.pulled import origin_of
 from app.hub.repositories.ranges import Budget, Remote
 from app.hub.repositories.repository import REPOSITORY
 from app.hub.sources import open_file

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import COMMANDS
 from app.core.engines import EngineState
 from app.core.models import LoadOptions
 from app.supervisor import messages as m
 from app.supervisor.machine import Machine
 from app.supervisor.mending import APPLICABLE, TRIES, mended
 from app.supervisor.policy import LoadRequest, Policy
-from app.supervisor.status import offer_of
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
 
 REQUEST = LoadRequest(
@@ -107,31 +105,6 @@ def test_who_asks_for_the_same_again_gets_what_fits(*, explicit: bool) -> None:
     effects = machine.step(m.Ask(ticket=2, request=REQUEST, holds=True, fingerprint=(0,), explicit=explicit), 3.0)
     assert [type(effect) for effect in effects] == [m.Answer]
     assert machine.state is EngineState.READY
-
-
-def test_a_remedy_comes_with_its_command() -> None:
-    offer = offer_of("my model", HALVE, "vllm")
-    assert (offer.command, offer.options) == ("roundhouse load 'my model' --context 4096", {"context": 4096})
-    assert offer_of("m", Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again"), "vllm").command == "roundhouse load m"
-    share = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"gpu_memory_fraction": 0.5})
-    offer = offer_of("m", share, "vllm")
-    assert (offer.command, offer.options) == (
-        "roundhouse load m --gpu-memory-fraction 0.5",
-        {"gpu_memory_fraction": 0.5},
-    )
-    unknown = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"no_such_option": 1})
-    assert (offer_of("m", unknown, "vllm").command, offer_of("m", unknown, "vllm").options) == ("", {})
-
-
-def test_a_command_about_an_engine_names_it() -> None:
-    offer = offer_of("m", Remedy(kind=RemedyKind.UPDATE_ENGINE, label="Update the engine"), "vllm")
-    assert offer.command == "roundhouse engines update vllm"
-
-
-def test_every_command_that_is_offered_exists() -> None:
-    for kind in RemedyKind:
-        command = offer_of("m", Remedy(kind=kind, label="x"), "vllm").command.split()
-        assert not command or command[1] in COMMANDS, command
 
 
 def test_what_can_be_applied_is_what_a_load_can_choose_or_a_setting_names() -> None:

@@ -7,6 +7,7 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.core import words
 from app.core.downloads import DownloadState
 from app.core.hub import HubCompanion, HubModel, HubVariant
 from app.gui.net.mirror import COMING_STATES
@@ -23,8 +24,6 @@ from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Row, RowList, Tag
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
-
-_CODE = "It brings code of its own (trust_remote_code), which runs only after you allow it."
 
 
 class SheetView(QWidget):
@@ -74,9 +73,7 @@ class SheetView(QWidget):
             self._error.hide()
         _say(self._facts, _facts(model))
         _say(self._gate, model.gate if model else "")
-        _say(
-            self._note, " ".join(filter(None, [model.note, _CODE if model.needs_remote_code else ""])) if model else ""
-        )
+        _say(self._note, _note(model))
         _say(self._why, _why(model))
         if model is not None:
             self._list.sync(
@@ -176,6 +173,12 @@ class CompanionRow(Row):
 def _say(label: Label, text: str) -> None:
     label.setText(text)
     label.setVisible(bool(text))
+
+
+def _note(model: HubModel | None) -> str:
+    if model is None:
+        return ""
+    return " ".join(filter(None, [model.note, words.BRINGS_CODE if model.needs_remote_code else ""]))
 
 
 def _facts(model: HubModel | None) -> str:
