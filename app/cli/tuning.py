@@ -29,7 +29,8 @@ _READ_HERE = "read by Roundhouse"
 _DISK_S = 60.0
 """Looking through the library for drafts and adapters, on a drive that slept."""
 _SAMPLING = frozenset(ModelSampling.__struct_fields__)
-_NAMES = (*(name for name in ModelSettings.__struct_fields__ if name != "uses_model_sampling"), *sorted(_SAMPLING))
+_NOT_NAMED = frozenset({"uses_model_sampling", "code_from"})
+_NAMES = (*(name for name in ModelSettings.__struct_fields__ if name not in _NOT_NAMED), *sorted(_SAMPLING))
 F = TypeVar("F", bound=Callable[..., object])
 
 _OPTIONS = (
@@ -120,6 +121,8 @@ def _with(settings: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
     sampling = {name: changed.pop(name) for name in list(changed) if name in _SAMPLING}
     if "chat_template" in changed:
         changed["chat_template"] = changed["chat_template"].read_text(encoding="utf-8", errors="replace")
+    if "extra_args" in changed:
+        changed["extra_args"] = list(changed["extra_args"])
     if "loras" in changed:
         changed["loras"] = [str(Path(one).expanduser().absolute()) for one in changed["loras"]]
     if changed.get("projector") not in (None, NO_PROJECTOR):

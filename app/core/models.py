@@ -168,6 +168,8 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Further arguments of its engine's command line, a word each."""
     allows_code: bool = False
     """Programs among its files may run, with the rights of whoever runs Roundhouse."""
+    code_from: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    """Whose code was allowed, as the gateway noted it then: another model of the same name is not allowed any."""
 
 
 class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

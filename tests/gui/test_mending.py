@@ -10,10 +10,11 @@ from pytestqt.qtbot import QtBot
 from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
+from app.core.models import LoadModel, ModelSettings, SetModel
 from app.gui.demo import data
 from app.gui.demo.api import DemoApi
 from app.gui.net.mirror import Preferences, Running
-from app.gui.screens.server.mending_model import FREE_MEMORY, WAYS, Mending
+from app.gui.screens.server.mending_model import DONE_HERE, WAYS, Mending
 from app.gui.screens.server.model import ServerModel
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
@@ -21,6 +22,7 @@ from app.gui.shell.contract import Page, Shell
 from app.gui.shell.told import Told
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
+from app.supervisor.mending import APPLICABLE
 from engines.api import RemedyKind
 from tests.gui.conftest import QuietShell
 
@@ -88,7 +90,12 @@ def button(row: EngineRow, text: str) -> Button:
 
 
 def test_every_way_is_a_remedy_engines_know() -> None:
-    assert {*WAYS, FREE_MEMORY} <= {kind.value for kind in RemedyKind}
+    assert {*WAYS, *DONE_HERE} <= {kind.value for kind in RemedyKind}
+
+
+def test_every_remedy_has_a_button() -> None:
+    by_load = {*APPLICABLE, RemedyKind.LOAD_AGAIN}
+    assert {*WAYS, *DONE_HERE} == {kind.value for kind in set(RemedyKind) - by_load}
 
 
 def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_two(model: Mending) -> None:
@@ -164,6 +171,67 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     assert shell.undos[0] is not None
     shell.undos[0]()
     assert [body.model for body in api.asked("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
+
+
+CODE = RemedyOffer(kind="allow_code", label="Allow this model's code")
+RESET = RemedyOffer(kind="reset_options", label="Reset the model's options")
+OWN = ModelSettings(pinned=True, context=4096)
+
+
+@pytest.fixture
+def own(api: DemoApi) -> DemoApi:
+    name = data.FAILED.model
+    api.replies[f"GET /model-settings/{name}"] = msgspec.structs.replace(data.TUNED, model=name, settings=OWN)
+    api.replies["POST /model-settings"] = OWN
+    return api
+
+
+def posted(api: DemoApi) -> list[object]:
+    api.flush()
+    return [body for verb, path, body in api.calls if verb == "POST" and path != "/logs"]
+
+
+def test_code_is_allowed_after_a_question_and_the_model_loaded(
+    page: ServerScreen, own: DemoApi, shell: QuietShell
+) -> None:
+    shell.receive(EngineChanged(status=failed(CODE, OTHER)))
+    button(row_of(page), "Allow this model's code").click()
+    assert posted(own) == []
+    title, sentence, deed = shell.asked[-1]
+    assert title == f"Allow the code of {data.FAILED.model}?"
+    assert "with your rights" in sentence
+    deed.run()
+    own.flush()
+    allowed = SetModel(model=data.FAILED.model, settings=msgspec.structs.replace(OWN, allows_code=True))
+    assert posted(own) == [allowed, LoadModel(model=data.FAILED.model, wait=False)]
+    assert shell.undos[-1] is not None
+    shell.undos[-1]()
+    own.flush()
+    assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
+
+
+def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
+    page: ServerScreen, own: DemoApi, shell: QuietShell
+) -> None:
+    shell.receive(EngineChanged(status=failed(RESET)))
+    button(row_of(page), "Reset the model's options").click()
+    own.flush()
+    reset = SetModel(model=data.FAILED.model, settings=ModelSettings(pinned=True))
+    assert posted(own) == [reset, LoadModel(model=data.FAILED.model, wait=False)]
+    assert shell.undos[-1] is not None
+    shell.undos[-1]()
+    own.flush()
+    assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
+
+
+def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: Mending, own: DemoApi, qtbot: QtBot) -> None:
+    own.replies["POST /model-settings"] = REFUSED
+    model.go(data.FAILED.model, RESET)
+    with qtbot.waitSignal(model.failed) as told:
+        own.flush()
+        own.flush()
+    assert told.args == [REFUSED]
+    assert own.asked("POST", "/load") == []
 
 
 def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:

@@ -237,3 +237,70 @@ def test_words_for_choices() -> None:
     assert tuning.engines(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
     silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
     assert tuning.recommendation(silent).startswith("The model recommends nothing.")
+
+
+def test_code_runs_only_after_a_question_that_says_what_it_means(
+    view: TuningView, api: DemoApi, shell: QuietShell
+) -> None:
+    assert not view._code.isVisible(), "this engine runs none, and it brings none"
+    shown_as(api, brings_code=True, takes=["allows_code"])
+    view.model.read()
+    api.flush()
+    assert view._code.isVisible()
+    assert "with your rights" in view.code.help.text()
+    view.code.toggle.click()
+    api.flush()
+    assert not view.code.toggle.isChecked()
+    assert not api.asked("POST", "/model-settings")
+    title, sentence, deed = shell.asked[-1]
+    assert title.startswith("Allow the code of ")
+    assert "with your rights" in sentence
+    deed.run()
+    assert sent(api) == replaced(allows_code=True)
+
+
+def test_code_is_taken_back_at_once(view: TuningView, api: DemoApi, shell: QuietShell) -> None:
+    shown_as(api, settings=replaced(allows_code=True))
+    view.model.read()
+    api.flush()
+    assert view.code.toggle.isChecked()
+    view.code.toggle.click()
+    assert sent(api) == replaced(allows_code=False)
+    assert not shell.asked
+
+
+def test_parsers_are_named_where_the_engine_has_them(view: TuningView, api: DemoApi) -> None:
+    assert not view._parsers.isVisible()
+    shown_as(api, takes=["tool_parser", "reasoning_parser"], tool_parser="hermes")
+    view.model.read()
+    api.flush()
+    calls, reasoning = view.parsers
+    assert view._parsers.isVisible()
+    assert (calls.field.placeholderText(), reasoning.field.placeholderText()) == ("hermes", "none")
+    calls.field.setText("mistral")
+    calls.field.editingFinished.emit()
+    assert sent(api) == replaced(tool_parser="mistral")
+    shown_as(api, settings=replaced(tool_parser="mistral"))
+    view.model.read()
+    api.flush()
+    assert calls.field.text() == "mistral"
+    calls.field.setText("")
+    calls.field.editingFinished.emit()
+    assert sent(api) == replaced(tool_parser=None)
+
+
+def test_further_arguments_are_one_line(view: TuningView, api: DemoApi) -> None:
+    field = view.arguments.field
+    field.setText("--seed=7 --note 'two words' C:\\x")
+    field.editingFinished.emit()
+    assert sent(api) == replaced(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
+    shown_as(api, settings=replaced(extra_args=["--note", "it's"]))
+    view.model.read()
+    api.flush()
+    before = len(api.asked("POST", "/model-settings"))
+    field.editingFinished.emit()
+    assert tuning._split(field.text()) == ["--note", "it's"]
+    assert len(api.asked("POST", "/model-settings")) == before
+    field.setText("--note 'open")
+    field.editingFinished.emit()
+    assert view.arguments._wrong.text() == "A quotation mark is not closed."

@@ -10,6 +10,7 @@ from app.core.models import ModelChoices, ModelSettings, SetModel
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.library.model_choices import checked, choices
 from app.gateway.loading.launch import find_model, policy_from
+from app.gateway.loading.tuned import noted
 
 
 async def memory(call: Call[None, NoQuery]) -> MemoryState:
@@ -54,7 +55,7 @@ async def change(call: Call[SetModel, NoQuery]) -> ModelSettings:
     model = await find_model(services, wanted.model)
     name = model.runs_as
     await asyncio.to_thread(checked, services, model, wanted.settings)
-    services.tuning.change(name, wanted.settings)
+    services.tuning.change(name, noted(model, wanted.settings))
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     services.events.publish(SettingChanged(name=f"model.{name}"))
     return services.tuning.of(name)
@@ -107,7 +108,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST",
         path="/model-settings",
         handler=change,
-        summary="Set everything for one model: sizes, engine, sampling, template, draft, LoRA adapters, pin and time",
+        summary="Set everything for one model: how it runs, is read and sampled, what goes with it, pin and time",
         body=SetModel,
         reply=ModelSettings,
     ),

@@ -23,7 +23,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.gateway.loading.launch import engine_for, load_request_for
-from app.gateway.loading.tuned import draft_path, effective, own_facts, recommendation
+from app.gateway.loading.tuned import draft_path, effective, in_force, noted, own_facts, recommendation
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.projectors import places, projector_beside
@@ -49,7 +49,7 @@ _TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
 
 def choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
-    own, told = services.tuning.of(model.runs_as), recommendation(services, model)
+    own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services, model)
     running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
     facts = own_facts(model)
@@ -98,7 +98,7 @@ def _check_parts(services: Services, model: ModelInfo, wanted: ModelSettings) ->
 def _check_plan(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
     """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for."""
     try:
-        request = load_request_for(services, model, own=wanted)
+        request = load_request_for(services, model, own=noted(model, wanted))
         found = services.catalogue.installation(request.engine)
     except EngineFailed:  # nothing is here that could refuse
         return

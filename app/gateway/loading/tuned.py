@@ -52,13 +52,30 @@ def with_tuning(
         chat_template=template,
         tool_parser=_tool_parser(services, model, own, engine) if options.task == "chat" else None,
         reasoning_parser=own.reasoning_parser,
-        trust_remote_code=own.allows_code,
+        trust_remote_code=in_force(model, own).allows_code,
         extra_args=tuple(own.extra_args),
         draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
         lora=tuple(_present(Path(path)) for path in own.loras),
         projector=_projector(model, own, engine, options.task),
         sampling=_told(services, model, own) if _is_told(services, engine) else Sampling(),
     )
+
+
+def noted(model: ModelInfo, wanted: ModelSettings) -> ModelSettings:
+    """Return settings to keep: with whose code was allowed, if it was."""
+    return msgspec.structs.replace(wanted, code_from=_whose(model) if wanted.allows_code else "")
+
+
+def in_force(model: ModelInfo, own: ModelSettings) -> ModelSettings:
+    """Return what of a model's settings counts: leave for code was given to the model it was given for."""
+    is_another = own.allows_code and own.code_from != _whose(model)
+    return msgspec.structs.replace(own, allows_code=False, code_from="") if is_another else own
+
+
+def _whose(model: ModelInfo) -> str:
+    """Return what tells a model from another of its name: the repository it is from, else where it lies."""
+    origin = origin_of(Path(model.path))
+    return origin.repository if origin is not None else model.path
 
 
 def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> str | None:

@@ -114,3 +114,42 @@ def test_a_model_that_runs_otherwise_is_to_be_loaded_again(gateway: Gateway) -> 
 def test_what_makes_no_sense_is_not_sent(gateway: Gateway, words: tuple[str, ...]) -> None:
     assert tune(*words).exit_code == 2
     assert not gateway.sent
+
+
+def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gateway: Gateway) -> None:
+    done = tune("--allow-code")
+    assert gateway.sent[-1] == msgspec.structs.replace(BEFORE, allows_code=True)
+    assert "with your rights" in done.stderr
+    assert "--no-allow-code" in done.stderr
+    gateway.shown = msgspec.structs.replace(SHOWN, settings=gateway.sent[-1])
+    assert "Own code      allowed: programs among its files run with your rights" in tune().stdout
+    assert not tune("--no-allow-code").stderr
+    assert gateway.sent[-1] == BEFORE
+
+
+def test_that_a_model_brings_code_is_shown(gateway: Gateway) -> None:
+    assert "Own code      not allowed\n" in tune().stdout
+    gateway.shown = msgspec.structs.replace(SHOWN, brings_code=True)
+    assert "Own code      not allowed, and it brings some" in tune().stdout
+
+
+def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) -> None:
+    assert "Tool calls" not in tune().stdout, "its engine has no parsers"
+    tune("--tool-parser", "hermes", "--reasoning-parser", "qwen3", "--arg=--seed=7", "--arg", "--note", "--arg", "a b")
+    words = ["--seed=7", "--note", "a b"]
+    wanted = msgspec.structs.replace(BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words)
+    assert gateway.sent[-1] == wanted
+    gateway.shown = msgspec.structs.replace(SHOWN, settings=wanted)
+    said = tune().stdout
+    assert "Tool calls    hermes" in said
+    assert "Reasoning     qwen3" in said
+    assert "Arguments     --seed=7 --note 'a b'" in said
+    tune("--unset", "extra_args", "--unset", "tool_parser", "--unset", "reasoning_parser")
+    assert gateway.sent[-1] == BEFORE
+
+
+def test_what_counts_where_no_parser_is_named(gateway: Gateway) -> None:
+    takes = ["tool_parser", "reasoning_parser"]
+    gateway.shown = msgspec.structs.replace(SHOWN, takes=takes, tool_parser="hermes")
+    assert "Tool calls    hermes, by its chat template" in tune().stdout
+    assert "Reasoning     read by Roundhouse" in tune().stdout

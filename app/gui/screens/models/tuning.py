@@ -3,6 +3,8 @@
 A change counts at once, as on the settings page; what the gateway refuses is said at its row, and the row goes back.
 """
 
+import shlex
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from app.client.http import segment
 from app.core import words
 from app.core.errors import ErrorBody
 from app.core.models import (
+    NO_PARSER,
     NO_PROJECTOR,
     Companion,
     CompanionKind,
@@ -24,6 +27,7 @@ from app.core.models import (
 from app.gui import phrases
 from app.gui.net.api import Call, GatewayApi
 from app.gui.net.mirror import Preferences, Running
+from app.gui.net.model_settings import ask_to_allow
 from app.gui.screens.chat.options import CHOICES, Limits
 from app.gui.shell.contract import Shell
 
@@ -50,6 +54,7 @@ class Tuning(QObject):
     def __init__(self, api: GatewayApi, shell: Shell, preferences: Preferences, running: Running) -> None:
         super().__init__(shell)
         self._api, self._preferences, self._running = api, preferences, running
+        self._shell = shell
         self.model: ModelInfo | None = None
         self.choices: ModelChoices | None = None
         self.error: ErrorBody | None = None
@@ -102,6 +107,31 @@ class Tuning(QObject):
             self.change("sampling", msgspec.structs.replace(self.settings.sampling, **{name: value}))
         else:
             self.change(name, value)
+
+    def name_parser(self, name: str, text: str) -> None:
+        """Take a parser's name as it was typed; nothing leaves it to Roundhouse."""
+        if (text or None) != getattr(self.settings, name):
+            self.change(name, text or None)
+
+    def type_arguments(self, text: str) -> None:
+        """Take further arguments as they were typed on one line, in quotation marks where one holds a space."""
+        try:
+            typed = _split(text)
+        except ValueError:
+            self.problem.emit("extra_args", "A quotation mark is not closed.")
+            return
+        if typed == self.settings.extra_args:
+            self.problem.emit("extra_args", "")
+        else:
+            self.change("extra_args", typed)
+
+    def let_code(self, *, is_allowed: bool) -> None:
+        """Let the model's own code run, once a person has read what that means; or no longer."""
+        if not is_allowed:
+            self.change("allows_code", is_allowed)
+            return
+        self.changed.emit()  # the switch stays off until the question is answered
+        ask_to_allow(self._shell, self._title, partial(self.change, "allows_code", is_allowed))
 
     def apply_lora(self, path: str, *, is_used: bool) -> None:
         """Have an adapter applied from the next load on, or not."""
@@ -174,6 +204,30 @@ def recommendation(choices: ModelChoices) -> str:
     if not said:
         return "The model recommends nothing. What a request says itself always goes first."
     return f"From the model ({choices.sampling_source}): {said}. What a request says itself always goes first."
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a line. A backslash is one: it belongs to paths."""
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.commenters, reader.escape = True, "", ""
+    return list(reader)
+
+
+def code(choices: ModelChoices) -> str:
+    """Return what its own code is about, in a sentence or two."""
+    brings = "It brings code of its own. " if choices.brings_code else ""
+    return f"{brings}{words.CODE_MEANING}"
+
+
+def parser_hint(choices: ModelChoices, name: str) -> str:
+    """Return what counts where no parser is named."""
+    by_template = choices.tool_parser if name == "tool_parser" and not choices.settings.tool_parser else ""
+    return by_template or NO_PARSER
+
+
+def shows(choices: ModelChoices, *names: str) -> bool:
+    """Tell whether a setting is worth a row: its engine has an option for it, or somebody has set it."""
+    return any(name in choices.takes or getattr(choices.settings, name) for name in names)
 
 
 def engines(choices: ModelChoices) -> list[tuple[str, str]]:

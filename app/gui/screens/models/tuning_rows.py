@@ -1,5 +1,6 @@
 """Rows of one model's settings: a number, a choice, a switch, the sampling, a template, an adapter."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -89,6 +90,57 @@ class SwitchRow(TuneRow):
     def show_value(self) -> None:
         """Show what is set."""
         self.toggle.setChecked(bool(getattr(self.model.settings, self.name)))
+
+
+class CodeRow(TuneRow):
+    """Whether the model's own code may run: a question comes before yes."""
+
+    def __init__(self, theme: Theme, model: Tuning) -> None:
+        super().__init__(theme, model, "allows_code", title="Let its own code run", help_=" ")
+        self.toggle = self.control = Toggle(theme, "Let its own code run")
+        self.toggle.clicked.connect(lambda: model.let_code(is_allowed=self.toggle.isChecked()))
+        self.tools.addWidget(self.toggle)
+        self.finish()
+
+    def show_value(self) -> None:
+        """Show what is so, and what it means."""
+        self.toggle.setChecked(self.model.settings.allows_code)
+        if self.model.choices is not None:
+            self.help.setText(tuning.code(self.model.choices))
+
+
+class ParserRow(TuneRow):
+    """A parser by its engine's name; nothing in it leaves it to Roundhouse."""
+
+    def __init__(self, theme: Theme, model: Tuning, name: str, *, title: str, help_: str) -> None:
+        super().__init__(theme, model, name, title=title, help_=help_)
+        self.field = self.control = Field(theme, title)
+        self.field.setFixedWidth(theme.px(_CELL))
+        self.field.editingFinished.connect(lambda: model.name_parser(name, self.field.text().strip()))
+        self.tools.addWidget(self.field)
+        self.finish()
+
+    def show_value(self) -> None:
+        """Show what is set, unless somebody types."""
+        if self.model.choices is not None:
+            self.field.setPlaceholderText(tuning.parser_hint(self.model.choices, self.name))
+        _show_text(self.field, getattr(self.model.settings, self.name) or "")
+
+
+class ArgumentsRow(TuneRow):
+    """Further arguments of the engine's command line, on one line."""
+
+    def __init__(self, theme: Theme, model: Tuning) -> None:
+        help_ = "Added to the engine's command line, as in --seed=7. What Roundhouse decides itself is refused."
+        super().__init__(theme, model, "extra_args", title="Further arguments", help_=help_)
+        self.field = self.control = Field(theme, "Further arguments", placeholder="none")
+        self.field.editingFinished.connect(lambda: model.type_arguments(self.field.text()))
+        self.outer.addWidget(self.field)
+        self.finish()
+
+    def show_value(self) -> None:
+        """Show what is set, unless somebody types."""
+        _show_text(self.field, shlex.join(self.model.settings.extra_args))
 
 
 class SamplingRow(TuneRow):
@@ -209,8 +261,11 @@ class LoraRow(Row):
 
 
 def _show_number(field: Field, value: float | None) -> None:
+    _show_text(field, "" if value is None else str(value).removesuffix(".0"))
+
+
+def _show_text(field: Field, text: str) -> None:
     if field.hasFocus() and field.isModified():
         return
-    text = "" if value is None else str(value).removesuffix(".0")
     if field.text() != text:
         field.setText(text)

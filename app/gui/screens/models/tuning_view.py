@@ -10,9 +10,12 @@ from app.gui import phrases
 from app.gui.screens.models import tuning
 from app.gui.screens.models.tuning import Tuning
 from app.gui.screens.models.tuning_rows import (
+    ArgumentsRow,
     ChoiceRow,
+    CodeRow,
     LoraRow,
     NumberRow,
+    ParserRow,
     SamplingRow,
     SwitchRow,
     TemplateRow,
@@ -31,6 +34,8 @@ _KV_HELP = "Smaller types leave room for more context and lose a little."
 _DRAFT_HELP = "A much smaller model with the same tokens writes ahead. Answers stay the same."
 _PIN_HELP = "Neither time nor another model unloads it."
 _LORA_HELP = "Files that change how it writes. All that are on are applied."
+_CALLS_HELP = "The engine's name for what tells tool calls from text. Empty: by the model's chat template."
+_REASONING_HELP = "Likewise, reasoning from the answer. Empty: Roundhouse tells them apart."
 _RUNS_AS_BEFORE = "It runs as it was set before. What is set now counts once it is loaded again."
 
 
@@ -93,6 +98,14 @@ class TuningView(QWidget):
         self.draft = ChoiceRow(theme, model, "draft", title="Draft model", help_=_DRAFT_HELP)
         self.projector = ChoiceRow(theme, model, "projector", title="Projector", help_="The file that lets it see.")
         self.pinned = SwitchRow(theme, model, "pinned", title="Keep it loaded", help_=_PIN_HELP)
+        self.code = CodeRow(theme, model)
+        self.parsers = (
+            ParserRow(theme, model, "tool_parser", title="Parser of tool calls", help_=_CALLS_HELP),
+            ParserRow(theme, model, "reasoning_parser", title="Parser of reasoning", help_=_REASONING_HELP),
+        )
+        self._code, self._parsers = self._section("Its code", self.code), self._section("Reading it", *self.parsers)
+        self.arguments = ArgumentsRow(theme, model)
+        self._arguments = self._section("Its engine's command line", self.arguments)
         self._stays, self._companions = self.numbers["idle_minutes"], self._with_it()
         self._sections = (
             self._section("How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type),
@@ -101,6 +114,9 @@ class TuningView(QWidget):
             self._section("Chat template", self.template),
             self._section("How long it stays", self.pinned, self._stays),
             self._names(),
+            self._code,
+            self._parsers,
+            self._arguments,
         )
         for section in self._sections:
             box.addWidget(section)
@@ -168,7 +184,8 @@ class TuningView(QWidget):
         self.draft.show_options(tuning.drafts(choices))
         self.projector.show_options(tuning.projectors(choices))
         self.uses_own.help.setText(tuning.recommendation(choices))
-        for row in (*self.numbers.values(), self.uses_own, self.sampling, self.template, self.pinned):
+        rows = (self.uses_own, self.sampling, self.template, self.pinned, self.code, self.arguments)
+        for row in (*self.numbers.values(), *rows, *self.parsers):
             row.show_value()
         self.names.set_items(choices.aliases)
         self._show_loras()
@@ -189,3 +206,8 @@ class TuningView(QWidget):
         self._sections[1].setVisible(model.chats)
         companions.setVisible(model.format == "gguf" and model.chats)
         template.setVisible(model.chats and not model.attached)
+        choices = self.model.choices
+        assert choices is not None  # noqa: S101 -- as above
+        self._code.setVisible(choices.brings_code or tuning.shows(choices, "allows_code"))
+        self._parsers.setVisible(model.chats and tuning.shows(choices, "tool_parser", "reasoning_parser"))
+        self._arguments.setVisible(not model.attached)

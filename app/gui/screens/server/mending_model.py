@@ -5,15 +5,20 @@ What is done without asking is a setting for each kind of remedy; which kinds th
 
 from functools import partial
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
+from app.core.models import ModelSettings
 from app.gui.net.api import GatewayApi
 from app.gui.net.mending import SETTING, take_back
 from app.gui.net.mirror import Preferences, Running
+from app.gui.net.model_settings import Change, alter, ask_to_allow
 from app.gui.shell.contract import Page, Shell
 
-FREE_MEMORY = "free_memory"
+ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS = "allow_code", "free_memory", "reset_options"
+DONE_HERE = frozenset({ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS})
+"""What a press does at once, or once a question was answered."""
 WAYS = {
     "download_again": Page.MODELS,
     "free_disk": Page.MODELS,
@@ -38,7 +43,7 @@ class Mending(QObject):
 
     def __init__(self, api: GatewayApi, shell: Shell, running: Running) -> None:
         super().__init__(shell)
-        self._shell, self._running = shell, running
+        self._api, self._shell, self._running = api, shell, running
         self._settings = Preferences(api, shell)
         self._settings.changed.connect(self.changed)
 
@@ -46,14 +51,15 @@ class Mending(QObject):
         """Return the remedies that lead somewhere else, the most promising of each place."""
         firsts: dict[object, RemedyOffer] = {}
         for offer in failure.remedies:
-            if offer.kind in WAYS or offer.kind == FREE_MEMORY:
-                firsts.setdefault(WAYS.get(offer.kind), offer)
+            if offer.kind in WAYS or offer.kind in DONE_HERE:
+                firsts.setdefault(WAYS.get(offer.kind, offer.kind), offer)
         return list(firsts.values())[:WAYS_SHOWN]
 
     def go(self, name: str, offer: RemedyOffer) -> None:
         """Do what a remedy says, or show the page where a person does it."""
-        if offer.kind == FREE_MEMORY:
-            self._make_room(name)
+        deeds = {FREE_MEMORY: self._make_room, RESET_OPTIONS: self._reset, ALLOW_CODE: self._ask_to_allow}
+        if offer.kind in deeds:
+            deeds[offer.kind](name)
         else:
             self._shell.show_page(WAYS[offer.kind])
 
@@ -82,6 +88,26 @@ class Mending(QObject):
 
     def _load(self, name: str) -> None:
         self._running.load(name, self.failed.emit)
+
+    def _reset(self, name: str) -> None:
+        """Forget what is set for a model, but for the pin, and load it; the way back sets it again."""
+        self._alter(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} is as Roundhouse has it.")
+
+    def _ask_to_allow(self, name: str) -> None:
+        ask_to_allow(self._shell, name, partial(self._allow, name))
+
+    def _allow(self, name: str) -> None:
+        self._alter(name, lambda own: msgspec.structs.replace(own, allows_code=True), f"The code of {name} may run.")
+
+    def _alter(self, name: str, change: Change, said: str) -> None:
+        def done(before: ModelSettings) -> None:
+            self.said.emit(said, partial(self._set_back, name, before))
+            self._load(name)
+
+        alter(self._api, name, change, then=done, failed=self.failed.emit)
+
+    def _set_back(self, name: str, before: ModelSettings) -> None:
+        alter(self._api, name, lambda _: before, then=lambda _: None, failed=self.failed.emit)
 
     def _make_room(self, name: str) -> None:
         """Unload the other models that nobody has pinned, then load this one; the way back loads them again."""

@@ -1,0 +1,184 @@
+"""A model's own code, its parsers and further arguments: set for one model, told its engine, shown, and refused."""
+
+import dataclasses
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.paths import Paths
+from app.core.engines import EngineInfo
+from app.core.events import ModelsChanged
+from app.core.models import ModelSettings
+from app.gateway.advising.model_facts import FactsReader
+from app.gateway.loading.launch import resolve
+from app.gateway.relay.supplying import started
+from app.gateway.services import Limits, Services
+from app.hub.library.library import Library
+from engines.api import Feature, Installation, LaunchOptions
+from engines.registry import ADAPTERS as REAL
+from tests.gateway.loading.test_tuned import Admin
+from tests.gateway.played import Gateway, Upstream, played_services
+from tests.gguf_files import TinyLlama
+
+GUIDE = Path(__file__).resolve().parents[3] / "resources" / "guide" / "hf"
+HERMES = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<tool_call>' }}"
+USED = ("llama.cpp", "vllm", "mlc-llm")
+
+
+class Catalogue:
+    """vLLM for folders and llama.cpp for files; MLC LLM is there too."""
+
+    def list(self) -> list[EngineInfo]:
+        common: dict[str, Any] = {"licence": "", "homepage": "", "installed": True}
+        return [
+            EngineInfo(id="llama.cpp", name="llama.cpp", formats=["gguf"], **common),
+            EngineInfo(id="vllm", name="vLLM", formats=["safetensors"], **common),
+            EngineInfo(id="mlc-llm", name="MLC LLM", formats=["mlc"], **common),
+        ]
+
+    def installation(self, engine_id: str) -> Installation:
+        known = _flags(engine_id)
+        flags = frozenset({"--seed", *known}) if known else frozenset()
+        return Installation(engine=engine_id, version="1", backend="cuda", python=Path(sys.executable), flags=flags)
+
+
+def _flags(engine_id: str) -> set[str]:
+    table = getattr(REAL[engine_id], "table", None)
+    return set() if table is None else {name for row in table.flags for name in row.names}
+
+
+def folder(at: Path, template: str, **config: object) -> Path:
+    shutil.copytree(GUIDE, at)
+    (at / "chat_template.jinja").write_text(template, encoding="utf-8")
+    written = json.loads((at / "config.json").read_text(encoding="utf-8"))
+    (at / "config.json").write_text(json.dumps({**written, **config}), encoding="utf-8")
+    return at
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    there = tmp_path / "models"
+    there.mkdir()
+    folder(there / "coder", HERMES, auto_map={"AutoModel": "modeling_coder.Coder"})
+    folder(there / "plain", "{% for m in messages %}{{ m.content }}{% endfor %}")
+    TinyLlama().write(there / "file.gguf")
+    return there
+
+
+@pytest.fixture
+async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream, models: Path) -> Services:
+    played = await played_services(paths, environ, limits, upstream)
+    library = Library(lambda: [models], paths.data / "models.json", TinyLlama().write(paths.data / "guide.gguf"))
+    parts: dict[str, Any] = {
+        "library": library,
+        "facts": FactsReader(library),
+        "catalogue": Catalogue(),
+        "adapters": {name: REAL[name] for name in USED},
+    }
+    return dataclasses.replace(played, **parts)
+
+
+@pytest.fixture
+async def admin(gateway: Gateway) -> Admin:
+    return Admin(gateway)
+
+
+async def options_of(gateway: Gateway, model: str) -> LaunchOptions:
+    return (await resolve(gateway.services, model)).load.options
+
+
+async def test_code_runs_only_once_it_is_allowed_and_no_longer_when_it_is_taken_back(
+    gateway: Gateway, admin: Admin, models: Path
+) -> None:
+    told = await admin.choices("coder")
+    assert (told.brings_code, told.settings.allows_code, "allows_code" in told.takes) == (True, False, True)
+    assert not (await admin.choices("plain")).brings_code
+    assert not (await options_of(gateway, "coder")).trust_remote_code
+    kept = await admin.set("coder", allows_code=True)
+    assert kept == ModelSettings(allows_code=True, code_from=str(models / "coder"))
+    assert (await options_of(gateway, "coder")).trust_remote_code
+    assert not (await options_of(gateway, "plain")).trust_remote_code, "it is allowed for one model"
+    await admin.set("coder")
+    assert not (await options_of(gateway, "coder")).trust_remote_code
+
+
+async def test_another_model_of_the_same_name_may_run_nothing(
+    gateway: Gateway, admin: Admin, models: Path, tmp_path: Path
+) -> None:
+    await admin.set("coder", allows_code=True)
+    (models / "coder").rename(tmp_path / "gone")
+    folder(models / "elsewhere" / "coder", HERMES, auto_map={"AutoModel": "modeling_other.Other"})
+    gateway.services.events.publish(ModelsChanged())
+    gateway.services.library.look_again()
+    assert not (await options_of(gateway, "coder")).trust_remote_code
+    told = await admin.choices("coder")
+    assert (told.brings_code, told.settings.allows_code) == (True, False)
+
+
+async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gateway: Gateway, admin: Admin) -> None:
+    assert (await admin.choices("coder")).tool_parser == "hermes"
+    assert (await options_of(gateway, "coder")).tool_parser == "hermes"
+    assert (await options_of(gateway, "plain")).tool_parser is None
+    await admin.set("coder", tool_parser="mistral", reasoning_parser="qwen3")
+    options = await options_of(gateway, "coder")
+    assert (options.tool_parser, options.reasoning_parser) == ("mistral", "qwen3")
+    await admin.set("coder", tool_parser="none")
+    assert (await options_of(gateway, "coder")).tool_parser is None
+    await admin.set("plain", chat_template=HERMES)
+    assert (await options_of(gateway, "plain")).tool_parser == "hermes", "the template that counts"
+
+
+async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
+    async def can(model: str) -> frozenset[Feature]:
+        found = await resolve(gateway.services, model)
+        return started(gateway.services, found.load).features & {Feature.TOOLS, Feature.REASONING}
+
+    assert await can("coder") == {Feature.TOOLS}
+    assert await can("plain") == frozenset()
+    await admin.set("plain", tool_parser="hermes", reasoning_parser="qwen3")
+    assert await can("plain") == {Feature.TOOLS, Feature.REASONING}
+
+
+async def test_further_arguments_are_told_the_engine_and_reset_clears_them(gateway: Gateway, admin: Admin) -> None:
+    await admin.set("plain", extra_args=["--seed", "7"])
+    assert (await options_of(gateway, "plain")).extra_args == ("--seed", "7")
+    await admin.set("plain")
+    assert (await options_of(gateway, "plain")).extra_args == ()
+
+
+async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
+    assert (await admin.choices("coder")).takes == ["allows_code", "tool_parser", "reasoning_parser"]
+    told = await admin.choices("file")
+    assert (told.takes, told.tool_parser) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "sentence"),
+    [
+        ("file", {"allows_code": True}, "llama.cpp runs no code of a model's own"),
+        ("file", {"tool_parser": "hermes"}, "there is none to set"),
+        ("file", {"extra_args": ["--seed=7"]}, "takes no extra arguments"),
+        ("plain", {"extra_args": ["--host=0.0.0.0"]}, "The argument --host is Roundhouse's to set for vLLM."),
+        ("plain", {"extra_args": ["--trust-remote-code"]}, "is Roundhouse's to set"),
+        ("plain", {"extra_args": ["--tool-call-parser=x"]}, "is Roundhouse's to set"),
+        ("plain", {"extra_args": ["--mood=good"]}, "has no argument --mood"),
+        ("plain", {"extra_args": ["/another/model"]}, "has to begin with a dash"),
+        ("plain", {"extra_args": ["--seed 7"]}, "Each extra argument is one word"),
+        ("plain", {"extra_args": [""]}, "extra_args"),
+        ("plain", {"extra_args": ["--a\0"]}, "extra_args"),
+        ("plain", {"extra_args": ["--seed=1"] * 65}, "extra_args"),
+        ("plain", {"extra_args": "--seed=1"}, "extra_args"),
+        ("plain", {"tool_parser": "--api-key"}, "tool_parser"),
+        ("plain", {"reasoning_parser": "a b"}, "reasoning_parser"),
+        ("plain", {"allows_code": "yes"}, "allows_code"),
+    ],
+)
+async def test_what_cannot_be_had_is_refused_before_it_is_kept(
+    gateway: Gateway, admin: Admin, model: str, settings: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in await admin.refused(model, **settings)
+    assert gateway.services.tuning.all() == {}
