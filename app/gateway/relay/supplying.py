@@ -18,7 +18,7 @@ from app.gateway.loading.launch import is_ready
 from app.gateway.loading.recent import Found
 from app.gateway.relay.presets import applied
 from app.gateway.relay.proxy import Ask, engine_headers
-from app.gateway.routes.ollama_asked import facts_of
+from app.gateway.routes.ollama_asked import own_facts_of
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -105,19 +105,19 @@ async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool
         return False
     if reads_itself(descriptor):
         return True
-    facts = await facts_of(services, found.model)
+    facts = await own_facts_of(services, found.model)
     return facts is not None and "thinking" not in facts.capabilities
 
 
 async def is_told_of_tools(services: Services, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
-    facts = await facts_of(services, model)
+    facts = await own_facts_of(services, model)
     return facts is None or _family_of(services, model, facts).renders_tools
 
 
 async def family_for(services: Services, model: ModelInfo) -> Family:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
-    return _family_of(services, model, await facts_of(services, model))
+    return _family_of(services, model, await own_facts_of(services, model))
 
 
 def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> Family:

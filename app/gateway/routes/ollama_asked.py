@@ -54,8 +54,14 @@ def not_found(name: str, error: NotFound) -> NotFound:
 
 async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
     """Return what the model's files say, or None if they cannot be read: its listing then has to do."""
+    facts = await own_facts_of(services, model)
+    return None if facts is None else await with_sight(services, model, facts)
+
+
+async def own_facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
+    """Return the same without looking for its projector."""
     try:
-        return None if model.attached else await with_sight(services, model, await services.facts.find(model.path))
+        return None if model.attached else await services.facts.find(model.path)
     except RoundhouseError as error:
         log.info("The facts of %s cannot be read: %s", model.name, error)
         return None

@@ -18,6 +18,7 @@ from app.gateway.dialects.ollama.embedding import (
     joined,
     normalised,
     read_input,
+    read_tokens,
     read_vectors,
 )
 from app.gateway.dialects.ollama.options import read_options
@@ -27,7 +28,6 @@ from app.gateway.relay.native import load_of
 from app.gateway.relay.proxy import Ask
 from app.gateway.relay.translated import READY_S, asked_whole
 from app.gateway.routes.ollama_asked import find, json_reply, read_document
-from app.gateway.routes.responses_counted import tokens_of
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
@@ -177,4 +177,4 @@ class _Cut:
         body = msgspec.json.encode({"model": self._ask.model, "content": text, "add_special": has_marks})
         terms = msgspec.structs.replace(self._ask.terms, takes_slot=False)
         ask = msgspec.structs.replace(self._ask, path=self._path or "", body=body, terms=terms)
-        return tokens_of((await asked_whole(request, ask, watch))[0])
+        return read_tokens((await asked_whole(request, ask, watch))[0])

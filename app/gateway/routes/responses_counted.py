@@ -23,7 +23,7 @@ class _Prompt(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    tokens: list[int]
+    tokens: list[object]
 
 
 class Counting(msgspec.Struct, frozen=True):
@@ -52,12 +52,7 @@ async def counted(services: Services, body: bytes) -> Counting:
 
 def count_of(answer: bytes) -> int:
     """Return how many tokens there are. Raises EngineFailed."""
-    return len(tokens_of(answer))
-
-
-def tokens_of(answer: bytes) -> list[int]:
-    """Return the tokens an engine told. Raises EngineFailed."""
-    return _understood(answer, _Tokens).tokens
+    return len(_understood(answer, _Tokens).tokens)
 
 
 def _understood(answer: bytes, kind: type[T]) -> T:

@@ -404,7 +404,7 @@ def _own(document: object) -> Callable[[web.Request], Any]:
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features)])
 async def test_the_bytes_pass_untouched_where_the_engine_does_it_all(gateway: Gateway) -> None:
     gateway.upstream.play = _own({"untouched": [1, 2]})
-    asked = {**CHAT, "tools": [TOOL], "n": 2, "whatever": {"a": 1}, "tool_choice": "required"}
+    asked = {**CHAT, "tools": [TOOL], "whatever": {"a": 1}, "tool_choice": "required"}
     assert await gateway.chat(**asked) == (200, {"untouched": [1, 2]})
     assert seen(gateway) == {"model": "guide", **asked}
 
