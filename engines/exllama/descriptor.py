@@ -31,7 +31,7 @@ EXL3 = Descriptor(
             Feature.SAMPLING_DEFAULTS,
         }
     ),
-    platforms=frozenset({"linux", "win32"}),
+    platforms=frozenset({"linux"}),
     accelerators=("cuda",),
     metrics_path=METRICS_PATH,
     metrics=METRICS,
@@ -43,7 +43,8 @@ EXL3 = Descriptor(
         "Never run on a GPU, and never installed with one: its kernels are compiled when it first starts, which takes "
         "nvcc of CUDA 13, a C++ compiler and a GPU of compute capability 8.0 or newer. Splitting tensors over cards, "
         "draft models, adapters and images are not possible with it here yet; a model too large for one card is spread "
-        "over all that are there, by the library itself."
+        "over all that are there, by the library itself. The library knows Windows too, but PyPI has no PyTorch with "
+        "CUDA for it, so it can be installed on Linux alone."
     ),
 )
 

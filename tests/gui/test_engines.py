@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QWidget
 
-from app.core.engine_store import EngineJob, EngineVersion, InstallEngine, Proof, TestEngine, UseEngine
+from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
 from app.gui.demo import engines
@@ -52,9 +52,10 @@ def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: Engin
 
 
 def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
-    current, bundled, failed = engines.LLAMA_CPP.versions
+    current, bundled, failed, on_path = engines.LLAMA_CPP.versions
     assert facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
     assert facts(bundled) == "cpu · comes with Roundhouse"
+    assert facts(on_path) == "/usr/local/bin/llama-server"
     assert failed.problem
     assert standing(engines.LLAMA_CPP) == ("ok", "Tested")
     assert standing(engines.OPENVINO) == ("edge", "Not installed")
@@ -159,7 +160,7 @@ def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: Demo
 
 
 def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> None:
-    assert set(buttons(screen, "llama.cpp")) == {"Check for updates", "Test", "3 versions, 197 MiB"}
+    assert set(buttons(screen, "llama.cpp")) == {"Check for updates", "Test", "4 versions, 197 MiB"}
     assert set(buttons(screen, "openvino")) == {"Install, 67.7 MiB"}
     buttons(screen, "llama.cpp")["Test"].click()
     assert api.asked("POST", "/engines/llama.cpp/test") == [TestEngine(version="2026.10.11549-cpu")]
@@ -222,15 +223,10 @@ def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_t
     menu.close()
 
 
-def test_a_program_on_path_is_shown_with_where_it_lies(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
-    found = EngineVersion(name="llama-server", version="b11549", path="/usr/bin/llama-server", is_on_path=True)
-    api.replies["GET /engines/stock"] = [msgspec.structs.replace(engines.LLAMA_CPP, versions=[found])]
-    screen = EnginesScreen(theme, api, shell)
-    api.flush()
-    (row,) = screen._cards["llama.cpp"].findChildren(_VersionRow)
+def test_a_program_on_path_is_shown_and_cannot_be_removed(screen: EnginesScreen) -> None:
+    row = screen._cards["llama.cpp"].findChildren(_VersionRow)[3]
     assert tags(row) == {"On PATH"}
-    assert facts(found) == "/usr/bin/llama-server"
-    assert [label.text() for label in row.findChildren(Label)][:1] == ["b11549 · llama-server"]
+    assert [label.text() for label in row.findChildren(Label)][:1] == ["b11402 · llama-server"]
     assert not any(action.text().startswith("Remove") for action in menu_of(row).actions())
 
 

@@ -49,6 +49,7 @@ LLAMA_CPP = EngineStock(
             size_bytes=101 * _MB,
             problem="It was to compute with vulkan and used CPU.",
         ),
+        EngineVersion(name="llama-server", version="b11402", path="/usr/local/bin/llama-server", is_on_path=True),
     ],
     offers=[
         EngineOffer(variant="cpu", version="2026.10.11549", backend="cpu", is_installed=True),

@@ -46,6 +46,7 @@ class Gateway:
         self.end = msgspec.structs.replace(JOB, is_done=True)
         self.interrupts = False
         self.refuses_folders = False
+        self.models = [model("m"), model("terse", preset=Preset(base="m"))]
         self.disk: DiskUse | None = None
         self.plan = PLAN
 
@@ -55,7 +56,7 @@ class Gateway:
             return self.disk
         if path == "/settings":
             return [SettingInfo(**{**FOLDERS, "value": ["/old"]})]
-        return [model("m"), model("terse", preset=Preset(base="m"))]
+        return self.models
 
     def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del timeout_s
@@ -266,6 +267,8 @@ def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> Non
 def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_path: Path) -> None:
     gateway.refuses_folders = True
     assert "0 models are here now" in run("import", str(tmp_path)).stdout
+    gateway.models = [msgspec.structs.replace(gateway.models[0], path=str(tmp_path / "m.gguf"))]
+    assert "1 model is here now" in run("import", str(tmp_path)).stdout
     assert gateway.asked[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
     file = tmp_path / "m.txt"
     file.touch()
