@@ -31,7 +31,7 @@ EXL3 = Descriptor(
             Feature.SAMPLING_DEFAULTS,
         }
     ),
-    platforms=frozenset({"linux"}),
+    platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),
     metrics_path=METRICS_PATH,
     metrics=METRICS,

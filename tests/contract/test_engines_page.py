@@ -1,5 +1,6 @@
 """Every engine that was promised is there, says what of it ran for real, and stands in `docs/engines.md` as it is."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,16 @@ def ran(adapter: Adapter) -> str:
     return said.removeprefix(RAN).partition(":")[0].rstrip(".") if said.startswith(RAN) else "never; played"
 
 
-def comes(engine: str, family: Family) -> str:
+def systems(platforms: Iterable[str]) -> str:
+    return ", ".join(name for key, name in SYSTEMS.items() if key in platforms)
+
+
+def comes(engine: str, family: Family, platforms: frozenset[str]) -> str:
     if engine in RECIPES:
-        names = ", ".join(f"`{variant.name}`" for variant in RECIPES[engine].variants)
-        return f"`engines install`: {names}"
+        variants = RECIPES[engine].variants
+        names = ", ".join(f"`{variant.name}`" for variant in variants)
+        there = {platform for variant in variants for platform in variant.platforms}
+        return f"`engines install`: {names}{'' if there == platforms else f', on {systems(there)} alone'}"
     if family is Family.EXTERNAL:
         return "`roundhouse attach`"
     return "its image, if it is here" if family is Family.CONTAINER else "not by Roundhouse"
@@ -35,9 +42,9 @@ def comes(engine: str, family: Family) -> str:
 def row(adapter: Adapter) -> str:
     about = adapter.descriptor
     formats = ", ".join(sorted(kind.value for kind in about.formats))
-    systems = ", ".join(name for key, name in SYSTEMS.items() if key in about.platforms)
     name = f"{about.name} (`{about.id}`{', legacy' if about.legacy else ''})"
-    return f"| {name} | {formats} | {systems} | {comes(about.id, about.family)} | {ran(adapter)} |"
+    how = comes(about.id, about.family, about.platforms)
+    return f"| {name} | {formats} | {systems(about.platforms)} | {how} | {ran(adapter)} |"
 
 
 @pytest.mark.parametrize("engine", RUNS_HERE)
