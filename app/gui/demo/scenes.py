@@ -59,6 +59,7 @@ def scenes() -> Iterator[Scene]:
     yield Scene("chat-failed", Page.CHAT, with_chat(much, sample.failed_chat()), open_chat)
     yield Scene("models-settings", Page.MODELS, data.replies(), tune, looks=USUAL_LOOKS)
     yield Scene("models-settings-end", Page.MODELS, data.replies(), tune_wrongly)
+    yield Scene("models-settings-engine", Page.MODELS, data.replies(), tune_for_vllm)
     yield Scene("models-settings-mirrored", Page.MODELS, data.replies(), tune, looks=(Look(is_mirrored=True),))
     yield Scene("models-empty", Page.MODELS, nothing)
     yield Scene("models-long-names", Page.MODELS, much, looks=(*Scene("", Page.MODELS).looks, *EVERY_LOOK[:3]))
@@ -121,6 +122,21 @@ def tune(window: Window, api: DemoApi) -> None:
         if model is not None:
             screen.model.tuning.open(model)
             api.flush()
+
+
+def tune_for_vllm(window: Window, api: DemoApi) -> None:
+    """Open the settings of a model with code of its own, on an engine with parsers, and look at the end of the page."""
+    api.replies[f"GET /model-settings/{data.READY.model}"] = msgspec.structs.replace(
+        data.TUNED,
+        settings=msgspec.structs.replace(data.TUNED.settings, extra_args=["--enforce-eager", "--seed=7"]),
+        brings_code=True,
+        takes=["allows_code", "tool_parser", "reasoning_parser"],
+        tool_parser="hermes",
+    )
+    tune(window, api)
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_down(window, api)
 
 
 def tune_wrongly(window: Window, api: DemoApi) -> None:

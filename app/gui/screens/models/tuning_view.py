@@ -103,9 +103,12 @@ class TuningView(QWidget):
             ParserRow(theme, model, "tool_parser", title="Parser of tool calls", help_=_CALLS_HELP),
             ParserRow(theme, model, "reasoning_parser", title="Parser of reasoning", help_=_REASONING_HELP),
         )
-        self._code, self._parsers = self._section("Its code", self.code), self._section("Reading it", *self.parsers)
+        self._code, self._parsers = (
+            self._section("Code of its own", self.code),
+            self._section("Tools and reasoning", *self.parsers),
+        )
         self.arguments = ArgumentsRow(theme, model)
-        self._arguments = self._section("Its engine's command line", self.arguments)
+        self._arguments = self._section("Command line", self.arguments)
         self._stays, self._companions = self.numbers["idle_minutes"], self._with_it()
         self._sections = (
             self._section("How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type),
