@@ -16,8 +16,10 @@ from app.core.errors import BadRequest
 from app.gateway.entry.bodies import decode
 from app.gateway.relay.remote_media import HIDDEN
 
-_HINT = re.compile(rb'minLength"|minItems"|pattern"|grammar"|' + HIDDEN)
 _BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"))
+_TOGETHER = [tuple(f'{name}"'.encode() for name in pair) for pair in _BOUNDS]
+_ALONE = (b'pattern"', b'grammar"')
+_ESCAPE = b"\\u00"
 _REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]', re.DOTALL)
 _LONGEST_PATTERN = 2000
@@ -41,7 +43,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True):
 
 def refuse_impossible(body: bytes) -> None:
     """Return if what the answer is held to can be met as far as it can be told. Raises BadRequest."""
-    if not _HINT.search(body):
+    if not _may_be(body):
         return
     fields = decode(body, _Fields)
     if isinstance(fields.grammar, str):
@@ -49,6 +51,13 @@ def refuse_impossible(body: bytes) -> None:
     held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
     for schema in _objects(held):
         _check(schema)
+
+
+def _may_be(body: bytes) -> bool:
+    """Tell whether there could be something to refuse: of bounds both must be there, and tools often have one."""
+    if any(word in body for word in _ALONE) or any(low in body and high in body for low, high in _TOGETHER):
+        return True
+    return _ESCAPE in body and re.search(HIDDEN, body) is not None
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
