@@ -20,6 +20,7 @@ from app.core.connections import Purpose, Why
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.relay import bounds
 from app.gateway.relay.form import Form
 from app.gateway.relay.heartbeat import begun
 from app.gateway.relay.impossible import refuse_impossible
@@ -201,12 +202,12 @@ async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, cour
     headers = _answer_headers(upstream.headers)
     headers["X-Accel-Buffering"] = "no"
     response = await begun(request, upstream.status, headers)
-    if await _pump(upstream, response, course) and form.is_complete(watch.tail):
+    failed = await _pump(upstream, response, course)
+    if failed is None:
         watch.outcome = Outcome.OK
         request.app[SERVICES].measuring.heard(lease.status, watch.timings())
     else:
         watch.outcome = Outcome.ENGINE_FAILED
-        failed = await why_broken(lease)
         watch.error = str(failed)
         if not isinstance(failed, Stopped):
             log.error(str(failed), extra={"code": failed.code, "model": lease.status.model})
@@ -216,16 +217,21 @@ async def _streamed(request: web.Request, upstream: aiohttp.ClientResponse, cour
     return response
 
 
-async def _pump(upstream: aiohttp.ClientResponse, response: web.StreamResponse, course: _Course) -> bool:
-    """Pass everything on; return whether the engine ended its answer in good order."""
-    content, watch, edit = upstream.content, course.watch, course.form.editor()
+async def _pump(
+    upstream: aiohttp.ClientResponse, response: web.StreamResponse, course: _Course
+) -> RoundhouseError | None:
+    """Pass everything on; return why the engine did not end its answer in good order, None if it did."""
+    content, watch, edit, bound = upstream.content, course.watch, course.form.editor(), bounds.LineBound()
     while True:
         try:
             chunk = await content.readany()
+            bound.saw(chunk)
         except (aiohttp.ClientError, ConnectionError):
-            return False
+            return await why_broken(course.lease)
+        except EngineFailed as error:
+            return error
         if not chunk:
-            return True
+            return None if course.form.is_complete(watch.tail) else await why_broken(course.lease)
         if mended := edit(chunk):
             watch.saw(mended)
             await response.write(mended)
@@ -252,9 +258,9 @@ async def _refused(upstream: aiohttp.ClientResponse, lease: Lease, form: Form, w
 
 
 async def read_whole(upstream: aiohttp.ClientResponse, lease: Lease) -> bytes:
-    """Return the rest of an answer. Raises EngineFailed if it breaks off."""
+    """Return the rest of an answer. Raises EngineFailed if it breaks off, or does not end."""
     try:
-        return await upstream.read()
+        return await bounds.whole(upstream)
     except (aiohttp.ClientError, ConnectionError):
         raise await why_broken(lease) from None
 

@@ -29,6 +29,7 @@ from app.gateway.dialects.engine.refusals import refused
 from app.gateway.dialects.engine.stream import StreamReader, failed
 from app.gateway.dialects.families.answer import AnswerReader
 from app.gateway.entry.middleware import ARRIVED
+from app.gateway.relay.bounds import LineBound
 from app.gateway.relay.proxy import Ask, EngineLost, broke_off, read_whole, sent, why_broken
 from app.gateway.relay.supplying import Counter
 from app.gateway.services import SERVICES
@@ -162,9 +163,10 @@ class _Call:
 
 async def _heard(upstream: aiohttp.ClientResponse, lease: Lease, watch: Watch) -> Batches:
     """Yield the engine's events; the last one is an end, its own or the one it owes."""
-    reader, content = StreamReader(), upstream.content
+    reader, content, bound = StreamReader(), upstream.content, LineBound()
     with contextlib.suppress(aiohttp.ClientError, ConnectionError):
         while chunk := await content.readany():
+            bound.saw(chunk)
             watch.saw(chunk)
             batch = reader.feed(chunk)
             if batch:
