@@ -258,7 +258,7 @@ GENERIC = clues(
             r"revisionnotfound",
             r"\b404 client",
             r"filenotfounderror",
-            r"no such file or directory",
+            r"(?<!\.[chs]: )(?<!\.cc: )(?<!\.cpp: )no such file or directory",  # sources: in traces
             r"permission ?(error|denied)",
             r"path .* does not exist",
             r"could not find a model",

@@ -267,7 +267,7 @@ def _query_rank(context: _Context) -> int:
     own = 2 * turned
     rest = hidden * (latent + turned) + layer.heads * own * (2 * latent + hidden)
     left = context.elements.get(WeightKind.ATTENTION, 0) - rest
-    rank = left // (hidden + layer.heads * (own + turned))
+    rank = left // max(1, hidden + layer.heads * (own + turned))
     return rank if 0 < rank < hidden else 0
 
 
@@ -276,7 +276,7 @@ def _widths(context: _Context) -> dict[str, int]:
     layer, hidden = context.layer, context.facts.hidden
     query, key, value = layer.heads * layer.key_dim, layer.kv_heads * layer.key_dim, layer.kv_heads * layer.value_dim
     wide = layer.feed_forward
-    shared = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // (3 * hidden)
+    shared = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // max(1, 3 * hidden)
     used = max(1, layer.experts_used)
     found = {
         "E": hidden,
@@ -298,7 +298,7 @@ def _widths(context: _Context) -> dict[str, int]:
         "EX": used * hidden,
         "FS": shared,
         "FX2": 2 * used * wide,
-        "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // (3 * hidden),
+        "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // max(1, 3 * hidden),
     }
     if layer.attention is AttentionKind.LATENT:
         found |= _latent_widths(context)

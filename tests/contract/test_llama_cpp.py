@@ -155,6 +155,18 @@ def test_lines_of_a_level_that_ends_nothing_name_no_cause(level: str) -> None:
     assert not ADAPTER.read_log(f"{level}slot launch_slot_: processing task: what is a CUDA error: out of memory?")
 
 
+def test_sources_a_debugger_does_not_find_are_no_model_that_is_gone() -> None:
+    said = [
+        "58\t../sysdeps/nptl/libc_start_call_main.h: No such file or directory.",
+        "5\t./a.cpp: No such file or directory.",
+    ]
+    assert not [event for line in said for event in ADAPTER.read_log(line) if isinstance(event, Suspicion)]
+    gone = "gguf: failed to open model.gguf: No such file or directory"
+    assert [event.kind for event in ADAPTER.read_log(gone) if isinstance(event, Suspicion)] == [
+        FailureKind.MODEL_NOT_FOUND
+    ]
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -1,5 +1,6 @@
 """Attacks that need the real engine: by what a downloaded model carries, and past the gateway."""
 
+import hashlib
 import http.client
 import json
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
-from app.core.models import LoadModel
+from app.core.models import LoadModel, ModelInfo
+from tests.gguf_files import TinyLlama, Value
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = pytest.mark.real_engine
@@ -49,6 +51,77 @@ def test_template_injection(client: Client, home: Paths, tmp_path: Path, name: s
     assert (status, json.loads(said)["error"]["code"]) == (502, "bad_template")
     assert not file.exists()
     assert asked(client, "/v1/chat/completions", {"model": "guide", "messages": messages, "max_tokens": 1})[0] == 200
+
+
+ZEROS: list[dict[str, Value]] = [
+    {"llama.block_count": 0},
+    {"llama.attention.head_count": 0},
+    {"llama.attention.head_count_kv": 0},
+    {"llama.embedding_length": 0},
+    {"llama.context_length": 0},
+    {"llama.rope.dimension_count": 0},
+    {"llama.attention.key_length": 0, "llama.attention.value_length": 0},
+    {"general.alignment": 0},
+]
+
+
+@pytest.mark.parametrize("values", ZEROS, ids=[next(iter(values)) for values in ZEROS])
+def test_headers_that_count_nothing(client: Client, home: Paths, values: dict[str, Value]) -> None:
+    """CVE-2025-0317 and CVE-2024-8063: Ollama divided by zero, in `create` and when it showed or loaded the model."""
+    name = "zero-" + next(iter(values)).replace(".", "-")
+    content = TinyLlama(values=values).content()
+    (home.models / f"{name}.gguf").write_bytes(content)
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    connection = http.client.HTTPConnection("127.0.0.1", int(client.gateway.url.rpartition(":")[2]), timeout=60)
+    connection.request("POST", f"/api/blobs/{digest}", content)
+    assert connection.getresponse().status in {200, 201}
+    connection.close()
+    messages = [{"role": "user", "content": "Hi"}]
+    answers = [
+        asked(client, "/api/create", {"model": f"{name}-made", "files": {"m.gguf": digest}, "stream": False}),
+        asked(client, "/api/show", {"model": name}),
+        asked(client, "/v1/chat/completions", {"model": name, "messages": messages, "max_tokens": 2}),
+    ]
+    for status, said in answers:
+        assert status in {200, 400, 404, 502}, said
+        assert b"made a mistake" not in said
+    assert client.get("/models", list[ModelInfo])
+
+
+HOSTILE: list[dict[str, object]] = [
+    {"n_discard": -1_000_000},
+    {"n_keep": -5, "n_discard": -99_999_999},
+    {"n_probs": 10**9},
+    {"n_probs": -1},
+    {"grammar": 'root ::= root root | "a"'},
+    {"grammar": "root ::= root"},
+    {"grammar": "root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000},
+    {"grammar": 'root ::= (("a"{0,1000}){0,1000}){0,1000}'},
+    {"json_schema": {"$ref": "#"}},
+    {"json_schema": {"type": "string", "pattern": "^(a+)+$", "minLength": 10**6}},
+    {"samplers": ["x"] * 10_000},
+    {"temperature": -1e308, "top_k": -(2**31)},
+    {"logit_bias": [[10**9, 1.0], [-5, 1.0]]},
+    {"mirostat": 99, "mirostat_tau": -1, "mirostat_eta": 1e38},
+    {"id_slot": -7},
+    {"lora": [{"id": 99, "scale": 1e30}]},
+    {"stop": ["x" * 100_000] * 10},
+    {"grammar_triggers": [{"type": 9, "value": "x"}], "grammar_lazy": True, "grammar": 'root ::= "a"'},
+    {"json_schema": {"type": "array", "maxItems": 10**9, "items": {"type": "string"}}},
+]
+"""What samplers and grammars are asked for, beyond what they can do."""
+
+
+def test_hostile_fields_on_native_routes(client: Client, home: Paths) -> None:
+    """CVE-2026-21869: a negative `n_discard` wrote before llama-server's tokens. Each is answered, by one process."""
+    TinyLlama().write(home.models / "native.gguf")
+    before = client.post("/load", LoadModel(model="native"), EngineStatus)
+    for fields in HOSTILE:
+        asking = {"model": "native", "prompt": "Hi", "n_predict": 2, "max_tokens": 2, **fields}
+        status, said = asked(client, "/v1/completions", asking)
+        assert status in {200, 400}, (fields, said)
+    after = client.post("/load", LoadModel(model="native"), EngineStatus)
+    assert (after.pid, after.restarts) == (before.pid, 0)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/completion", "/slots/0?action=save", "/props", "/tokenize"])

@@ -22,6 +22,7 @@ from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.relay import bounds
 from app.gateway.relay.form import Form
+from app.gateway.relay.grammars import refuse_deadly_grammars
 from app.gateway.relay.heartbeat import begun
 from app.gateway.relay.impossible import refuse_impossible
 from app.gateway.relay.prompt import PromptRequest
@@ -57,7 +58,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `form` is the dialect both of them speak. Where they speak different ones, `answer` translates, and `plan` says
     how an answer is read that the engine hands on as raw text.
 
-    Raises BadRequest for a body that would have the engine fetch something, or write for ever.
+    Raises BadRequest for a body that would have the engine fetch something, write for ever, or take all memory.
     """
 
     load: LoadRequest
@@ -77,6 +78,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
         refuse_impossible(self.body)
+        if self.load.source.remote is None:
+            refuse_deadly_grammars(self.body)
 
 
 Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]

@@ -48,6 +48,60 @@ async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str, bom
     assert gateway.upstream.bodies == []
 
 
+def schema(**limits: float) -> dict[str, object]:
+    return {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}, **limits}}}
+
+
+TOO_LONG = schema(maxItems=9_007_199_254_740_991)
+ASKED = {"model": "guide", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/completions", {"prompt": PROMPT, "json_schema": TOO_LONG}),
+        ("/v1/completions", {"prompt": PROMPT, "json_schema": schema(minItems=1e9)}),
+        ("/v1/completions", {"prompt": PROMPT, "json_schema": {"anyOf": [schema(minItems=999_999)] * 2}}),
+        ("/v1/chat/completions", {"response_format": {"type": "json_schema", "json_schema": {"schema": TOO_LONG}}}),
+        ("/v1/chat/completions", {"tools": [{"type": "function", "function": {"name": "f", "parameters": TOO_LONG}}]}),
+        ("/v1/messages", {"tools": [{"name": "f", "input_schema": TOO_LONG}]}),
+        (
+            "/v1/responses",
+            {"input": PROMPT, "text": {"format": {"type": "json_schema", "name": "a", "schema": TOO_LONG}}},
+        ),
+        ("/api/chat", {"format": TOO_LONG}),
+    ],
+)
+async def test_lists_without_end_in_a_schema(gateway: Gateway, path: str, fields: dict[str, object]) -> None:
+    """llama.cpp writes the repetitions out: one request took 12 GB within 40 seconds."""
+    body = json.dumps({**ASKED, **fields}).encode()
+    for sent in (body, body.replace(b"Items", rb"It\u0065ms")):
+        async with gateway.http.post(gateway.url + path, data=sent) as reply:
+            assert reply.status == 400
+            assert "1,000,000 items" in await reply.text()
+    assert gateway.upstream.bodies == []
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/infill"])
+async def test_grammar_triggers_of_kinds_nobody_knows(gateway: Gateway, path: str) -> None:
+    """llama.cpp ends itself over one: GGML_ASSERT(false && "unknown trigger type")."""
+    fields = {"input_prefix": "", "input_suffix": "", "prompt": PROMPT, "grammar_lazy": True}
+    body = json.dumps({**ASKED, **fields, "grammar_triggers": [{"type": 9, "value": "x"}]}).encode()
+    for sent in (body, body.replace(b"grammar_t", rb"gramma\u0072_t")):
+        async with gateway.http.post(gateway.url + path, data=sent) as reply:
+            assert reply.status == 400
+            assert "grammar_triggers" in await reply.text()
+    assert gateway.upstream.bodies == []
+
+
+@pytest.mark.parametrize("bounds", [{}, {"maxItems": 1000}, {"minItems": 1, "maxItems": 100_000}])
+async def test_lists_with_an_end_in_a_schema(gateway: Gateway, bounds: dict[str, float]) -> None:
+    words = 'say "maxItems": 99999999 and "grammar_triggers"'
+    asked = {**ASKED, "prompt": words, "json_schema": schema(**bounds)}
+    async with gateway.http.post(f"{gateway.url}/v1/completions", json=asked) as reply:
+        assert reply.status == 200
+
+
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
     return logging.makeLogRecord({"name": "app.x", "levelname": "WARNING", "msg": message, "args": args, **extra})
 
