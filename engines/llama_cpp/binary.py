@@ -64,10 +64,13 @@ _IF_THERE = (
 """Said where the build has it. Our key and the loopback address close the doors also where it has not."""
 
 
+_PER_SLOT = "--kv-unified-per-slot"
+"""Keeps each slot of a shared cache to its context; builds without it say more than an input may have."""
+
+
 def _context(options: LaunchOptions) -> Sequence[str]:
-    """Return the sum of all slots' contexts, as llama.cpp counts; embedding slots share one (see `worker`)."""
-    sharing = options.slots if options.task == "chat" else 1
-    return ("--ctx-size", str((options.context or 0) * sharing))
+    """Return the sum of all slots' contexts, as llama.cpp counts."""
+    return ("--ctx-size", str((options.context or 0) * options.slots))
 
 
 def _draft(options: LaunchOptions) -> Sequence[str]:
@@ -230,9 +233,10 @@ def _opening(model: ModelSource, options: LaunchOptions, net: Net, found: Instal
     extras = [word for flag, values in _IF_THERE if flag in found.flags for word in (flag, *values)]
     if options.task == "chat":
         return (*said, *extras)
-    # An input to embed must fit in one physical batch (see `worker`).
-    batch = str(options.max_batch_tokens or options.context or 0)
-    return (*said, *extras, "--kv-unified", *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
+    # An input to embed must fit in one physical batch, and slots share a cache (see `worker`).
+    batch, context = str(options.max_batch_tokens or options.context or 0), str(options.context or 0)
+    shared = ("--kv-unified", *((_PER_SLOT, context) if _PER_SLOT in found.flags else ()))
+    return (*said, *extras, *shared, *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
 
 
 def _libraries(found: Installation) -> dict[str, str]:

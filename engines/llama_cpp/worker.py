@@ -175,10 +175,10 @@ def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  
         return
     params.embedding = True
     # With a cache of its own for each slot, llama.cpp cuts texts of unequal length that share a batch into pieces and
-    # pools only the last piece: the vector of a text would depend on what is embedded beside it. In a shared cache
-    # each slot may use all of it, so it holds one context: nothing is kept between texts.
+    # pools only the last piece: the vector of a text would depend on what is embedded beside it. A shared cache still
+    # has to hold every slot's text at once: with less, whole requests end with "Context size has been exceeded".
     params.kv_unified = True
-    params.n_ctx = config["context"] or 0
+    params.kv_unified_per_slot = config["context"] or 0
     batch = config["batch"] or config["context"] or params.n_batch
     params.n_batch = batch
     params.n_ubatch = batch  # an input to embed must fit in one physical batch

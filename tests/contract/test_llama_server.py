@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from engines.api import (
@@ -66,6 +68,19 @@ RICH: dict[str, Any] = {
 def test_the_command_line_is_as_it_was_reviewed() -> None:
     lines = [" ".join(plan(**options).processes[0].argv) for options in (PLAIN, RICH, EMBED)]
     assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_embedding_slots_have_a_context_each_in_the_cache_they_share() -> None:
+    def argv(flags: frozenset[str]) -> Sequence[str]:
+        found = msgspec.structs.replace(HERE, flags=flags)
+        return plan(found, **{**EMBED, "slots": 4}).processes[0].argv
+
+    newer, older = argv(FLAGS | {"--kv-unified-per-slot"}), argv(FLAGS)
+    for words in (newer, older):
+        assert words[words.index("--ctx-size") + 1] == "2048"
+        assert "--kv-unified" in words
+    assert newer[newer.index("--kv-unified-per-slot") + 1] == "512"
+    assert "--kv-unified-per-slot" not in older
 
 
 def test_every_flag_it_is_started_with_is_one_the_build_has() -> None:

@@ -156,6 +156,16 @@ def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(tmp_path: Path) 
             assert vector == pytest.approx(alone, abs=1e-3)
 
 
+def test_as_many_long_texts_as_there_are_slots_are_embedded_at_once(tmp_path: Path) -> None:
+    model = TinyLlama(values={"llama.pooling_type": 1}).write(tmp_path / "embed.gguf")
+    with closing(Worker(model, LaunchOptions(context=600, slots=4, task="embed"))) as worker:
+        assert worker.is_ready()
+        assert ContextSet(tokens=600, slots=4) in worker.events()
+        for count in (2, 8, 3, 4, 2, 9) * 3:
+            reply = worker.ask("/v1/embeddings", {"input": ["a " * 290] * count})
+            assert len(reply["data"]) == count
+
+
 def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, running: Worker) -> None:
     model = TinyLlama(heads=2, head_width=32).write(tmp_path / "tiny.gguf")
     with closing(Worker(model, LaunchOptions(context=512, slots=2, kv_type="q8_0"))) as worker:
