@@ -222,13 +222,17 @@ def kv_use(api: OpenAI, model: str) -> float:
     return float(found[1])
 
 
-def test_how_full_the_kv_cache_is_shows_in_the_metrics(api: OpenAI) -> None:
+def use_while_writing(api: OpenAI) -> float:
+    """Return what is told while an answer is written; it may be over before the question is there."""
     endless = {"ignore_eos": True}
-    with api.completions.create(
-        model="coder", prompt="a" * 100, max_tokens=1500, stream=True, extra_body=endless
-    ) as told:
+    asked = api.completions.create(model="coder", prompt="a" * 100, max_tokens=1500, stream=True, extra_body=endless)
+    with asked as told:
         next(iter(told))
-        assert 0 < kv_use(api, "coder") < 1
+        return kv_use(api, "coder")
+
+
+def test_how_full_the_kv_cache_is_shows_in_the_metrics(api: OpenAI) -> None:
+    assert 0 < max(use_while_writing(api) for _ in range(5)) < 1
     until = time.monotonic() + 20
     while kv_use(api, "coder"):
         assert time.monotonic() < until, "the request is over"
