@@ -21,10 +21,9 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.engine.planning import Plan
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.relay import bounds
+from app.gateway.relay.constraints import refuse_constraints
 from app.gateway.relay.form import Form
-from app.gateway.relay.grammars import refuse_deadly_grammars
 from app.gateway.relay.heartbeat import begun
-from app.gateway.relay.impossible import refuse_impossible
 from app.gateway.relay.prompt import PromptRequest
 from app.gateway.relay.remote_media import refuse_remote_media
 from app.gateway.relay.resolving import Resolver
@@ -77,9 +76,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
-        refuse_impossible(self.body)
-        if self.load.source.remote is None:
-            refuse_deadly_grammars(self.body)
+        refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
 
 
 Answerer = Callable[[web.Request, Ask, Watch], Awaitable[web.StreamResponse]]

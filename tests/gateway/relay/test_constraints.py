@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import BadRequest
-from app.gateway.relay.impossible import refuse_impossible
+from app.gateway.relay.constraints import refuse_constraints
 from tests.gateway.played import Gateway
 
 MORE_THAN_MAY_BE = {"type": "string", "minLength": 5, "maxLength": 2}
@@ -40,7 +40,7 @@ def test_what_cannot_be_is_refused(held: dict[str, object]) -> None:
         {"tools": [tool(held)]},
     ):
         with pytest.raises(BadRequest, match="No answer can be held to this"):
-            refuse_impossible(json.dumps(fields).encode())
+            refuse_constraints(json.dumps(fields).encode())
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_what_cannot_be_is_refused(held: dict[str, object]) -> None:
     ],
 )
 def test_what_can_be_passes(held: dict[str, object]) -> None:
-    refuse_impossible(json.dumps({"json_schema": schema(held)}).encode())
+    refuse_constraints(json.dumps({"json_schema": schema(held)}).encode())
 
 
 def test_grammars_repeat_no_more_than_they_may() -> None:
     with pytest.raises(BadRequest):
-        refuse_impossible(b'{"grammar":"root ::= [a-z]{5,2}"}')
-    refuse_impossible(b'{"grammar":"root ::= \\"{5,2}\\" [{5,2}] x{2,5}"}')
-    refuse_impossible(b'{"prompt":"minLength\\" 5 maxLength\\" 2, pattern\\": (((("}')
+        refuse_constraints(b'{"grammar":"root ::= [a-z]{5,2}"}')
+    refuse_constraints(b'{"grammar":"root ::= \\"{5,2}\\" [{5,2}] x{2,5}"}')
+    refuse_constraints(b'{"prompt":"minLength\\" 5 maxLength\\" 2, pattern\\": (((("}')
 
 
 @pytest.mark.parametrize(
