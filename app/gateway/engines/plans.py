@@ -8,8 +8,9 @@ import msgspec
 
 from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
 from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.models import ModelInfo
 from app.engine_store.catalogue import unknown_engine
-from app.gateway.loading.launch import find_model
+from app.gateway.loading.launch import find_model, launch_options
 from app.gateway.services import Services
 from app.supervisor.ports import HOST
 from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, ProcessSpec
@@ -30,13 +31,12 @@ async def engine_plan(services: Services, engine: str, ask: AskPlan) -> EnginePl
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
     found = await asyncio.to_thread(_installation, services, engine)
+    options = await asyncio.to_thread(_options, services, model, engine, ask)
     net = Net(host=HOST, port=PORT, key=_KEY)
     try:
         if ask.nodes:
-            return _team(
-                engine, Team(nodes=_checked(ask.nodes), model=source, options=_options(ask), net=net, found=found)
-            )
-        return _alone(services, engine, source, (_options(ask), net, found))
+            return _team(engine, Team(nodes=_checked(ask.nodes), model=source, options=options, net=net, found=found))
+        return _alone(services, engine, source, (options, net, found))
     except ValueError as error:
         raise BadRequest(str(error), hint="Choose other options, or another engine.", code="bad_options") from error
 
@@ -68,9 +68,10 @@ def _step(machine: str, process: ProcessSpec) -> PlannedStep:
     )
 
 
-def _options(ask: AskPlan) -> LaunchOptions:
-    chosen = {name: value for name, value in msgspec.structs.asdict(ask.options).items() if value is not None}
-    return LaunchOptions(tensor_parallel=ask.tensor_parallel, **chosen)
+def _options(services: Services, model: ModelInfo, engine: str, ask: AskPlan) -> LaunchOptions:
+    own = services.tuning.of(model.runs_as)
+    options = launch_options(services, model, ask.options, own, engine=engine)
+    return msgspec.structs.replace(options, tensor_parallel=ask.tensor_parallel)
 
 
 def _installation(services: Services, engine: str) -> Installation:

@@ -95,11 +95,10 @@ def load_request_for(
         return _attached(model)
     own = services.tuning.of(model.runs_as) if own is None else own
     engine = engine_for(services, model, own).id
-    chosen = _launch_options(services, model, options, own)
     return LoadRequest(
         engine=engine,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
-        options=with_tuning(services, model, own, engine=engine, options=chosen),
+        options=launch_options(services, model, options, own, engine=engine),
     )
 
 
@@ -178,7 +177,18 @@ def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> Engi
     )
 
 
-def _launch_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+def launch_options(
+    services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings, *, engine: str
+) -> LaunchOptions:
+    """Return what an engine is told to load `model`: what was asked for, else what is set for it, else for all.
+
+    Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
+    """
+    chosen = _chosen_options(services, model, asked, own)
+    return with_tuning(services, model, own, engine=engine, options=chosen)
+
+
+def _chosen_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
     preset = model.preset or _NO_PRESET
     wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(

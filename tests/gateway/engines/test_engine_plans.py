@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.core.models import ModelSettings
 from tests.gateway.played import Gateway
 
 
@@ -45,3 +46,13 @@ async def test_an_unknown_engine_is_named(gateway: Gateway) -> None:
     status, error = await asked(gateway, "warp-drive")
     assert status >= 400
     assert "warp-drive" in str(error)
+
+
+async def test_what_is_set_for_a_model_is_part_of_its_plan(gateway: Gateway) -> None:
+    gateway.services.tuning.change("guide", ModelSettings(context=256, kv_type="q8_0"))
+    _, plan = await asked(gateway, "llama.cpp")
+    config = plan["steps"][0]["env"]["ROUNDHOUSE_WORKER_CONFIG"]
+    assert '"context": 256' in config
+    assert '"kv_type": "q8_0"' in config
+    _, plan = await asked(gateway, "llama.cpp", options={"context": 512})
+    assert '"context": 512' in plan["steps"][0]["env"]["ROUNDHOUSE_WORKER_CONFIG"], "what is asked for goes before"
