@@ -48,7 +48,8 @@ def test_template_injection(client: Client, home: Paths, tmp_path: Path, name: s
     status, said = asked(
         client, "/v1/chat/completions", {"model": f"evil-{name}", "messages": messages, "max_tokens": 4}
     )
-    assert (status, json.loads(said)["error"]["code"]) == (502, "bad_template")
+    told = client.get(f"/logs?model=evil-{name}", object)
+    assert (status, json.loads(said)["error"]["code"]) == (502, "bad_template"), (said, told)
     assert not file.exists()
     assert asked(client, "/v1/chat/completions", {"model": "guide", "messages": messages, "max_tokens": 1})[0] == 200
 

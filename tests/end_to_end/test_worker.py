@@ -149,8 +149,8 @@ def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(tmp_path: Path) 
     texts = [f"{number} " + "ab " * (17 * number % 100) for number in range(1, 12)]
     with closing(Worker(model, LaunchOptions(context=512, slots=4, task="embed"))) as worker:
         assert worker.is_ready()
-        assert ContextSet(tokens=512, slots=4) in worker.events()
         together = [row["embedding"] for row in worker.ask("/v1/embeddings", {"input": texts})["data"]]
+        assert ContextSet(tokens=512, slots=4) in worker.events()
         for text, vector in zip(texts, together, strict=True):
             alone = worker.ask("/v1/embeddings", {"input": text})["data"][0]["embedding"]
             assert vector == pytest.approx(alone, abs=1e-3)
@@ -160,10 +160,10 @@ def test_as_many_long_texts_as_there_are_slots_are_embedded_at_once(tmp_path: Pa
     model = TinyLlama(values={"llama.pooling_type": 1}).write(tmp_path / "embed.gguf")
     with closing(Worker(model, LaunchOptions(context=600, slots=4, task="embed"))) as worker:
         assert worker.is_ready()
-        assert ContextSet(tokens=600, slots=4) in worker.events()
         for count in (2, 8, 3, 4, 2, 9) * 3:
             reply = worker.ask("/v1/embeddings", {"input": ["a " * 290] * count})
             assert len(reply["data"]) == count
+        assert ContextSet(tokens=600, slots=4) in worker.events()
 
 
 def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, running: Worker) -> None:
