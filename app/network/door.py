@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Protocol
 from weakref import WeakSet
 
@@ -135,6 +136,7 @@ class Door:
             self._news()
 
 
+@lru_cache(maxsize=256)
 def is_here(host: str) -> bool:
     """Tell whether a host is this computer under an address or name that never leaves it."""
     name = host.strip("[]").rstrip(".").lower()

@@ -21,8 +21,9 @@ T = TypeVar("T")
 
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
-    body, encoding = await _read(request), ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ()))
-    if encoding:
+    body = await _read(request)
+    if hdrs.CONTENT_ENCODING in request.headers:
+        encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
         body = await asyncio.to_thread(unpacked, body, encoding, request.client_max_size)
     listener = LISTENER.get()
     if listener is not None:

@@ -62,11 +62,14 @@ class Guard:
 
         `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
         """
-        hosts = [*headers.getall("Host", ()), *_named(target)]
-        foreign = next((host for host in hosts if not self.is_our_name(host)), None)
-        if foreign is not None or len(headers.getall("Host", ())) > 1:
+        hosts = headers.getall("Host", [])
+        is_alone = len(hosts) <= 1
+        if not target.startswith("/"):
+            hosts = [*hosts, *_named(target)]
+        foreign = [host for host in hosts if not self.is_our_name(host)]
+        if foreign or not is_alone:
             raise Forbidden(
-                f"This endpoint is not called {foreign or ' and '.join(hosts)!r}.",
+                f"This endpoint is not called {foreign[0] if foreign else ' and '.join(hosts)!r}.",
                 hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
                 code="host_not_allowed",
             )
@@ -137,8 +140,7 @@ def preflight_headers(asked: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 def _named(target: str) -> list[str]:
-    _, separator, rest = target.partition("://")
-    is_whole = bool(separator) and not target.startswith("/")
+    _, is_whole, rest = target.partition("://")
     return [rest.partition("/")[0].partition("?")[0].rpartition("@")[2]] if is_whole else []
 
 

@@ -25,7 +25,7 @@ _TOGETHER = [tuple(f'{name}"'.encode() for name in pair) for pair in _BOUNDS]
 _ALONE = (b'pattern"', b'grammar"')
 _TRIGGERS = b'"grammar_triggers"'
 _ESCAPE = b"\\u00"
-_WORDS = (b'Length"', b'Items"', b'pattern"', b"grammar", _ESCAPE)
+_LENGTH, _ITEMS, _PATTERN, _GRAMMAR = b'Length"', b'Items"', b'pattern"', b"grammar"
 _HIDDEN = re.compile(HIDDEN)
 _COUNTS = re.compile(rb'"(?:min|max)Items"\s*:\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)')
 _REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
@@ -55,7 +55,7 @@ def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
 
     Without `has_our_engine`, what would be too much for llama.cpp is for whoever runs the endpoint to judge.
     """
-    if not any(word in body for word in _WORDS):
+    if not (_LENGTH in body or _ITEMS in body or _PATTERN in body or _GRAMMAR in body or _ESCAPE in body):
         return
     if _ESCAPE in body and _HIDDEN.search(body):
         body = msgspec.json.encode(decode(body, object))

@@ -27,8 +27,8 @@ class _Streams(msgspec.Struct, frozen=True):
 
 async def patiently(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
     """Have the engine answer a request, keeping its client waiting if it streams and the model is not ready for it."""
-    is_whole = ask.gather is not None or not _streams(ask.body)
-    if request.app[SERVICES].supervisor.serves_at_once(ask.load.source.name) or is_whole:
+    is_at_once = request.app[SERVICES].supervisor.serves_at_once(ask.load.source.name)
+    if is_at_once or ask.gather is not None or not _streams(ask.body):
         return await proxy.answer(request, ask, watch)
     heartbeat = request[HEARTBEAT] = patient(request, ask.form.ping)
     try:

@@ -57,6 +57,8 @@ def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Pre
 
 def fitted(prepared: Prepared, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> Prepared:
     """Return it as an engine with ways of its own has to be asked, and understood; `body` is the request's."""
+    if asked.stream and asked.n is None and isinstance(asked, chat_checks.Asked):
+        return prepared  # as with most
     each = int(asked.n or 1)
     is_several = prepared.route in _WRITES and (each > 1 or (isinstance(asked, Asked) and _prompts(asked.prompt) > 1))
     if engine.counts_each and is_several and not asked.stream:

@@ -8,7 +8,7 @@ import msgspec
 from app.core.errors import BadRequest
 from app.gateway.dialects.data_uris import text_of
 
-_MARKS = (b'"refusal"', b'"file"')
+_REFUSAL, _FILE = b'"refusal"', b'"file"'
 
 _Fields = dict[str, msgspec.Raw]
 
@@ -27,7 +27,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 def with_text(body: bytes) -> bytes:
     """Return a chat's body in which refusals and text files are text; the same bytes if there are none."""
-    if not any(mark in body for mark in _MARKS):
+    if not _has_marks(body):
         return body
     fields = msgspec.json.decode(body, type=_Fields)
     try:
@@ -38,9 +38,13 @@ def with_text(body: bytes) -> bytes:
     return body if read == turns else msgspec.json.encode({**fields, "messages": read})
 
 
+def _has_marks(text: bytes) -> bool:
+    return _REFUSAL in text or _FILE in text
+
+
 def _turn(turn: _Fields) -> _Fields:
     content = turn.get("content", msgspec.Raw())
-    if not any(mark in bytes(content) for mark in _MARKS):
+    if not _has_marks(bytes(content)):
         return turn
     try:
         parts = [_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
