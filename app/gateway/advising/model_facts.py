@@ -39,14 +39,20 @@ class FactsReader:
 
     async def of_file(self, path: Path) -> ModelFacts:
         """Return the facts of a model file or folder. Raises NotFound or BadRequest."""
-        return await asyncio.to_thread(self._read, path)
+        return await asyncio.to_thread(self.read, path)
+
+    def read(self, path: Path) -> ModelFacts:
+        """Do the same where this is a thread already."""
+        from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
+
+        return self._kept(_stamp(path), lambda: read_facts(path))
 
     def _find(self, name: str) -> ModelFacts:
         if not name:
             raise BadRequest("No model is named.", hint="Name a model, a file or a folder.", code="model_required")
         path = expanded(name)
         if path.is_absolute() and path.exists():
-            return self._read(path)
+            return self.read(path)
         found = self._in_library(name)
         if found is not None:
             return found
@@ -67,12 +73,7 @@ class FactsReader:
             return None
         if model.attached:
             raise BadRequest(f"{model.name} is attached: what it is made of is its endpoint's business.")
-        return self._read(Path(model.path))
-
-    def _read(self, path: Path) -> ModelFacts:
-        from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
-
-        return self._kept(_stamp(path), lambda: read_facts(path))
+        return self.read(Path(model.path))
 
     def _in_repository(self, name: str) -> ModelFacts:
         """Return what the hub has; where it does not answer us, what is known of the model by that name."""

@@ -119,6 +119,16 @@ class Access:
         return bool(self._token) and secrets.compare_digest(_bytes(shown), _bytes(self._token))
 
 
+def check_may_change(request: web.Request) -> None:
+    """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
+    if request.get(MAY_MANAGE) is False:
+        raise Forbidden(
+            "This key may ask models, not manage them.",
+            hint="Use a key with the scope manage.",
+            code="scope_missing",
+        )
+
+
 def came_from_here(request: web.Request) -> bool:
     """Tell whether a program on this computer asks, under a name of this computer, with nobody in between."""
     headers = request.headers

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.errors import BadRequest, NotFound, RoundhouseError
+from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.core.origins import origin_of
+from app.gateway.loading.known_facts import own_facts, own_facts_of
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.hub.library.projectors import projector_beside
@@ -83,25 +84,10 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings, engin
     if own.tool_parser is not None:
         return None if own.tool_parser == NO_PARSER else own.tool_parser
     parsers = services.adapters[engine].descriptor.tool_parsers
-    return parser_for(parsers, own.chat_template or template_of(model)) if parsers else None
-
-
-def template_of(model: ModelInfo) -> str:
-    """Return a model's own chat template; empty where its files hold none or cannot be read."""
-    facts = own_facts(model)
-    return facts.chat_template if facts is not None else ""
-
-
-def own_facts(model: ModelInfo) -> ModelFacts | None:
-    """Return what a model's own files say; None where they are elsewhere or cannot be read."""
-    from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
-
-    if model.attached:
+    if not parsers:
         return None
-    try:
-        return read_facts(Path(model.path))
-    except RoundhouseError:
-        return None
+    facts = own_facts(services, model)
+    return parser_for(parsers, own.chat_template or (facts.chat_template if facts is not None else ""))
 
 
 def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
@@ -120,6 +106,12 @@ def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInf
 
 _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
+
+
+async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
+    """Return what the model's files say, None if they cannot be read; with what its projector adds."""
+    facts = await own_facts_of(services, model)
+    return None if facts is None else await with_sight(services, model, facts)
 
 
 async def with_sight(services: Services, model: ModelInfo, facts: ModelFacts) -> ModelFacts:

@@ -12,8 +12,10 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import EngineFailed
+from app.gateway.dialects.engine.answers import Tokens
 from app.gateway.dialects.engine.refusals import ContextOverflow
 from app.gateway.entry.bodies import decode
+from app.gateway.relay.bounds import whole
 from app.gateway.relay.proxy import Ask, Preparer, engine_headers
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
@@ -62,10 +64,6 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     gap: int
     repository: int | None = None
     file: int | None = None
-
-
-class _Tokens(msgspec.Struct, frozen=True):
-    tokens: list[int]
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -202,7 +200,7 @@ class _Engine:
     ) -> list[int]:
         """Return the tokens of texts, one after another; tokens among them stay what they are."""
         asked = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
-        told = await self.said(Route.TOKENIZE, asked, _Tokens)
+        told = await self.said(Route.TOKENIZE, asked, Tokens)
         if told is None:
             raise EngineFailed("The engine does not tell the tokens of a text.", code="engine_error")
         return told.tokens
@@ -225,7 +223,7 @@ class _Engine:
         body = msgspec.json.encode(asked)
         url, headers = self._lease.base_url + self._about.routes[route], engine_headers(self._lease, self._about, body)
         async with self._http.post(url, data=body, headers=headers) as answer:
-            said = await answer.read()
+            said = await whole(answer)
         try:
             return msgspec.json.decode(said, type=kind)
         except msgspec.MsgspecError:

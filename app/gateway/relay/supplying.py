@@ -3,27 +3,33 @@
 Every dialect that is translated asks here, so that all of them have the same on every engine.
 """
 
+from typing import TypeVar
+
 import aiohttp
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
 from app.gateway.dialects.canonical import Finished, Generate, Message, Request, Role, Text, Usage
+from app.gateway.dialects.engine.answers import Prompt, Tokens, understood
 from app.gateway.dialects.engine.planning import Plan, planned, reads_itself
 from app.gateway.dialects.engine.request import route_of
 from app.gateway.dialects.engine.supply import Need, needs
 from app.gateway.dialects.families.choosing import Family, family_of
+from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.loading.launch import is_ready
 from app.gateway.loading.recent import Found
+from app.gateway.relay.bounds import whole
 from app.gateway.relay.presets import applied
 from app.gateway.relay.proxy import Ask, engine_headers
-from app.gateway.routes.ollama_asked import own_facts_of
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import Descriptor, Feature, ModelFormat, Route
 from engines.parsers import able
+
+T = TypeVar("T")
 
 _NO_FAMILY = Family()
 _FAMILIES: dict[tuple[str, str], Family] = {}
@@ -132,14 +138,6 @@ def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -
     return family
 
 
-class _Tokens(msgspec.Struct, frozen=True):
-    tokens: list[object]
-
-
-class _Prompt(msgspec.Struct, frozen=True):
-    prompt: str
-
-
 class Counter:
     """Counts tokens with the engine's own tokenizer, where the engine does not say. What cannot be is unknown."""
 
@@ -158,23 +156,15 @@ class Counter:
         return msgspec.structs.replace(end, usage=counts)
 
     async def _prompt(self) -> int | None:
-        answer = await self._post(Route.APPLY_TEMPLATE, self._body)
-        if answer is None:
-            return None
-        try:
-            return await self._text(msgspec.json.decode(answer, type=_Prompt).prompt, special=True)
-        except msgspec.MsgspecError:
-            return None
+        told = await self._told(Route.APPLY_TEMPLATE, self._body, Prompt)
+        return None if told is None else await self._text(told.prompt, special=True)
 
     async def _text(self, text: str, *, special: bool = False) -> int | None:
         asked = {"content": text, "add_special": special, "parse_special": True}
-        answer = await self._post(Route.TOKENIZE, msgspec.json.encode(asked))
-        try:
-            return None if answer is None else len(msgspec.json.decode(answer, type=_Tokens).tokens)
-        except msgspec.MsgspecError:
-            return None
+        told = await self._told(Route.TOKENIZE, msgspec.json.encode(asked), Tokens)
+        return None if told is None else len(told.tokens)
 
-    async def _post(self, route: Route, body: bytes) -> bytes | None:
+    async def _told(self, route: Route, body: bytes, kind: type[T]) -> T | None:
         path = self._engine.routes.get(route)
         if path is None:
             return None
@@ -183,6 +173,6 @@ class Counter:
         try:
             url = self._lease.base_url + path
             async with self._http.post(url, data=body, headers=headers, timeout=limit) as answer:
-                return await answer.read() if answer.ok else None
-        except (aiohttp.ClientError, TimeoutError):
+                return understood(await whole(answer), kind) if answer.ok else None
+        except (aiohttp.ClientError, TimeoutError, EngineFailed):
             return None

@@ -9,11 +9,11 @@ from app.core.downloads import Download as Queued
 from app.core.downloads import DownloadState, Pull
 from app.core.errors import NotFound
 from app.gateway.dialects.lmstudio import requests
+from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.hub.pulling import pull
 from app.gateway.loading.launch import find_model
-from app.gateway.routes.ollama_create import check_may_change
 from app.gateway.services import SERVICES
 
 _STATES = {

@@ -6,15 +6,14 @@ import time
 import msgspec
 from aiohttp import web
 
-from app.core.errors import Conflict, NotFound, RoundhouseError
-from app.core.model_facts import ModelFacts
+from app.core.errors import Conflict, NotFound
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.dialects.lmstudio import cards, requests
 from app.gateway.dialects.lmstudio.cards import Known
+from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.launch import UNCHOSEN, find_model, resolve
-from app.gateway.loading.tuned import with_sight
-from app.gateway.routes.ollama_create import check_may_change
+from app.gateway.loading.tuned import facts_of
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
 from engines.api import Feature, ModelFormat
@@ -114,7 +113,7 @@ async def known_of(services: Services, model: ModelInfo) -> Known:
     status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return Known(
         model=model,
-        facts=await _facts(services, model),
+        facts=await facts_of(services, model),
         status=status,
         sees=_sees(services, model),
         usual_context=services.settings.integer("models.context"),
@@ -124,13 +123,6 @@ async def known_of(services: Services, model: ModelInfo) -> Known:
 async def _all_known(services: Services) -> list[Known]:
     models = await asyncio.to_thread(services.library.models)
     return [await known_of(services, model) for model in models if not model.problem]
-
-
-async def _facts(services: Services, model: ModelInfo) -> ModelFacts | None:
-    try:
-        return await with_sight(services, model, await services.facts.find(model.name))
-    except (RoundhouseError, OSError):  # it is listed with what the library knows
-        return None
 
 
 def _sees(services: Services, model: ModelInfo) -> bool:

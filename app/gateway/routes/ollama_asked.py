@@ -1,23 +1,18 @@
 """From an Ollama request to the model it names, what that model can do, and how it is to be loaded."""
 
-import logging
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, NotFound, RoundhouseError
-from app.core.model_facts import ModelFacts
-from app.core.models import ModelInfo
+from app.core.errors import BadRequest, NotFound
 from app.gateway.dialects.ollama.describing import capabilities_of
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
-from app.gateway.loading.tuned import with_sight
+from app.gateway.loading.tuned import facts_of
 from app.gateway.services import Services
 from engines.api import Feature, Route
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -50,21 +45,6 @@ async def find(services: Services, name: str) -> Found:
 def not_found(name: str, error: NotFound) -> NotFound:
     """Return the refusal that clients recognise. The hint still names the models that exist."""
     return NotFound(f"model '{name}' not found", hint=error.hint, code=error.code)
-
-
-async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
-    """Return what the model's files say, or None if they cannot be read: its listing then has to do."""
-    facts = await own_facts_of(services, model)
-    return None if facts is None else await with_sight(services, model, facts)
-
-
-async def own_facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
-    """Return the same without looking for its projector."""
-    try:
-        return None if model.attached else await services.facts.find(model.path)
-    except RoundhouseError as error:
-        log.info("The facts of %s cannot be read: %s", model.name, error)
-        return None
 
 
 async def abilities_of(services: Services, found: Found) -> list[str]:

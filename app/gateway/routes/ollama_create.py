@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, Forbidden, NotFound, UserError
+from app.core.errors import BadRequest, NotFound, UserError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
 from app.gateway.dialects.ollama.describing import digest_of
@@ -22,7 +22,7 @@ from app.gateway.dialects.ollama.stream import line
 from app.gateway.dialects.ollama.templates import to_jinja
 from app.gateway.dialects.ollama.uploads import checked_files
 from app.gateway.dialects.ollama.wire import CopyRequest, CreateRequest, NamedRequest, Progress, SentMessage
-from app.gateway.entry.access import MAY_MANAGE
+from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.routes.ollama_asked import json_reply, not_found, read_document
 from app.gateway.services import SERVICES, Services
@@ -178,16 +178,6 @@ async def _piece(request: web.Request) -> bytes:
         raise RequestTimeout(f"Nothing more of the file came within {limit_s:g} seconds.") from None
     except web.RequestPayloadError as error:
         raise BadRequest(f"The file cannot be read: {error}") from None
-
-
-def check_may_change(request: web.Request) -> None:
-    """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
-    if request.get(MAY_MANAGE) is False:
-        raise Forbidden(
-            "This key may ask models, not manage them.",
-            hint="Use a key with the scope manage.",
-            code="scope_missing",
-        )
 
 
 def _check_wishes(sent: CreateRequest) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
+from app.gateway.dialects.engine.answers import Tokens, understood
 from app.gateway.dialects.engine.refusals import ContextOverflow
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.durations import kept_s, nanoseconds
@@ -18,7 +19,6 @@ from app.gateway.dialects.ollama.embedding import (
     joined,
     normalised,
     read_input,
-    read_tokens,
     read_vectors,
 )
 from app.gateway.dialects.ollama.options import read_options
@@ -159,7 +159,7 @@ class _Cut:
         return self._path is not None
 
     async def to(self, request: web.Request, watch: Watch, context: int) -> list[Ask]:
-        """Return what asks for each input on its own, none longer than that: two of them need not fit at once."""
+        """Return what asks for each input on its own, none longer than that: not every engine mixes text and tokens."""
         inputs: list[Input] = [await self._shortened(request, watch, text, context) for text in self._texts]
         self.count = sum(not isinstance(one, str) for one in inputs)
         log.info("%d inputs did not fit and are cut", self.count, extra={"model": self._ask.model})
@@ -177,4 +177,4 @@ class _Cut:
         body = msgspec.json.encode({"model": self._ask.model, "content": text, "add_special": has_marks})
         terms = msgspec.structs.replace(self._ask.terms, takes_slot=False)
         ask = msgspec.structs.replace(self._ask, path=self._path or "", body=body, terms=terms)
-        return read_tokens((await asked_whole(request, ask, watch))[0])
+        return understood((await asked_whole(request, ask, watch))[0], Tokens).tokens

@@ -11,7 +11,8 @@ from app.core.engines import EngineState
 from app.core.errors import Unauthorized
 from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
-from app.gateway.routes.ollama_asked import abilities_of, facts_of, find, json_reply, read_document
+from app.gateway.loading.tuned import facts_of
+from app.gateway.routes.ollama_asked import abilities_of, find, json_reply, read_document
 from app.gateway.routes.ollama_create import NotOffered
 from app.gateway.services import SERVICES
 

@@ -12,10 +12,10 @@ from app.core.downloads import Download, DownloadState, Pull
 from app.core.errors import Bug, ErrorBody, NotFound, RoundhouseError, Unavailable
 from app.gateway.dialects.ollama.stream import error_line, line
 from app.gateway.dialects.ollama.wire import NamedRequest, Progress, PullProgress
+from app.gateway.entry.access import check_may_change
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.hub.pulling import pull as begin_pull
 from app.gateway.routes.ollama_asked import find, json_reply, read_document
-from app.gateway.routes.ollama_create import check_may_change
 from app.gateway.services import SERVICES
 
 _NDJSON = {"Content-Type": "application/x-ndjson", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

@@ -1,10 +1,8 @@
 """How many tokens a request of the Responses API would have read: the engine writes the prompt down and counts it."""
 
-from typing import TypeVar
-
 import msgspec
 
-from app.core.errors import EngineFailed
+from app.gateway.dialects.engine.answers import Prompt, Tokens, understood
 from app.gateway.dialects.responses.request import Asked
 from app.gateway.entry.bodies import decode
 from app.gateway.loading.aliases import AUTO
@@ -15,16 +13,6 @@ from app.gateway.routes.responses_asked import ask_for, read
 from app.gateway.services import Services
 from engines.api import Route
 
-T = TypeVar("T")
-
-
-class _Prompt(msgspec.Struct, frozen=True):
-    prompt: str
-
-
-class _Tokens(msgspec.Struct, frozen=True):
-    tokens: list[object]
-
 
 class Counting(msgspec.Struct, frozen=True):
     """Two questions: `ask` for the prompt, and at `path` for its tokens."""
@@ -34,7 +22,7 @@ class Counting(msgspec.Struct, frozen=True):
 
     def of(self, answer: bytes) -> Ask:
         """Return the second one. Raises EngineFailed if the first one's answer is not as expected."""
-        prompt = _understood(answer, _Prompt).prompt
+        prompt = understood(answer, Prompt).prompt
         body = msgspec.json.encode({"content": prompt, "add_special": True, "parse_special": True})
         return msgspec.structs.replace(self.ask, path=self.path, body=body)
 
@@ -52,13 +40,4 @@ async def counted(services: Services, body: bytes) -> Counting:
 
 def count_of(answer: bytes) -> int:
     """Return how many tokens there are. Raises EngineFailed."""
-    return len(_understood(answer, _Tokens).tokens)
-
-
-def _understood(answer: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(answer, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise EngineFailed(
-            "The engine's count could not be understood.", code="engine_nonsense", detail=str(error)
-        ) from None
+    return len(understood(answer, Tokens).tokens)

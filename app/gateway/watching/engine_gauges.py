@@ -11,13 +11,14 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs
 
+from app.core.errors import EngineFailed
+from app.gateway.relay.bounds import whole
 from app.gateway.services import Services
 from app.gateway.watching.metrics import Said
 from app.supervisor.lease import Reachable
 from engines.api import Descriptor, Gauge
 
 _WITHIN = aiohttp.ClientTimeout(total=1.0)
-_MOST_BYTES = 4 * 1024 * 1024
 _OK = 200
 _SHARES = frozenset({Gauge.KV_USAGE, Gauge.PREFIX_HIT_RATE})
 """Of several series of one of these, a GPU's or a rank's each, the highest counts; others are added up."""
@@ -51,8 +52,8 @@ async def _read(services: Services, engine: Reachable, path: str) -> bytes:
     headers = {hdrs.AUTHORIZATION: f"Bearer {engine.key}"} if engine.key else {}
     try:
         async with services.http.get(engine.base_url + path, headers=headers, timeout=_WITHIN) as reply:
-            return await reply.content.read(_MOST_BYTES) if reply.status == _OK else b""
-    except (aiohttp.ClientError, TimeoutError, ConnectionError):
+            return await whole(reply) if reply.status == _OK else b""
+    except (aiohttp.ClientError, TimeoutError, ConnectionError, EngineFailed):
         return b""
 
 

@@ -60,7 +60,7 @@ class Facts:
     template = QWEN.template
     capabilities: tuple[str, ...] = ("chat", "tools", "thinking")
 
-    async def find(self, _name: str) -> ModelFacts:
+    def read(self, _path: Path) -> ModelFacts:
         return cast("ModelFacts", _Written(self.template, self.capabilities))
 
     async def of_file(self, path: Path) -> ModelFacts:
@@ -90,7 +90,7 @@ def writes(*answers: str, size: int = 3, finish: str = "stop", usage: dict[str, 
 
     async def play(request: web.Request) -> web.StreamResponse:
         if request.path == "/tokenize":
-            return web.json_response({"tokens": list((await request.json())["content"].split())})
+            return web.json_response({"tokens": list(range(len((await request.json())["content"].split())))})
         if request.path == "/apply-template":
             return web.json_response({"prompt": "one two three"})
         text = left.pop(0) if len(left) > 1 else left[0]

@@ -1,6 +1,7 @@
 """Tools in front of llama.cpp, which reads calls itself and leaves tools out where a template knows none."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -20,7 +21,7 @@ class Facts(Templates):
     template = "{{ messages }}"
     tool_template = ""
 
-    async def find(self, _name: str) -> ModelFacts:
+    def read(self, _path: Path) -> ModelFacts:
         return cast("ModelFacts", _Written(self.template, self.tool_template))
 
 
@@ -49,7 +50,7 @@ async def test_an_engine_that_reads_calls_is_not_left_to_pass_over_tools(gateway
 async def test_requests_without_tools_pass_and_nobody_reads_the_model(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Facts, "find", None)
+    monkeypatch.setattr(Facts, "read", None)
     gateway.upstream.play = writes("hello")
     for body in ({**CHAT, "stream": True}, {**CHAT, "stream": True, "tools": []}):
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={"model": "guide", **body}) as reply:

@@ -78,3 +78,18 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(gateway: Gateway
     assert time.monotonic() - began < 10
     assert 'roundhouse_engine_up{model="guide",engine="llama.cpp"} 1' in lines
     assert not [line for line in lines if line.startswith("roundhouse_engine_kv_cache_usage_ratio{")]
+
+
+async def test_a_page_that_comes_in_pieces_is_read_whole(gateway: Gateway) -> None:
+    async def told(request: web.Request) -> web.StreamResponse:
+        if request.path == "/slots":
+            return web.json_response([IDLE, BUSY])
+        reply = web.StreamResponse()
+        await reply.prepare(request)
+        await reply.write(b"# HELP other What comes first.\nother 1\n")
+        await asyncio.sleep(0.05)  # so that the two come apart
+        await reply.write(b"llamacpp:prompt_tokens_total 12\n")
+        return reply
+
+    gateway.upstream.play = told
+    assert 'roundhouse_engine_prompt_tokens_total{model="guide",engine="llama.cpp"} 12' in await asked(gateway)

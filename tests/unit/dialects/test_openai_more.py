@@ -110,11 +110,26 @@ def test_an_infill_is_over_when_its_last_event_says_so() -> None:
     assert Infill().is_complete(piece("") + b'data: {"index":0,"content":"","stop":true}\n\n')
 
 
-def test_a_token_beyond_the_vocabulary_is_the_callers_mistake() -> None:
-    body = json.dumps({"error": {"code": 500, "message": "invalid vector subscript"}}).encode()
+@pytest.mark.parametrize(
+    "thrown",
+    [
+        "vector::_M_range_check: __n (which is 999999) >= this->size() (which is 320)",
+        "invalid vector subscript",
+        "vector",
+    ],
+)
+def test_a_token_beyond_the_vocabulary_is_the_callers_mistake(thrown: str) -> None:
+    body = json.dumps({"error": {"code": 500, "message": thrown}}).encode()
     refusal = Detokenize().refusal(body, 500)
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["param"], error["code"]) == (400, "tokens", "invalid_value")
+
+
+def test_a_server_error_of_another_kind_is_not_blamed_on_the_tokens() -> None:
+    body = json.dumps({"error": {"code": 500, "message": "out of memory"}}).encode()
+    refusal = Detokenize().refusal(body, 500)
+    assert refusal.status >= 500
+    assert json.loads(refusal.body)["error"]["param"] != "tokens"
 
 
 @pytest.mark.parametrize(

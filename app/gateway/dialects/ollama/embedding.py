@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import BadRequest, EngineFailed
+from app.core.errors import BadRequest
+from app.gateway.dialects.engine.answers import understood
 from app.gateway.dialects.ollama.wire import value_of
-
-T = TypeVar("T")
 
 
 class _Vector(msgspec.Struct, frozen=True):
@@ -19,10 +17,6 @@ class _Vector(msgspec.Struct, frozen=True):
 
 class _Counts(msgspec.Struct, frozen=True):
     prompt_tokens: int | None = None
-
-
-class _Tokens(msgspec.Struct, frozen=True):
-    tokens: list[int]
 
 
 class Vectors(msgspec.Struct, frozen=True):
@@ -70,20 +64,8 @@ def first_tokens(marked: Sequence[int], plain: Sequence[int], *, context: int) -
 
 def read_vectors(body: bytes) -> Vectors:
     """Return the vectors in the order of the texts. Raises EngineFailed for what cannot be read."""
-    said = _read(body, Vectors)
+    said = understood(body, Vectors)
     return Vectors(sorted(said.data, key=lambda one: one.index), said.usage)
-
-
-def read_tokens(body: bytes) -> list[int]:
-    """Return the tokens of a text. Raises EngineFailed for what cannot be read."""
-    return _read(body, _Tokens).tokens
-
-
-def _read(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise EngineFailed("The engine's answer could not be understood.", code="engine_nonsense") from error
 
 
 def joined(answers: Sequence[Vectors]) -> Vectors:

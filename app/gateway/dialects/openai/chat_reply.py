@@ -18,6 +18,7 @@ from app.gateway.dialects.canonical import (
     Usage,
 )
 from app.gateway.dialects.folding import Answer
+from app.gateway.dialects.openai.sse import as_event
 from app.gateway.entry.faults import openai_error
 
 DONE = b"data: [DONE]\n\n"
@@ -69,7 +70,7 @@ class Chunks:
                 return self._chunk({}, reason=event.reason)
             case Failed():
                 self.is_over = self.has_failed = True
-                return _event(openai_error(event.error, event.status))
+                return as_event(openai_error(event.error, event.status))
             case _:
                 pass
         return b""
@@ -77,12 +78,12 @@ class Chunks:
     def _chunk(self, delta: Fields, *, reason: Finish | None = None, logprobs: Sequence[TokenLogprob] = ()) -> bytes:
         told = {"content": [_likely(one) for one in logprobs]} if logprobs else None
         choice = {"index": self._index, "delta": delta, "logprobs": told, "finish_reason": reason}
-        return _event({**_head(self._about, "chat.completion.chunk"), "choices": [choice]})
+        return as_event({**_head(self._about, "chat.completion.chunk"), "choices": [choice]})
 
 
 def counts_chunk(about: About, usage: Usage) -> bytes:
     """Return the chunk of a stream that only tells the counts of tokens."""
-    return _event({**_head(about, "chat.completion.chunk"), "choices": [], "usage": usage_of(usage)})
+    return as_event({**_head(about, "chat.completion.chunk"), "choices": [], "usage": usage_of(usage)})
 
 
 def whole(about: About, answers: Sequence[Answer]) -> Fields | Failed:
@@ -155,7 +156,3 @@ def _likely(token: TokenLogprob) -> Fields:
 
 def _head(about: About, kind: str) -> Fields:
     return {"id": about.id, "object": kind, "created": about.created, "model": about.model}
-
-
-def _event(data: object) -> bytes:
-    return b"data: " + _ENCODER.encode(data) + b"\n\n"

@@ -10,9 +10,9 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.dialects.openai.sse import END, as_event
 from app.gateway.relay.form import Editor
 
-_END = b"\n\n"
 _DATA = b"data:"
 _DONE = b"data: [DONE]\n\n"
 _LENGTH = "limit"
@@ -114,21 +114,17 @@ class _Rewriter:
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> bytes:
-        *events, self._rest = (self._rest + chunk).split(_END)
+        *events, self._rest = (self._rest + chunk).split(END)
         return b"".join(self._event(one.strip()) for one in events)
 
     def _event(self, raw: bytes) -> bytes:
         if not raw.startswith(_DATA) or b'"error"' in raw[: len(b'data: {"error"')]:
-            return raw + _END
+            return raw + END
         piece = msgspec.json.decode(raw[len(_DATA) :], type=_Piece)
         if not piece.stop:
-            return _event(self._head.object(piece, reason=None))
-        last = _event(self._head.object(piece, reason=_reason(piece)))
-        return last + (_event(self._head.counts(piece)) if self._includes_usage else b"") + _DONE
-
-
-def _event(data: Fields) -> bytes:
-    return b"data: " + msgspec.json.encode(data) + _END
+            return as_event(self._head.object(piece, reason=None))
+        last = as_event(self._head.object(piece, reason=_reason(piece)))
+        return last + (as_event(self._head.counts(piece)) if self._includes_usage else b"") + _DONE
 
 
 def _reason(piece: _Piece) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from app.gateway.dialects.engine.refusals import refused
+from app.gateway.dialects.openai.sse import END, as_event
 from app.gateway.relay.form import Editor
 
-_END = b"\n\n"
 _DATA = b"data:"
 _DONE, _NOTHING = b"[DONE]", b"null"
 _USAGE = b'"usage":'
@@ -74,25 +74,25 @@ class Totals:
 
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk."""
-        *events, self._rest = (self._rest + chunk).split(_END)
+        *events, self._rest = (self._rest + chunk).split(END)
         return self._edit(b"".join(self._event(one.strip()) for one in events))
 
     def _event(self, raw: bytes) -> bytes:
         document = raw.removeprefix(_DATA).strip()
         if document == _DONE:
-            return self._end() + raw + _END
+            return self._end() + raw + END
         if document == _NOTHING:
             return b""
         told = _counted(document) if raw.startswith(_DATA) and _USAGE in document else None
         if told is None:
-            return raw + _END
+            return raw + END
         self._counts.add(told.pop("usage"))
         self._last = told
-        return _event(told) if told["choices"] else b""
+        return as_event(told) if told["choices"] else b""
 
     def _end(self) -> bytes:
         total = self._counts.total()
-        return b"" if total is None else _event({**self._last, "choices": [], "usage": total})
+        return b"" if total is None else as_event({**self._last, "choices": [], "usage": total})
 
 
 def as_stream(body: bytes) -> bytes:
@@ -118,7 +118,7 @@ def gathered(stream: bytes, *, each: int) -> bytes:
 
 
 def _documents(stream: bytes) -> Iterator[Fields]:
-    for raw in stream.split(_END):
+    for raw in stream.split(END):
         document = raw.strip().removeprefix(_DATA).strip()
         if not raw.strip().startswith(_DATA) or document in {_DONE, _NOTHING}:
             continue
@@ -174,7 +174,3 @@ def _counted(document: bytes) -> Fields | None:
     except msgspec.MsgspecError:
         return None
     return fields if fields.get("usage") is not None and "choices" in fields else None
-
-
-def _event(fields: Fields) -> bytes:
-    return _DATA + b" " + msgspec.json.encode(fields) + _END

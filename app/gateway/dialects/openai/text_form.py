@@ -10,9 +10,9 @@ import msgspec
 
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.several import Counts
+from app.gateway.dialects.openai.sse import END, as_event
 from app.gateway.relay.form import Editor
 
-_END = b"\n\n"
 _DATA = b"data:"
 _DONE = b"[DONE]"
 _NOTHING = b"null"
@@ -128,36 +128,32 @@ class _Stream:
 
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk."""
-        *events, self._rest = (self._rest + chunk).split(_END)
+        *events, self._rest = (self._rest + chunk).split(END)
         return b"".join(self._event(one.strip()) for one in events)
 
     def _event(self, raw: bytes) -> bytes:
         document = raw.removeprefix(_DATA).strip()
         if document == _DONE:
-            return self._counts() + raw + _END
+            return self._counts() + raw + END
         if document == _NOTHING:
             return b""
         fields = self._mender.mended(document) if raw.startswith(_DATA) else None
         if fields is None:  # a comment, or an error
-            return raw + _END
+            return raw + END
         if "usage" in fields:
             self._last = dict(fields)
             usage = fields.pop("usage")
             if self._counts_each is not None:
                 self._counts_each.add(msgspec.json.decode(msgspec.json.encode(usage)))
-        return _event(fields)
+        return as_event(fields)
 
     def _counts(self) -> bytes:
         """Return the event of counts."""
         if self._last is None or not self._includes_usage:
             return b""
         total = {} if self._counts_each is None else {"usage": self._counts_each.total()}
-        return _event({**self._last, "choices": [], **total})
+        return as_event({**self._last, "choices": [], **total})
 
 
 def _without_nothing(chunk: bytes) -> bytes:
     return chunk.removeprefix(_EMPTY_EVENT)
-
-
-def _event(fields: Fields) -> bytes:
-    return b"data: " + msgspec.json.encode(fields) + _END
