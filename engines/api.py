@@ -459,8 +459,8 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True, tag="suspicion"):
 
     kind: FailureKind
     line: str
-    is_survived: bool = False
-    """The engine goes on without what failed: it counts only where nothing else tells more."""
+    survived: str = ""
+    """How the engine goes on without what failed, as a sentence. Such a line counts only where no other tells more."""
 
 
 LogEvent = Progress | Listening | BufferAllocated | ContextSet | Suspicion

@@ -53,27 +53,31 @@ loaders end when a library is missing or does not start.
 """
 
 
-class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend.
+class Survived(msgspec.Struct, frozen=True):
+    """A clue in a line after which an engine goes on, and how, as a sentence."""
 
-    `survived` are clues in lines after which it goes on without what failed.
-    """
+    clue: Clue
+    sentence: str
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend."""
 
     name: str
     means: Means
     clues: tuple[Clue, ...] = ()
-    survived: tuple[Clue, ...] = ()
+    survived: tuple[Survived, ...] = ()
     said: Mapping[FailureKind, Said] = MappingProxyType({})
 
     def suspect(self, line: str) -> Suspicion | None:
         """Return what a line gives away; most give nothing."""
-        survived = _kind_in(line, self.survived)
-        if survived is None and HARMLESS.search(line):
-            return None
-        kind = survived or _kind_in(line, (*self.clues, *GENERIC))
-        if kind is None:
-            return None
-        return Suspicion(kind=kind, line=line.strip()[:EVIDENCE_CHARS], is_survived=survived is not None)
+        evidence = line.strip()[:EVIDENCE_CHARS]
+        for each in self.survived:
+            kind, pattern = each.clue
+            if pattern.search(line):
+                return Suspicion(kind=kind, line=evidence, survived=each.sentence)
+        found = None if HARMLESS.search(line) else _kind_in(line, (*self.clues, *GENERIC))
+        return None if found is None else Suspicion(kind=found, line=evidence)
 
     def explain(self, end: Exit) -> Failure:
         """Name the cause, show the line that gives it away, and say what may help."""
@@ -124,7 +128,7 @@ def _standing(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
     """Return what the engine did not get past: memory it did without counts no more, nor what led there."""
     standing: list[Suspicion] = []
     for each in suspicions:
-        if not each.is_survived:
+        if not each.survived:
             standing.append(each)
         elif each.kind in _MEMORY:
             standing = [before for before in standing if before.kind not in _MEMORY]

@@ -117,5 +117,11 @@ def _row(status: EngineStatus) -> tuple[str, ...]:
         words.tokens(status.context),
         words.size(status.memory_bytes),
         str(status.in_flight) + (f" + {status.queued} waiting" if status.queued else ""),
-        status.failure.sentence if status.failure else "pinned" if status.is_pinned else " ".join(status.notes),
+        _note(status),
     )
+
+
+def _note(status: EngineStatus) -> str:
+    if status.failure:
+        return status.failure.sentence
+    return "; ".join([*(["pinned"] if status.is_pinned else []), *status.notes])

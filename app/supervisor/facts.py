@@ -50,7 +50,7 @@ class Facts:
     """Monotonic."""
     exit_code: int | None = None
     left_out: tuple[str, ...] = ()
-    """Options it runs without, each in a sentence."""
+    """What it runs without, each in a sentence."""
     suspicions: deque[tuple[int, Suspicion]] = field(default_factory=lambda: deque(maxlen=SUSPICIONS))
     """Each with how many lines there were by then."""
     lines: int = 0
@@ -92,6 +92,8 @@ class Facts:
 
     def _suspect(self, suspicion: Suspicion) -> None:
         """Keep the first while it loads, for what follows are consequences; the latest once it serves."""
+        if suspicion.survived and suspicion.survived not in self.left_out:
+            self.left_out += (suspicion.survived,)
         if self.ready_at_s is not None or len(self.suspicions) < SUSPICIONS:
             self.suspicions.append((self.lines, suspicion))
 

@@ -3,7 +3,7 @@
 from engines.api import FailureKind
 from engines.clues import clues
 from engines.failure_words import Said
-from engines.failures import Reader
+from engines.failures import Reader, Survived
 from engines.remedies import Means
 
 _K = FailureKind
@@ -35,12 +35,21 @@ _CLUES = clues(
     (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"ggml_(vulkan|metal)\S* error")),
 )
 
-_SURVIVED = clues(
-    (_K.OUT_OF_GPU_MEMORY, (r"retrying without pipeline parallelism",)),
-    (_K.DRIVER, (r"failed to initialize (CUDA|ROCm|HIP|MUSA)\b",)),
-    (_K.BAD_FLAG, (r"match target model to use speculation", r"target and draft vocabs are not compatible")),
+_GOES_ON = (
+    (
+        (_K.OUT_OF_GPU_MEMORY, (r"retrying without pipeline parallelism",)),
+        "The cards work one after another: there is no memory to have them work at once.",
+    ),
+    (
+        (_K.DRIVER, (r"failed to initialize (CUDA|ROCm|HIP|MUSA)\b",)),
+        "It computes without the graphics card, which could not be started.",
+    ),
+    (
+        (_K.BAD_FLAG, (r"match target model to use speculation", r"target and draft vocabs are not compatible")),
+        "The draft is left out: its vocabulary is not this model's.",
+    ),
 )
-"""It computes without pipelines, without the card, without the draft."""
+_SURVIVED = tuple(Survived(clue, sentence) for row, sentence in _GOES_ON for clue in clues(row))
 
 _SAID = {
     _K.MODEL_CORRUPT: Said(

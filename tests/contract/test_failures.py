@@ -130,7 +130,7 @@ def test_the_first_error_counts_and_a_vague_one_yields() -> None:
 def test_what_an_engine_went_on_after_takes_what_led_to_it_along() -> None:
     suspicions = [
         Suspicion(kind=FailureKind.OUT_OF_GPU_MEMORY, line="no room"),
-        Suspicion(kind=FailureKind.OUT_OF_GPU_MEMORY, line="again with less", is_survived=True),
+        Suspicion(kind=FailureKind.OUT_OF_GPU_MEMORY, line="again with less", survived="It goes on with less."),
         Suspicion(kind=FailureKind.BACKEND_CRASH, line="CUDA error"),
     ]
     ends = [Exit(code=-6, suspicions=suspicions[:count], tail=[], was_ready=False) for count in (1, 2, 3)]

@@ -143,6 +143,7 @@ def test_causes_that_need_other_hardware_are_known_from_their_lines(line: str, k
 def test_what_llama_cpp_does_without_ends_nothing(line: str) -> None:
     (survived,) = ADAPTER.read_log(line)
     assert isinstance(survived, Suspicion)
+    assert survived.survived.endswith("."), "how it goes on is told"
     plain = Suspicion(kind=FailureKind.MODEL_CORRUPT, line="magic")
     ends = [Exit(code=84, suspicions=each, tail=[], was_ready=False) for each in ([survived, plain], [survived])]
     assert [ADAPTER.classify_exit(end).kind for end in ends] == [FailureKind.MODEL_CORRUPT, survived.kind]

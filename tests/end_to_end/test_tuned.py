@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.client.http import Client
-from app.config.paths import Paths
+from app.config.paths import Paths, guide_gguf
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel, ModelChoices, ModelInfo, UnloadModel
 from tests.end_to_end.conftest import Roundhouse
@@ -81,3 +81,19 @@ def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Client,
     assert done.returncode == 2
     assert "cannot draft" in done.stderr
     assert gateway.get("/model-settings/told", ModelChoices).settings.draft is None
+
+
+def test_a_draft_that_became_another_model_is_left_out_and_that_is_said(
+    gateway: Client, roundhouse: Roundhouse, models: Path
+) -> None:
+    draft = models / "changing.gguf"
+    TinyLlama(width=32, layers=1, name="Changing").write(draft)
+    assert roundhouse("tune", "told", "--draft", str(draft)).returncode == 0
+    draft.write_bytes(guide_gguf().read_bytes())
+    try:
+        reload(gateway)
+        assert "draft_n" not in answer(gateway)["timings"]
+        assert "The draft is left out" in roundhouse("ps").stdout
+    finally:
+        roundhouse("tune", "told", "--reset")
+        draft.unlink()

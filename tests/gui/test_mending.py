@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureReport, RemedyOffer
@@ -22,6 +22,7 @@ from app.gui.shell.contract import Page, Shell
 from app.gui.shell.told import Told
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
+from app.gui.widgets.text import Paragraph
 from app.supervisor.mending import APPLICABLE
 from engines.api import RemedyKind
 from tests.gui.conftest import QuietShell
@@ -52,6 +53,10 @@ def ready(*, loaded_at: float = 1.0, mended: tuple[AppliedRemedy, ...] = (MENDED
 def settings(api: DemoApi, *on: str) -> None:
     rows: Any = api.replies["GET /settings"]
     api.replies["GET /settings"] = [data.changed(row, row.name in on) if "mend_" in row.name else row for row in rows]
+
+
+def shown(place: QWidget) -> set[str]:
+    return {one.text() for one in place.findChildren(Paragraph) if one.isVisibleTo(place)}
 
 
 @pytest.fixture
@@ -102,6 +107,14 @@ def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_tw
     assert model.ways(report(LESS, SMALLER, OTHER, ENGINE)) == [SMALLER, ENGINE]
     assert model.ways(report(ROOM, SMALLER, ENGINE)) == [ROOM, SMALLER]
     assert model.ways(report(LESS)) == []
+
+
+def test_what_it_runs_without_is_told_below_it_once(page: ServerScreen, shell: Shell) -> None:
+    without = "The draft is left out: its vocabulary is not this model's."
+    shell.receive(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
+    assert shown(row_of(page)) == {MENDED.sentence, without}
+    shell.receive(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))
+    assert shown(row_of(page)) == set()
 
 
 def test_only_what_a_setting_is_for_can_be_left(model: Mending) -> None:

@@ -148,6 +148,7 @@ READY = EngineStatus(
     slots=4,
     in_flight=1,
     memory_bytes=int(9.6 * GIB),
+    notes=["The draft is left out: its vocabulary is not this model's."],
 )
 PAUSED = Pause(is_paused=True, since=1_763_700_000.0, finishing=[READY.model], comes_back=[READY.model])
 LOADING = EngineStatus(

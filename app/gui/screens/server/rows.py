@@ -19,10 +19,12 @@ from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.rows import Row
 from app.gui.widgets.status import Dot, Progress
-from app.gui.widgets.text import ElidedLabel
+from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _PROGRESS_WIDTH = 120
 _LOG_LINES = 12
+_NAME_AT = 20
+"""Where the name begins, to the right of the dot."""
 
 
 class EngineRow(QWidget):
@@ -62,7 +64,11 @@ class EngineRow(QWidget):
         self._failure.words.addWidget(self._switch)
         self._mended = MendedPanel(theme, model.mending, status.model)
         self._below = place = QWidget()
-        below = Column(theme, place, margins=(16, 0, 16, 12))
+        below = Column(theme, place, margins=(16, 0, 16, 12), gap=8)
+        self._without = Paragraph(theme, role="meta", color="ink-2")
+        under_name = Column(theme, margins=(_NAME_AT, 0, 0, 0))
+        under_name.addWidget(self._without)
+        below.addLayout(under_name)
         below.addWidget(self._failure)
         below.addWidget(self._mended)
         box.addWidget(self._row)
@@ -81,7 +87,11 @@ class EngineRow(QWidget):
         self._dismiss.setVisible(has_failed)
         self._failure.setVisible(status.failure is not None)
         self._mended.show_status(status)
-        self._below.setVisible(status.failure is not None or bool(status.mended))
+        self._below.setVisible(status.failure is not None or bool(status.notes))
+        done = {applied.sentence for applied in status.mended}
+        without = [note for note in status.notes if note not in done]
+        self._without.setText("\n".join(without))
+        self._without.setVisible(bool(without))
         if status.failure is not None:
             self._failure.say(
                 ErrorBody(
@@ -96,7 +106,6 @@ class EngineRow(QWidget):
             self._offer(self._offers, phrases.one_press(status.failure), self._model.apply)
             self._offer(self._ways, self._model.mending.ways(status.failure), self._model.mending.go)
             self._switch.show_failure(status.failure)
-        self._row.setToolTip("\n".join(status.notes))
 
     def _offer(
         self, buttons: list[Button], remedies: list[RemedyOffer], do: Callable[[str, RemedyOffer], object]
