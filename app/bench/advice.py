@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.advisor.plans import PlanInputs, advise
+from app.advisor.plans.ranking import PlanInputs, advise
 from app.bench.figures import Figure, at_least, at_most, not_measured
 from app.bench.programs import free_port, started, wait_for
 from app.client.discovery import read_port_file

@@ -1,4 +1,4 @@
-"""`python -m app.bench.fit_speed`: fit the constants of `app.advisor.speed_families`, print them beside those shipped.
+"""`python -m app.bench.fit_speed`: fit the constants of `app.advisor.speed.families`, print them beside those shipped.
 
 A prediction is a sum of products: bytes by 1/efficiency, layers by cost per layer. So the constants are the weighted
 least squares of relative errors, made robust, with what is known beforehand as a prior. Only training rows are used;
@@ -13,10 +13,10 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.speed_device import Device, used_devices
-from app.advisor.speed_families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
-from app.advisor.speed_prefill import is_early, prefill_kind, prefill_operations
-from app.advisor.speed_reads import TokenReads, token_reads
+from app.advisor.speed.device import Device, used_devices
+from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
+from app.advisor.speed.prefill import is_early, prefill_kind, prefill_operations
+from app.advisor.speed.reads import TokenReads, token_reads
 from app.bench.speed_rows import Row, training_rows
 
 NOISE = 0.06
@@ -61,7 +61,7 @@ class Fit(msgspec.Struct, frozen=True):
     constants: dict[str, float]
 
     def seconds(self, row: Row) -> float:
-        """Return the seconds one token takes, as `app.advisor.speed.decode` computes them."""
+        """Return the seconds one token takes, as `app.advisor.speed.estimate.decode` computes them."""
         return _sum(parts(row).features(self.constants), self.constants)
 
     def rate(self, row: Row) -> float:
@@ -179,7 +179,7 @@ class PrefillFit(msgspec.Struct, frozen=True):
     early: float
 
     def rate(self, row: Row) -> float:
-        """Return the tokens per second of a prompt, as `app.advisor.speed_prefill.prefill` computes them."""
+        """Return the tokens per second of a prompt, as `app.advisor.speed.prefill.prefill` computes them."""
         device = _device(row)
         kind = prefill_kind(device)
         usual = PREFILL.get(kind, PREFILL["unknown"])
@@ -273,7 +273,7 @@ def shown(name: str, value: float) -> float:
 
 
 def shipped(name: str) -> float:
-    """Return what `app.advisor.speed_families` holds for a constant of the fit."""
+    """Return what `app.advisor.speed.families` holds for a constant of the fit."""
     kind = next(kind for kind in KINDS if name.startswith(f"{kind} "))
     of = name.removeprefix(f"{kind} ")
     if kind == EFFICIENCY:

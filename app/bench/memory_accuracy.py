@@ -11,8 +11,8 @@ from statistics import median, quantiles
 
 import msgspec
 
-from app.advisor.memory import components, estimate
-from app.advisor.memory_setting import HOST, Component, Setting
+from app.advisor.memory.estimate import components, estimate
+from app.advisor.memory.setting import HOST, Component, Setting
 from app.bench.figures import Figure, at_least, at_most, not_measured
 from app.bench.memory_rows import DATA, MIB, Row, rows
 from app.hardware.description import machine_from

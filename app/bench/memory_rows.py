@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from app.advisor.memory_setting import HOST, Setting
-from app.advisor.memory_weights import weight_parts
+from app.advisor.memory.llama_cpp.weights import weight_parts
+from app.advisor.memory.setting import HOST, Setting
 from app.bench.programs import ROOT
 from app.core.errors import RoundhouseError
 from app.core.model_facts import ModelFacts, WeightGroup

@@ -12,9 +12,9 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.calibration import Sample, solve
-from app.advisor.speed import decode, prefill
-from app.advisor.speed_seen import sample
+from app.advisor.speed.calibration import Sample, solve
+from app.advisor.speed.estimate import decode, prefill
+from app.advisor.speed.seen import sample
 from app.bench.figures import Figure, at_least, at_most, not_measured
 from app.bench.fit_speed import Fit, fit, fit_prefill, has_experts, has_prefill
 from app.bench.speed_rows import (

@@ -10,8 +10,8 @@ from math import floor, log10
 from statistics import median
 from xml.sax.saxutils import escape
 
-from app.advisor.speed_device import used_devices
-from app.advisor.speed_families import software_class
+from app.advisor.speed.device import used_devices
+from app.advisor.speed.families import software_class
 from app.bench.figures import Figure, table
 from app.bench.programs import ROOT
 from app.bench.speed_accuracy import Case, coverage, held_out, measure, p90

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from app.advisor import memory
-from app.advisor.memory_setting import Setting
+from app.advisor.memory import estimate as memory
+from app.advisor.memory.setting import Setting
 from app.bench.programs import ROOT
 from app.core.errors import NotFound
 from app.core.machine import Confidence, Fact, Machine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.advisor.engine_table import ENGINES, FORMAT_NAMES, LINUX, MAC, WINDOWS
+from app.advisor.choosing.engine_table import ENGINES, FORMAT_NAMES, LINUX, MAC, WINDOWS
 from engines.api import Adapter, Family, ModelFormat
 from engines.registry import ADAPTERS
 

@@ -9,7 +9,7 @@ import msgspec
 import psutil
 
 from app import __version__
-from app.advisor.rules import choose
+from app.advisor.choosing.rules import choose
 from app.config import at_login
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo

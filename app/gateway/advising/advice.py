@@ -6,11 +6,14 @@ from statistics import median
 
 import msgspec
 
-from app.advisor import memory, speed, speed_seen, targets
-from app.advisor.engine_table import ENGINES
-from app.advisor.memory_setting import Setting
-from app.advisor.plans import PlanInputs, advise
-from app.advisor.speed_prefill import prefill
+from app.advisor.choosing import targets
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.memory import estimate as memory
+from app.advisor.memory.setting import Setting
+from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.speed import estimate as speed
+from app.advisor.speed import seen as speed_seen
+from app.advisor.speed.prefill import prefill
 from app.core.advice import (
     Advice,
     Calibration,

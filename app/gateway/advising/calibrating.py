@@ -27,7 +27,7 @@ from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
 
 if TYPE_CHECKING:
-    from app.advisor.calibration import Sample
+    from app.advisor.speed.calibration import Sample
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Calibrator:
             self._end("")
 
     async def _calibrate(self) -> None:
-        from app.advisor.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.speed.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         await self._services.machine.measure()
         self._say("Writing a model to measure with", 0.1)
@@ -113,8 +113,8 @@ class Calibrator:
         return [sample for one in best if (sample := await self._sample(one, path)) is not None]
 
     async def _sample(self, generation: Generation, path: Path) -> "Sample | None":
-        from app.advisor.memory_setting import Setting  # noqa: PLC0415 -- as above
-        from app.advisor.speed_seen import sample  # noqa: PLC0415 -- as above
+        from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- as above
+        from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
 
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
         setting = Setting(engine=ENGINE, backend=generation.backend, context=CONTEXT)

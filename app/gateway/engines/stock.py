@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.advisor.intents import workload
-from app.advisor.rules import Ranked, ranking
+from app.advisor.choosing.intents import workload
+from app.advisor.choosing.rules import Ranked, ranking
 from app.core.advice import Intent
 from app.core.engine_store import BUNDLED, OWN, EngineOffer, EngineStock, EngineVersion
 from app.core.errors import NotFound

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import msgspec
 
-from app.advisor import targets
-from app.advisor.engine_table import ENGINES
+from app.advisor.choosing import targets
+from app.advisor.choosing.engine_table import ENGINES
 from app.core.advice import Estimate, Rate
 from app.core.errors import RoundhouseError
 from app.core.hub import HubCard

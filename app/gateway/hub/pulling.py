@@ -230,7 +230,7 @@ def recommended(plans: Iterable[Plan], offered: Iterable[Variant], facts: Mappin
 
 async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list[Plan]:
     """Return how these variants would be run here, the best that is installed first."""
-    from app.advisor.plans import PlanInputs, advise  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.advisor.plans.ranking import PlanInputs, advise  # noqa: PLC0415 -- the gateway starts without the advisor
 
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list) if engine.installed]
     inputs = PlanInputs(

@@ -101,8 +101,8 @@ def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVar
 
 
 def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
-    from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- the gateway starts without the advisor
-    from app.advisor.quantisations import nominal_bits  # noqa: PLC0415 -- as above
+    from app.advisor.choosing.engine_table import ENGINES  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.advisor.plans.quantisations import nominal_bits  # noqa: PLC0415 -- as above
 
     bits = nominal_bits(facts)
     quality = next(said for least, said in _QUALITY if bits >= least)
@@ -126,8 +126,9 @@ def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
 
 def estimate_on(facts: ModelFacts, ground: Ground) -> Estimate:
     """Return what a model would take here, at the usual context. Raises BadRequest where nobody can tell."""
-    from app.advisor import memory, targets  # noqa: PLC0415 -- as above
-    from app.advisor.engine_table import ENGINES  # noqa: PLC0415 -- as above
+    from app.advisor.choosing import targets  # noqa: PLC0415 -- as above
+    from app.advisor.choosing.engine_table import ENGINES  # noqa: PLC0415 -- as above
+    from app.advisor.memory import estimate as memory  # noqa: PLC0415 -- as above
 
     setting = advice.setting_for(facts, ground.machine, EstimateRequest(model=facts.name), ground.engines)
     rates = advice.speed_of(facts, ground.machine, ground.known)

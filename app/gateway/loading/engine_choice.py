@@ -21,8 +21,8 @@ def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine
 def _advised(machine: Machine | None) -> list[str]:
     if machine is None:
         return []
-    from app.advisor.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
-    from app.advisor.rules import ranking  # noqa: PLC0415 -- as above
+    from app.advisor.choosing.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.advisor.choosing.rules import ranking  # noqa: PLC0415 -- as above
     from app.core.advice import Intent  # noqa: PLC0415 -- as above
 
     return [one.traits.id for one in ranking(machine, workload(Intent.CHAT)) if not one.refused]

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
-from app.advisor import memory, placement
-from app.advisor.engine_table import ENGINES
-from app.advisor.memory_setting import Components, Setting
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.memory import estimate as memory
+from app.advisor.memory import placement
+from app.advisor.memory.setting import Components, Setting
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.advisor import memory
-from app.advisor.engine_table import ENGINES
-from app.advisor.memory_setting import Setting
-from app.advisor.targets import lack
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.choosing.targets import lack
+from app.advisor.memory import estimate as memory
+from app.advisor.memory.setting import Setting
 from app.config.environment import HUB, hub_endpoint
 from app.core.errors import NotFound, RoundhouseError, Unavailable
 from app.gateway.advising.advice import where_it_runs

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.advisor.placement import MARGIN
+from app.advisor.memory.placement import MARGIN
 from app.config.paths import guide_gguf
 from app.core.models import LoadOptions, ModelSettings
 from app.gateway.loading import fitting

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.advisor.engine_table import NAMES
+from app.advisor.choosing.engine_table import NAMES
 from app.core.engines import EngineInfo
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, OperatingSystem, ProbeReport, T
 

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from app.advisor.memory_setting import Setting
+from app.advisor.memory.setting import Setting
 from app.core.machine import Confidence, Fact, Machine
 from app.hardware.description import machine_from
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.advisor.calibration import (
+from app.advisor.speed.calibration import (
     BOUNDS_EFFICIENCY,
     BOUNDS_LAYER_S,
     LEAST_TOKENS,

@@ -5,10 +5,10 @@ import re
 import msgspec
 import pytest
 
-from app.advisor.memory import components
-from app.advisor.memory_setting import Setting
-from app.advisor.plans import PlanInputs, advise
-from app.advisor.trials import Trial
+from app.advisor.memory.estimate import components
+from app.advisor.memory.setting import Setting
+from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.plans.trials import Trial
 from app.core.advice import Counterfactual, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts

@@ -5,10 +5,10 @@ One letter per use, in the order of `Intent`: chat coding agent rag structured b
 
 import pytest
 
-from app.advisor.engine_table import ENGINES
-from app.advisor.intents import Workload, workload
-from app.advisor.plans import PlanInputs, advise
-from app.advisor.rules import ranking
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.choosing.intents import Workload, workload
+from app.advisor.choosing.rules import ranking
+from app.advisor.plans.ranking import PlanInputs, advise
 from app.core.advice import Intent
 from app.core.machine import Machine
 from tests.unit.advisor.test_recipes import (

@@ -3,13 +3,14 @@
 import msgspec
 import pytest
 
-from app.advisor import library_memory, reserved_memory
-from app.advisor.layer_split import layer_places
-from app.advisor.memory import Speed, components, estimate, fits
-from app.advisor.memory_search import largest, smallest
-from app.advisor.memory_setting import HOST, Component, Setting
-from app.advisor.memory_wording import sentence
-from app.advisor.repack import repacked_types
+from app.advisor.memory import libraries as library_memory
+from app.advisor.memory import reserved as reserved_memory
+from app.advisor.memory.estimate import Speed, components, estimate, fits
+from app.advisor.memory.llama_cpp.layer_split import layer_places
+from app.advisor.memory.llama_cpp.repack import repacked_types
+from app.advisor.memory.search import largest, smallest
+from app.advisor.memory.setting import HOST, Component, Setting
+from app.advisor.memory.wording import sentence
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind

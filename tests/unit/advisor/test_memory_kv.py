@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.advisor import kv
-from app.advisor.memory_setting import Setting
+from app.advisor.memory import kv
+from app.advisor.memory.setting import Setting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts
 
 MIB = 1024 * 1024

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.advisor.llama_cpp_memory import model_parts
-from app.advisor.memory_setting import Component, Part
-from app.advisor.memory_setting import Setting as Ours
+from app.advisor.memory.llama_cpp.buffers import model_parts
+from app.advisor.memory.setting import Component, Part
+from app.advisor.memory.setting import Setting as Ours
 from app.core.model_facts import ModelFacts
 from app.hub.facts.gguf import facts_from
 from app.hub.shapes.shape import Shape

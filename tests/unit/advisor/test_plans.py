@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.advisor import memory
-from app.advisor.engine_table import ENGINES, NOWHERE
-from app.advisor.intents import INTENTS
-from app.advisor.plans import ESTIMATED, PlanInputs, advise
-from app.advisor.quantisations import nominal_bits
-from app.advisor.targets import target
+from app.advisor.choosing.engine_table import ENGINES, NOWHERE
+from app.advisor.choosing.intents import INTENTS
+from app.advisor.choosing.targets import target
+from app.advisor.memory import estimate as memory
+from app.advisor.plans.quantisations import nominal_bits
+from app.advisor.plans.ranking import ESTIMATED, PlanInputs, advise
 from app.core.advice import Advice, Calibration, EstimateConfidence, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from app.advisor.engine_table import ENGINES
-from app.advisor.quantisations import balanced, loadable, nominal_bits, usual, why_not
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.plans.quantisations import balanced, loadable, nominal_bits, usual, why_not
 from app.core.machine import Gpu
 from tests.unit.advisor.boxes import gpu
 from tests.unit.advisor.made_models import EIGHT

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.advisor.engine_table import ENGINES
-from app.advisor.intents import workload
-from app.advisor.plans import PlanInputs, advise
-from app.advisor.rules import choose, ranking
+from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.choosing.intents import workload
+from app.advisor.choosing.rules import choose, ranking
+from app.advisor.plans.ranking import PlanInputs, advise
 from app.core.advice import Advice, Intent, Plan
 from app.core.machine import Machine
 from app.hardware.description import machine_from

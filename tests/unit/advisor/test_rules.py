@@ -1,8 +1,8 @@
 import pytest
 
-from app.advisor.engine_table import NAMES
-from app.advisor.hardware import Strategy, strategy
-from app.advisor.rules import GUIDE, choose
+from app.advisor.choosing.engine_table import NAMES
+from app.advisor.choosing.hardware import Strategy, strategy
+from app.advisor.choosing.rules import GUIDE, choose
 from tests.unit.advisor.boxes import GPU_PROBE, Box, engine, gpu
 
 TODAY = [engine("llama.cpp")]

@@ -4,11 +4,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from app.advisor.memory_setting import Setting
-from app.advisor.speed import CALIBRATED_SPREAD, decode, prefill
-from app.advisor.speed_device import ASSUMED_RAM_GB_S, CORE_GB_S, NARROW_FLOPS, processor, used_devices
-from app.advisor.speed_families import DEVICES, PREFILL, SOFTWARE, device_class, software_class
-from app.advisor.speed_prefill import prefill_kind
+from app.advisor.memory.setting import Setting
+from app.advisor.speed.device import ASSUMED_RAM_GB_S, CORE_GB_S, NARROW_FLOPS, processor, used_devices
+from app.advisor.speed.estimate import CALIBRATED_SPREAD, decode, prefill
+from app.advisor.speed.families import DEVICES, PREFILL, SOFTWARE, device_class, software_class
+from app.advisor.speed.prefill import prefill_kind
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.machine import Machine
 from app.hardware import devices

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from app.advisor.memory_setting import Setting
-from app.advisor.speed import prefill
-from app.advisor.speed_families import PREFILL, PREFILL_EARLY
-from app.advisor.speed_prefill import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations
+from app.advisor.memory.setting import Setting
+from app.advisor.speed.estimate import prefill
+from app.advisor.speed.families import PREFILL, PREFILL_EARLY
+from app.advisor.speed.prefill import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.model_facts import WeightKind
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SEVENTY, SLIDING

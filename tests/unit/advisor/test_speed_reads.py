@@ -3,8 +3,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from app.advisor.memory_setting import Setting
-from app.advisor.speed_reads import KERNELS_PLAIN_LAYER, kernels, token_reads
+from app.advisor.memory.setting import Setting
+from app.advisor.speed.reads import KERNELS_PLAIN_LAYER, kernels, token_reads
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SLIDING, group_of
 from tests.unit.advisor.speed_cases import CPU, CUDA

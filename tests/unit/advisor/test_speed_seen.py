@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from app.advisor.calibration import refine, solve
-from app.advisor.speed import decode
-from app.advisor.speed_seen import LEAST_SPREAD, depth_of, expectations, measured, sample
+from app.advisor.speed.calibration import refine, solve
+from app.advisor.speed.estimate import decode
+from app.advisor.speed.seen import LEAST_SPREAD, depth_of, expectations, measured, sample
 from app.core.advice import EstimateConfidence, Generation
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, SMALL
 from tests.unit.advisor.speed_cases import CUDA, with_card

@@ -1,0 +1,383 @@
+"""What the rules ask of a machine: which of the guide's kinds it is, and the GPUs that count.
+
+An unknown fact never counts as a yes. A family name stands for the least any card of the family can do.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import lru_cache
+
+from app.advisor.choosing.engine_table import AMPERE, INSTINCT_TARGETS, TURING, Version
+from app.core.machine import Confidence, Gpu, Machine
+
+FEW = 4
+"""Up to so many cards are a workstation; more are a server."""
+SMALL_GPU_BYTES = 15 << 29
+"""7.5 GiB: below an 8 GB card. The usual 8B model at 4 bits, its context and the display no longer share it."""
+SERVER_CORES = 24
+"""So many physical cores are no laptop's, by the chips on sale in 2026."""
+
+_DATA_CENTRE = re.compile(
+    r"\b(V100|T4|A2|A10G?|A16|A30|A40|A100X?|A800|L2|L4|L20|L40S?|H20|H100|H200|H800|GH200|[BG]B?[123]00)\b"
+)
+_BLACKWELL_SERVER = re.compile(r"\bG?B[123]00\b")
+_INSTINCT = re.compile(r"\binstinct\b|\bMI\d{2,3}[AXP]?\b", re.IGNORECASE)
+_JETSON = re.compile(r"\b(Orin|Xavier|Jetson (TX|Nano))\b", re.IGNORECASE)
+_UNIFIED = re.compile(r"\b(GB10|Thor|DGX Spark|Jetson)\b", re.IGNORECASE)
+_RECENT_INTEL = re.compile(r"\bXeon\b|\bCore(\(TM\)|™)? Ultra\b", re.IGNORECASE)
+_SERVER_CPU = re.compile(
+    r"\b(EPYC|Xeon|Threadripper|Opteron|Altra|AmpereOne|Graviton|Neoverse|Grace|Cobalt|Kunpeng)\b", re.IGNORECASE
+)
+_BOARD = re.compile(r"Raspberry|BCM2|Cortex-A|Rockchip|RK3\d{3}|Orange Pi|Odroid", re.IGNORECASE)
+_SNAPDRAGON = re.compile(r"Snapdragon|Qualcomm|\bX1E|\bX1P|\bOryon", re.IGNORECASE)
+_ARM_NAMES = frozenset({"arm64", "aarch64", "armv8", "arm"})
+_X86_NAMES = frozenset({"x86_64", "amd64", "x64"})
+_FAMILIES: tuple[tuple[str, Version], ...] = (
+    ("blackwell", (10, 0)),
+    ("hopper", (9, 0)),
+    ("ada", (8, 9)),
+    ("ampere", (8, 0)),
+    ("turing", (7, 5)),
+    ("volta", (7, 0)),
+    ("pascal", (6, 0)),
+    ("maxwell", (5, 0)),
+)
+"""NVIDIA's families and the least compute capability of each (CUDA programming guide, table of capabilities)."""
+
+
+class Strategy(StrEnum):
+    """The kinds of machine the decision guide tells apart; `strategy` finds the first that applies."""
+
+    APPLE = "apple"
+    BLACKWELL_SERVER = "blackwell-server"
+    NVIDIA_SERVER = "nvidia-server"
+    INSTINCT = "instinct"
+    MIXED = "mixed"
+    RTX_MANY = "rtx-many"
+    RTX_FEW = "rtx-few"
+    RTX_ONE = "rtx-one"
+    RTX_SMALL = "rtx-small"
+    NVIDIA_UNIFIED = "nvidia-unified"
+    JETSON = "jetson"
+    TURING_FEW = "turing-few"
+    NVIDIA_OLDER = "nvidia-older"
+    ARC = "arc"
+    RADEON = "radeon"
+    AMD_APU = "amd-apu"
+    SNAPDRAGON = "snapdragon"
+    INTEL_CPU = "intel-cpu"
+    INTEL_MAC = "intel-mac"
+    BOARD = "board"
+    CPU_SERVER = "cpu-server"
+    CPU = "cpu"
+
+
+_RTX = (Strategy.RTX_MANY, Strategy.RTX_FEW, Strategy.RTX_ONE, Strategy.RTX_SMALL)
+
+
+class _Same:
+    """A machine as a key: values are frozen, so one object always has the same kind."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def __hash__(self) -> int:
+        return id(self.machine)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.machine is self.machine
+
+
+def strategy(machine: Machine) -> Strategy:
+    """Return the machine's kind: what computes best decides, not what there is most of."""
+    return _strategy(_Same(machine))
+
+
+@lru_cache(maxsize=4)  # one advice asks fifty times, and there may be thousands of GPUs
+def _strategy(same: _Same) -> Strategy:
+    machine = same.machine
+    if is_apple_silicon(machine):
+        return Strategy.APPLE
+    return _server(machine) or _mixed(machine) or _nvidia(machine) or _other_gpu(machine) or _processor(machine)
+
+
+def main_gpus(machine: Machine) -> list[Gpu]:
+    """Return the GPUs the machine's kind rests on; none where the processor computes."""
+    return list(_main_gpus(_Same(machine)))
+
+
+@lru_cache(maxsize=4)
+def _main_gpus(same: _Same) -> list[Gpu]:
+    machine, kind = same.machine, strategy(same.machine)
+    if kind is Strategy.MIXED:
+        return strongest_vendor(machine)
+    return _GPUS_OF.get(kind, _none)(machine)
+
+
+def all_gpus(machine: Machine) -> list[Gpu]:
+    """Return every GPU worth computing on, of whichever vendor: what one engine for all of them would use."""
+    return _discrete_usable(machine) if strategy(machine) is Strategy.MIXED else main_gpus(machine)
+
+
+def is_apple_silicon(machine: Machine) -> bool:
+    """Whether this is a Mac with Apple's own processor, also when we run translated as an Intel program."""
+    if machine.os.name.value != "macOS":
+        return False
+    return is_arm(machine) or (machine.cpu.model.value or "").startswith("Apple")
+
+
+def is_arm(machine: Machine) -> bool:
+    """Whether the processor is an ARM one, 64 bits."""
+    return (machine.os.architecture.value or "").lower() in _ARM_NAMES
+
+
+def is_x86(machine: Machine) -> bool:
+    """Whether the processor is an x86 one, 64 bits."""
+    return (machine.os.architecture.value or "").lower() in _X86_NAMES
+
+
+def is_translated(machine: Machine) -> bool:
+    """Whether an Intel program runs on Apple silicon (Rosetta)."""
+    return is_apple_silicon(machine) and not is_arm(machine)
+
+
+def is_data_centre(gpu: Gpu) -> bool:
+    """Whether this is an NVIDIA GPU made for servers, recent enough for the engines made for servers."""
+    name = gpu.name.value or ""
+    return (
+        gpu.vendor == "nvidia"
+        and "RTX" not in name
+        and bool(_DATA_CENTRE.search(name))
+        and capability(gpu) >= TURING
+        and not is_shared(gpu)
+    )
+
+
+def is_instinct(gpu: Gpu) -> bool:
+    """Whether this is one of AMD's accelerators for servers."""
+    return gpu.vendor == "amd" and bool(_INSTINCT.search(gpu.name.value or "") or gpu.compute.value in INSTINCT_TARGETS)
+
+
+def is_arc(gpu: Gpu) -> bool:
+    """Whether this is an Intel GPU worth running on: Arc, inside a processor or on a card."""
+    return gpu.vendor == "intel" and re.search(r"\bArc\b", gpu.name.value or "") is not None
+
+
+def is_shared(gpu: Gpu) -> bool:
+    """Whether it computes on system memory. GB10 and Thor do, whatever a driver that does not know says."""
+    return gpu.integrated.value is True or _UNIFIED.search(gpu.name.value or "") is not None
+
+
+def is_recent_intel(machine: Machine) -> bool:
+    """Whether the processor is an Intel Xeon or Core Ultra with the vectors OpenVINO is fast with."""
+    isa = machine.cpu.isa.value
+    lacks_vectors = isa is not None and "avx2" not in isa and "avx512f" not in isa
+    return _RECENT_INTEL.search(machine.cpu.model.value or "") is not None and not lacks_vectors
+
+
+def is_server_processor(machine: Machine) -> bool:
+    """Whether the processor is a server's or workstation's, by its name or its number of cores."""
+    cores = machine.cpu.physical_cores.value
+    return _SERVER_CPU.search(machine.cpu.model.value or "") is not None or (cores or 0) >= SERVER_CORES
+
+
+def has_fast_links(gpus: Iterable[Gpu]) -> bool:
+    """Whether the GPUs reach each other past PCIe: NVLink that was seen or told, or is part of the module (xGMI too).
+
+    A table only knows that a desktop card could have a bridge; that is no yes.
+    """
+    return all(map(_is_linked, gpus))
+
+
+def _is_linked(gpu: Gpu) -> bool:
+    if gpu.partition_of:
+        return False
+    if is_instinct(gpu):
+        return True
+    is_seen = gpu.nvlink.confidence is not Confidence.TABLE or is_data_centre(gpu)
+    return gpu.nvlink.value is True and is_seen
+
+
+def capability(gpu: Gpu) -> Version:
+    """Return the CUDA compute capability, or the least of its family; (0, 0) when unknown: less than any asked for."""
+    known = re.fullmatch(r"(\d+)\.(\d+)", gpu.compute.value or "")
+    if known:
+        return int(known[1]), int(known[2])
+    if gpu.vendor != "nvidia":
+        return 0, 0
+    family = (gpu.architecture.value or "").lower()
+    of_family = next((least for name, least in _FAMILIES if family.startswith(name)), (0, 0))
+    # Every card sold as RTX is Turing or newer.
+    return of_family if of_family > (0, 0) or "RTX" not in (gpu.name.value or "") else TURING
+
+
+def gfx(gpu: Gpu) -> str:
+    """Return the AMD target ("gfx1100"); empty when unknown or not AMD's."""
+    value = gpu.compute.value or ""
+    return value if value.startswith("gfx") else ""
+
+
+def failed_probes(machine: Machine) -> list[str]:
+    """Return the names of probes that ended without an answer: what they look for may be there all the same."""
+    return [probe.name for probe in machine.probes if probe.outcome in {"timeout", "crashed"}]
+
+
+def memory_of(gpus: Iterable[Gpu]) -> int:
+    """Return the bytes of GPU memory together; unknown ones count as none."""
+    return sum(gpu.memory_total.value or 0 for gpu in gpus)
+
+
+def strongest_vendor(machine: Machine) -> list[Gpu]:
+    """Return the discrete GPUs of the vendor that has the most memory here; NVIDIA's where it is equal."""
+    usable = _discrete_usable(machine)
+    vendors = sorted({gpu.vendor for gpu in usable}, key=["nvidia", "amd", "intel"].index)
+    by_vendor = [[gpu for gpu in usable if gpu.vendor == vendor] for vendor in vendors]
+    return max(by_vendor, key=memory_of, default=[])
+
+
+def _server(machine: Machine) -> Strategy | None:
+    servers = [gpu for gpu in machine.gpus if is_data_centre(gpu)]
+    if any(_BLACKWELL_SERVER.search(gpu.name.value or "") for gpu in servers):
+        return Strategy.BLACKWELL_SERVER
+    if servers:
+        return Strategy.NVIDIA_SERVER
+    return Strategy.INSTINCT if any(map(is_instinct, machine.gpus)) else None
+
+
+def _mixed(machine: Machine) -> Strategy | None:
+    """Cards of several vendors, none small beside the others: only one engine computes on all of them."""
+    usable = _discrete_usable(machine)
+    rest = memory_of(usable) - memory_of(strongest_vendor(machine))
+    is_mixed = len({gpu.vendor for gpu in usable}) > 1 and 2 * rest >= memory_of(usable) - rest
+    return Strategy.MIXED if is_mixed else None
+
+
+def _nvidia(machine: Machine) -> Strategy | None:
+    cards = _rtx_cards(machine)
+    if cards:
+        return _by_count(cards)
+    if len(_turing_cards(machine)) > 1:
+        return Strategy.TURING_FEW
+    shared = _shared_nvidia(machine)
+    if shared:
+        is_small = any(_JETSON.search(gpu.name.value or "") for gpu in shared)
+        return Strategy.JETSON if is_small else Strategy.NVIDIA_UNIFIED
+    return Strategy.NVIDIA_OLDER if _of_vendor(machine, "nvidia") else None
+
+
+def _by_count(cards: list[Gpu]) -> Strategy:
+    if len(cards) > FEW:
+        return Strategy.RTX_MANY
+    if len(cards) > 1:
+        return Strategy.RTX_FEW
+    size = cards[0].memory_total.value
+    return Strategy.RTX_SMALL if size is not None and size < SMALL_GPU_BYTES else Strategy.RTX_ONE
+
+
+def _other_gpu(machine: Machine) -> Strategy | None:
+    if machine.os.name.value == "macOS":
+        return None
+    arcs, radeons = _arcs(machine), _of_vendor(machine, "amd")
+    if any(not is_shared(gpu) for gpu in arcs) or (arcs and not radeons):
+        return Strategy.ARC
+    if any(not is_shared(gpu) for gpu in radeons):
+        return Strategy.RADEON
+    if _SNAPDRAGON.search(machine.cpu.model.value or "") or _of_vendor(machine, "qualcomm"):
+        return Strategy.SNAPDRAGON
+    return Strategy.AMD_APU if radeons and not is_recent_intel(machine) else None
+
+
+def _processor(machine: Machine) -> Strategy:
+    if machine.os.name.value == "macOS":
+        return Strategy.INTEL_MAC
+    if is_arm(machine) and _BOARD.search(machine.cpu.model.value or ""):
+        return Strategy.BOARD
+    if is_recent_intel(machine):
+        return Strategy.INTEL_CPU
+    return Strategy.CPU_SERVER if is_server_processor(machine) else Strategy.CPU
+
+
+def _rtx_cards(machine: Machine) -> list[Gpu]:
+    """NVIDIA cards of a desk or laptop from Ampere on. One that shares system memory (GB10, Jetson) is none."""
+    return [
+        gpu
+        for gpu in _of_vendor(machine, "nvidia")
+        if capability(gpu) >= AMPERE and not is_data_centre(gpu) and not is_shared(gpu)
+    ]
+
+
+def _turing_cards(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in _of_vendor(machine, "nvidia") if capability(gpu) >= TURING and not is_shared(gpu)]
+
+
+def _shared_nvidia(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in _of_vendor(machine, "nvidia") if is_shared(gpu)]
+
+
+def _older_nvidia(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in _of_vendor(machine, "nvidia") if not is_shared(gpu)]
+
+
+def _servers(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if is_data_centre(gpu)]
+
+
+def _instincts(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if is_instinct(gpu)]
+
+
+def _arcs(machine: Machine) -> list[Gpu]:
+    """Arc GPUs, the cards before what is inside a processor."""
+    arcs = [gpu for gpu in machine.gpus if is_arc(gpu)]
+    return [gpu for gpu in arcs if not is_shared(gpu)] or arcs
+
+
+def _radeon_cards(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in _of_vendor(machine, "amd") if not is_shared(gpu)]
+
+
+def _apus(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in _of_vendor(machine, "amd") if is_shared(gpu)]
+
+
+def _apples(machine: Machine) -> list[Gpu]:
+    return _of_vendor(machine, "apple")
+
+
+def _of_vendor(machine: Machine, vendor: str) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if gpu.vendor == vendor]
+
+
+def _none(_machine: Machine) -> list[Gpu]:
+    return []
+
+
+def _discrete_usable(machine: Machine) -> list[Gpu]:
+    """Cards with memory of their own that some engine computes on."""
+    if machine.os.name.value == "macOS":
+        return []
+    return [
+        gpu
+        for gpu in machine.gpus
+        if gpu.vendor in {"nvidia", "amd", "intel"}
+        and not is_shared(gpu)
+        and gpu.memory_total.value
+        and (gpu.vendor != "intel" or is_arc(gpu))
+    ]
+
+
+_GPUS_OF = {
+    Strategy.APPLE: _apples,
+    Strategy.BLACKWELL_SERVER: _servers,
+    Strategy.NVIDIA_SERVER: _servers,
+    Strategy.INSTINCT: _instincts,
+    **dict.fromkeys(_RTX, _rtx_cards),
+    Strategy.NVIDIA_UNIFIED: _shared_nvidia,
+    Strategy.JETSON: _shared_nvidia,
+    Strategy.TURING_FEW: _turing_cards,
+    Strategy.NVIDIA_OLDER: _older_nvidia,
+    Strategy.ARC: _arcs,
+    Strategy.RADEON: _radeon_cards,
+    Strategy.AMD_APU: _apus,
+}

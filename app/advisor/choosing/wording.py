@@ -1,0 +1,200 @@
+"""The choice in words: one sentence, and one reason per fact with its value and where it was read."""
+
+from collections import Counter
+
+from app.advisor.choosing.hardware import Strategy, failed_probes, strategy
+from app.core import words
+from app.core.engines import EngineInfo, Reason
+from app.core.machine import Fact, Gpu, Machine
+
+CPU = "cpu"
+BACKENDS = {
+    "cpu": "the processor",
+    "metal": "Metal",
+    "cuda": "CUDA",
+    "rocm": "ROCm",
+    "vulkan": "Vulkan",
+    "sycl": "SYCL",
+    "directml": "DirectML",
+    "npu": "the NPU",
+    "gpu": "the GPU",
+}
+_SUBJECTS = {
+    Strategy.APPLE: "Apple silicon",
+    Strategy.BLACKWELL_SERVER: "NVIDIA Blackwell server GPUs",
+    Strategy.NVIDIA_SERVER: "NVIDIA data-centre GPUs",
+    Strategy.INSTINCT: "AMD Instinct accelerators",
+    Strategy.MIXED: "cards of several makers",
+    Strategy.RTX_MANY: "more than four NVIDIA RTX cards",
+    Strategy.RTX_FEW: "two to four NVIDIA RTX cards",
+    Strategy.RTX_ONE: "one NVIDIA RTX card",
+    Strategy.RTX_SMALL: "an NVIDIA RTX card with little memory",
+    Strategy.NVIDIA_UNIFIED: "an NVIDIA chip that shares memory with its processor",
+    Strategy.JETSON: "an NVIDIA Jetson",
+    Strategy.TURING_FEW: "several NVIDIA cards of the Turing generation",
+    Strategy.NVIDIA_OLDER: "other NVIDIA GPUs",
+    Strategy.ARC: "Intel Arc GPUs",
+    Strategy.RADEON: "AMD Radeon GPUs",
+    Strategy.AMD_APU: "an AMD processor with a GPU inside",
+    Strategy.SNAPDRAGON: "Snapdragon processors",
+    Strategy.INTEL_CPU: "Intel Xeon and Core Ultra processors",
+    Strategy.INTEL_MAC: "Intel Macs",
+    Strategy.BOARD: "small boards",
+    Strategy.CPU_SERVER: "servers without a GPU",
+    Strategy.CPU: "any processor",
+}
+_VECTORS = (
+    ("avx512f", "AVX-512"),
+    ("avx2", "AVX2"),
+    ("avx", "AVX"),
+    ("sse4_2", "SSE4.2"),
+    ("sve", "SVE"),
+    ("asimd", "NEON"),
+)
+"""Instruction sets, widest first, by the names people know."""
+
+
+_AnyFact = Fact[int] | Fact[float] | Fact[str] | Fact[list[str]]
+_BASE_PROBE = "base"
+"""The probe that reads processor and memory; the others look for GPUs."""
+
+
+def choice_sentence(machine: Machine, engine: EngineInfo, *, because: str) -> str:
+    """Return the whole choice in one sentence."""
+    is_on_cpu = engine.backend == CPU
+    place = "the CPU" if is_on_cpu else f"the GPU ({BACKENDS.get(engine.backend, engine.backend)})"
+    what = _processor(machine) if is_on_cpu else _accelerator(machine)
+    return f"{engine.name} on {place}, because {because}; {what}."
+
+
+def subject(machine: Machine) -> str:
+    """Return the machine's kind in words: "one NVIDIA RTX card"."""
+    return _SUBJECTS[strategy(machine)]
+
+
+def summary(machine: Machine) -> str:
+    """Return the machine in a few words: "NVIDIA GeForce RTX 4090, AMD Ryzen 9 7950X, 64.0 GiB of memory"."""
+    cpu, total = machine.cpu.model.value, memory_bytes(machine)
+    counted = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
+    cards = [name if count == 1 else f"{count} x {name}" for name, count in counted.items()]
+    memory = f"{words.size(total)} of memory" if total is not None else ""
+    return ", ".join(filter(None, [*cards, cpu, memory])) or "a machine nothing is known of"
+
+
+def gpus(machine: Machine) -> str:
+    """Return the GPUs by name: "the Apple M3", "2 x NVIDIA RTX A4000 and the Intel UHD Graphics"; empty for none."""
+    counted = Counter(gpu_name(gpu) for gpu in machine.gpus)
+    named = [f"the {name}" if count == 1 else f"{count} x {name}" for name, count in counted.items()]
+    return joined(named)
+
+
+def reasons(machine: Machine) -> list[Reason]:
+    """Return every fact the choice rests on, unknown ones said to be unknown."""
+    return [*_gpu_reasons(machine), *_cpu_reasons(machine), _memory_reason(machine)]
+
+
+def processor_reasons(machine: Machine) -> list[Reason]:
+    """Return what the choice rests on where the processor computes."""
+    return [*_cpu_reasons(machine), _memory_reason(machine)]
+
+
+def _processor(machine: Machine) -> str:
+    cores, vector = _cores(machine), _vector(machine)
+    counted = "an unknown number of cores" if cores is None else _counted(cores)
+    total = memory_bytes(machine)
+    memory = "an unknown amount of memory" if total is None else f"{words.size(total)} of memory"
+    return f"{counted}{f' with {vector}' if vector else ''} and {memory}"
+
+
+def _accelerator(machine: Machine) -> str:
+    shared = memory_bytes(machine)
+    if machine.memory.unified.value is True:
+        return f"it shares {words.size(shared)} of memory" if shared else "how much memory it shares is unknown"
+    known = [gpu.memory_total.value for gpu in machine.gpus if gpu.memory_total.value is not None]
+    return f"{words.size(sum(known))} of GPU memory" if known else "how much memory the GPU has is unknown"
+
+
+def memory_bytes(machine: Machine) -> int | None:
+    """Return the memory this system may use: the least of what there is and what a control group allows."""
+    known = [fact.value for fact in (machine.memory.total, machine.memory.limit) if fact.value is not None]
+    return min(known) if known else None
+
+
+def _cores(machine: Machine) -> float | None:
+    """Return the cores that count for decoding: physical ones, as far as this process may use them."""
+    known = [fact.value for fact in (machine.cpu.physical_cores, machine.cpu.usable_cores) if fact.value is not None]
+    return min(known) if known else None
+
+
+def _counted(cores: float) -> str:
+    return "1 core" if cores == 1 else f"{cores:g} cores"
+
+
+def _vector(machine: Machine) -> str:
+    isa = machine.cpu.isa.value or []
+    return next((name for flag, name in _VECTORS if flag in isa), "")
+
+
+def _gpu_reasons(machine: Machine) -> list[Reason]:
+    found = [_gpu_reason(gpu) for gpu in machine.gpus]
+    failed = [
+        Reason(text=f"Looking for hardware with {probe!r} gave no answer.", value="unknown", source=probe)
+        for probe in failed_probes(machine)
+    ]
+    if found or failed:
+        return [*found, *failed]
+    looked = ", ".join(probe.name for probe in machine.probes if probe.name != _BASE_PROBE)
+    return [Reason(text="No GPU was found.", value="0", source=looked)]
+
+
+def _gpu_reason(gpu: Gpu) -> Reason:
+    memory = words.size(gpu.memory_total.value)
+    compute = gpu.compute.value or "unknown"
+    return Reason(
+        text=f"There is a GPU: {gpu_name(gpu)}, memory {memory}, compute level {compute}.",
+        value=gpu_name(gpu),
+        source=gpu.name.source,
+    )
+
+
+def _cpu_reasons(machine: Machine) -> list[Reason]:
+    cpu, cores = machine.cpu, _cores(machine)
+    counted = None if cores is None else _counted(cores)
+    return [
+        _reason("The processor is {}.", "Which processor it has is unknown.", cpu.model.value, cpu.model),
+        _reason(
+            "It has {} to use.",
+            "How many cores it may use is unknown.",
+            counted,
+            cpu.usable_cores if cpu.usable_cores.source else cpu.physical_cores,
+        ),
+        _reason(
+            "Its widest vector instructions are {}.",
+            "Which vector instructions it has is unknown.",
+            _vector(machine) or None,
+            cpu.isa,
+        ),
+    ]
+
+
+def _memory_reason(machine: Machine) -> Reason:
+    total, limit = memory_bytes(machine), machine.memory.limit
+    binding = limit if limit.value is not None and limit.value == total else machine.memory.total
+    size = None if total is None else words.size(total)
+    return _reason("There are {} of memory.", "How much memory there is is unknown.", size, binding)
+
+
+def _reason(known: str, unknown: str, value: str | None, fact: _AnyFact) -> Reason:
+    if value is None:
+        return Reason(text=f"{unknown} {fact.note}".strip(), value="unknown", source=fact.source)
+    return Reason(text=known.format(value), value=value, source=fact.source)
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """Return what the GPU is called."""
+    return gpu.name.value or f"unnamed {gpu.vendor} GPU"
+
+
+def joined(parts: list[str]) -> str:
+    """Return parts as prose: "a, b and c"."""
+    return parts[0] if len(parts) == 1 else " and ".join([", ".join(parts[:-1]), parts[-1]]) if parts else ""

@@ -1,0 +1,386 @@
+"""From a model's layers to the graph llama.cpp reserves memory for: which recipe each block follows, and its widths.
+
+Widths come from the layers, and where they do not say (a shared expert's, a low rank), from the weights.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from app.advisor.memory import kv
+from app.advisor.memory.llama_cpp import recipes
+from app.advisor.memory.llama_cpp.allocator import NONE, Graph
+from app.advisor.memory.llama_cpp.traits import Trait, has
+from app.advisor.memory.setting import Setting
+from app.advisor.memory.weight_sums import weight_sums
+from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
+
+FLOAT = 4
+HALF = 2
+HEAD = 128
+"""Width of a delta net's heads in every model so far."""
+MAMBA_HEAD = 64
+STATES = (16, 32, 64, 128, 256)
+"""Usual widths of a Mamba 2 state."""
+LAYER_INPUTS = ("gemma3n", "gemma4")
+ROTATION = 64
+"""Heads are rotated if their width is a multiple of this; values by a matrix of this width."""
+GATED = 2.5
+"""A feed-forward part with a gate has three matrices, one without has two."""
+OF_CACHE = ("mask", "krot")
+"""Inputs that each cache has of its own."""
+REPEATS = 3
+"""Of layers that are alike, so many in a row show all that the allocator does with them."""
+
+
+class Block(NamedTuple):
+    """One layer as steps with their widths in bytes. `window` tells which of the inputs it reads; 0 for all tokens."""
+
+    recipe: str
+    widths: Mapping[str, int]
+    window: int
+
+
+def blocks(facts: ModelFacts, setting: Setting, tokens: int) -> list[Block]:
+    """Return the blocks in order, for so many tokens at once."""
+    sums = weight_sums(facts)
+    found = {
+        index: _block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
+        for index in set(sums.alike)
+    }
+    kept = [found[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
+    return _with_layer_inputs(facts, kept, tokens)
+
+
+def layer_inputs(facts: ModelFacts) -> int:
+    """Return the elements of all layers' own inputs per token (Gemma 3n and 4): from the rows besides the embedding."""
+    held = sum(group.elements for group in facts.weights if group.kind is WeightKind.INPUT_EMBEDDING)
+    rows = held // max(1, facts.vocabulary) - facts.hidden
+    return rows if rows >= len(facts.layers) and facts.architecture in LAYER_INPUTS else 0
+
+
+def _with_layer_inputs(facts: ModelFacts, found: Sequence[Block], tokens: int) -> list[Block]:
+    own = layer_inputs(facts)
+    if not own:
+        return list(found)
+    widths = {"P": own * tokens * FLOAT, "PL": own // len(facts.layers) * tokens * FLOAT}
+    first, *others = [block._replace(widths={**block.widths, **widths}) for block in found]
+    if has(facts.architecture, Trait.FOUR_STREAMS):
+        return [_streamed(first, is_first=True), *(_streamed(block, is_first=False) for block in others)]
+    made = f"{first.recipe}; {recipes.PER_LAYER_FIRST}; {recipes.PER_LAYER}"
+    return [first._replace(recipe=made), *(_followed(block, recipes.PER_LAYER) for block in others)]
+
+
+def _followed(block: Block, recipe: str) -> Block:
+    return block._replace(recipe=f"{block.recipe}; {recipe}")
+
+
+def _streamed(block: Block, *, is_first: bool) -> Block:
+    """Return a block of Gemma 3n: attention and feed-forward part on one of four streams, which then are corrected."""
+    attention = block.recipe.partition("h E n; ")[2].partition("; n E o;")[0]
+    parts = [recipes.PREDICT, attention, recipes.LAUREL, recipes.SPARSE_GATED, recipes.CORRECT]
+    start = [recipes.STACK] if is_first else []
+    once = [recipes.PER_LAYER_FIRST] if is_first else []
+    return block._replace(recipe="; ".join([*start, *parts, *once, recipes.MERGE]))
+
+
+def shortened(found: Sequence[Block]) -> list[Block]:
+    """Return the blocks with long runs of the same cut: more of them change nothing."""
+    kept: list[Block] = []
+    for block in found:
+        if len(kept) < REPEATS or any(before is not block for before in kept[-REPEATS:]):
+            kept.append(block)
+    return kept
+
+
+class _Context(NamedTuple):
+    facts: ModelFacts
+    setting: Setting
+    tokens: int
+    layer: Layer
+    elements: Mapping[WeightKind, int]
+
+
+def _block(context: _Context) -> Block:
+    layer = context.layer
+    name = context.facts.architecture
+    parts = [*_mixing(context), *_feeding(context)] if not has(name, Trait.PARALLEL) else [*_parallel(context)]
+    widths = {word: count * context.tokens * FLOAT for word, count in _widths(context).items()}
+    widths |= _odd_widths(context)
+    return Block("; ".join(parts), widths, layer.window)
+
+
+def _mixing(context: _Context) -> Iterator[str]:
+    """Yield how tokens see each other: attention, recurrence, both, or neither."""
+    name, layer = context.facts.architecture, context.layer
+    if has(name, Trait.BOTH):
+        yield f"{recipes.NORM}; {_attention(context)}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
+        return
+    has_state = bool(layer.conv_elements or layer.state_elements)
+    attends = layer.attention is not AttentionKind.NONE
+    if not has_state and not attends:
+        return
+    yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
+    if has_state:
+        yield _recurrence(context)
+    if attends:
+        yield _attention(context)
+        if has(name, Trait.ROUTED_BY_INPUT):
+            yield _router(name).replace(" h", " x")
+        yield recipes.OUT
+    yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
+
+
+def _feeding(context: _Context) -> Iterator[str]:
+    name, layer = context.facts.architecture, context.layer
+    if not layer.feed_forward and not layer.experts:
+        return
+    if not (layer.experts and has(name, Trait.EXPERTS_BESIDE)):
+        yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
+    yield _feed_forward(context)
+    yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
+
+
+def _parallel(context: _Context) -> Iterator[str]:
+    attention, undone = _attention_parts(context)
+    yield recipes.NORM
+    yield attention
+    yield "a = o"
+    if has(context.facts.architecture, Trait.TWO_NORMS):
+        yield recipes.NORM
+    yield _feed_forward(context)
+    yield undone.replace("o O o", "a O a")
+    yield recipes.ADD_BOTH
+
+
+def _attention(context: _Context) -> str:
+    return "; ".join(_attention_parts(context))
+
+
+def _attention_parts(context: _Context) -> tuple[str, str]:
+    """Return attention up to its heads' result, and what undoes the rotation of a quantised cache."""
+    name, setting, layer = context.facts.architecture, context.setting, context.layer
+    if layer.attention is AttentionKind.LATENT:
+        return _latent_attention(context), ""
+    is_fused = has(name, Trait.FUSED_QKV)
+    turns = bool(rotation(layer, setting))
+    made = _fused(name, setting, turns=turns) if is_fused else _separate(name, turns=turns)
+    stored = recipes.STORED_FUSED if is_fused and setting.flash_attention and not turns else recipes.STORED
+    result = recipes.FLASH if setting.flash_attention else recipes.SCORES
+    return f"{made}; {stored}; {result}", recipes.UNROTATED if turns else ""
+
+
+def _fused(name: str, setting: Setting, *, turns: bool) -> str:
+    if not setting.flash_attention:
+        return recipes.FUSED_QKV_APART
+    if has(name, Trait.NORMED_HEADS):
+        return recipes.FUSED_QKV_NORMED_ROTATED if turns else recipes.FUSED_QKV_NORMED
+    return recipes.FUSED_QKV_ROTATED if turns else recipes.FUSED_QKV
+
+
+def _separate(name: str, *, turns: bool) -> str:
+    """Return the projections in the order they are made, each followed by what is done to it."""
+    is_normed = has(name, Trait.NORMED_HEADS)
+    query = recipes.QUERY_NORMED if is_normed else recipes.QUERY
+    key = recipes.KEY_NORMED if is_normed else recipes.KEY
+    value = recipes.VALUE_NORMED if has(name, Trait.NORMED_VALUES) else recipes.VALUE
+    if turns:
+        query, key = f"{query}; {recipes.TURN_QUERY}", f"{key}; {recipes.TURN_KEY}"
+        value = f"{value}; {recipes.TURN_VALUE}"
+    return "; ".join([query, key, value] if has(name, Trait.KEYS_FIRST) else [query, value, key])
+
+
+def _latent_attention(context: _Context) -> str:
+    query = recipes.LATENT_Q if _query_rank(context) else recipes.LATENT_Q_FULL
+    made = recipes.LATENT_FLASH if context.setting.flash_attention else recipes.LATENT_SCORES
+    return f"{query}; {recipes.LATENT_KEYS}; {made}"
+
+
+def rotation(layer: Layer, setting: Setting) -> int:
+    """Return the width of the matrix that rotates keys for a quantised cache; 0 where none does."""
+    if not setting.flash_attention or not kv.is_quantised(setting.kv_type) or layer.key_dim % ROTATION:
+        return 0
+    return layer.key_dim & -layer.key_dim
+
+
+def _recurrence(context: _Context) -> str:
+    name, layer = context.facts.architecture, context.layer
+    if not layer.state_elements:
+        return recipes.SHORT_CONV
+    if has(name, Trait.REPEATED_KEYS):
+        return recipes.DELTA_REPEATED
+    if has(name, Trait.DELTA):
+        return recipes.DELTA
+    return recipes.MAMBA if has(name, Trait.MAMBA) else recipes.MAMBA2
+
+
+def _is_normed_after(name: str) -> bool:
+    return has(name, Trait.POST_NORM) or has(name, Trait.SANDWICH)
+
+
+def _feed_forward(context: _Context) -> str:
+    name, layer = context.facts.architecture, context.layer
+    if layer.experts:
+        return _experts(context)
+    if has(name, Trait.FUSED_GATE):
+        return recipes.FUSED_GATED
+    dense = context.elements.get(WeightKind.FEED_FORWARD, 0)
+    is_gated = dense >= GATED * layer.feed_forward * context.facts.hidden
+    return recipes.GATED if is_gated or not dense else recipes.UNGATED
+
+
+def _experts(context: _Context) -> str:
+    name = context.facts.architecture
+    more = [recipes.MORE_EXPERTS] * max(0, context.layer.experts_used - 2)
+    if has(name, Trait.EXPERTS_BESIDE):
+        return recipes.EXPERTS_BESIDE.replace("...", "; ".join(more))
+    first = recipes.WEIGHTED_FIRST if has(name, Trait.WEIGHTED_FIRST) else recipes.EXPERTS
+    if not _has_gated_experts(context):
+        first, more = recipes.UNGATED_EXPERTS, [*[recipes.MORE_UNGATED] * len(more), recipes.UNGATED_EXPERTS_OUT]
+    parts = [first, *more] if has(name, Trait.ROUTED_BY_INPUT) else [_router(name), first, *more]
+    if context.elements.get(WeightKind.SHARED_EXPERTS):
+        parts.append(recipes.SHARED_EXPERTS)
+    return "; ".join([*parts, recipes.MERGED])
+
+
+def _router(name: str) -> str:
+    router = recipes.ROUTER_BIASED if has(name, Trait.BIASED_ROUTER) else recipes.ROUTER
+    return router if has(name, Trait.RAW_WEIGHTS) else f"{router}; {recipes.WEIGHTS_NORMED}"
+
+
+def _has_gated_experts(context: _Context) -> bool:
+    layer = context.layer
+    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return not one or one >= GATED * context.facts.hidden
+
+
+def _expert_width(context: _Context) -> int:
+    """Return the elements that go into an ungated expert: the hidden state's, or fewer."""
+    layer = context.layer
+    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return min(context.facts.hidden, one // 2)
+
+
+def _query_rank(context: _Context) -> int:
+    """Return the low rank of a latent attention's queries; 0 where they are full. From its weights."""
+    layer, hidden = context.layer, context.facts.hidden
+    latent, turned = layer.value_dim, layer.latent_dim - layer.value_dim
+    own = 2 * turned
+    rest = hidden * (latent + turned) + layer.heads * own * (2 * latent + hidden)
+    left = context.elements.get(WeightKind.ATTENTION, 0) - rest
+    rank = left // max(1, hidden + layer.heads * (own + turned))
+    return rank if 0 < rank < hidden else 0
+
+
+def _widths(context: _Context) -> dict[str, int]:
+    """Return elements per token by word."""
+    layer, hidden = context.layer, context.facts.hidden
+    query, key, value = layer.heads * layer.key_dim, layer.kv_heads * layer.key_dim, layer.kv_heads * layer.value_dim
+    wide = layer.feed_forward
+    shared = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // max(1, 3 * hidden)
+    used = max(1, layer.experts_used)
+    found = {
+        "E": hidden,
+        "E3": 3 * hidden,
+        "E4": 4 * hidden,
+        "Q": query,
+        "K": key,
+        "V": value,
+        "O": layer.heads * layer.value_dim,
+        "QKV": query + key + value,
+        "F": wide,
+        "F2": 2 * wide,
+        "X": layer.experts,
+        "W": used,
+        "W1": 1,
+        "LE": _expert_width(context),
+        "LX": used * _expert_width(context),
+        "FX": used * wide,
+        "EX": used * hidden,
+        "FS": shared,
+        "FX2": 2 * used * wide,
+        "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // max(1, 3 * hidden),
+    }
+    if layer.attention is AttentionKind.LATENT:
+        found |= _latent_widths(context)
+    return found | _recurrent_widths(context)
+
+
+def _latent_widths(context: _Context) -> dict[str, int]:
+    layer = context.layer
+    latent, heads = layer.value_dim, layer.heads
+    turned = layer.latent_dim - latent
+    return {
+        "QR": _query_rank(context),
+        "QF": heads * 3 * turned,
+        "L": latent,
+        "R": turned,
+        "LR": latent + turned,
+        "HL": heads * latent,
+        "HR": heads * turned,
+        "HLR": heads * (latent + turned),
+        "HV": heads * 2 * turned,
+    }
+
+
+def _recurrent_widths(context: _Context) -> dict[str, int]:
+    layer = context.layer
+    if not layer.state_elements:
+        return {}
+    channels = layer.conv_elements // 3
+    if has(context.facts.architecture, Trait.DELTA):
+        inner = layer.state_elements // HEAD
+        heads = inner // HEAD
+        return {"C": channels, "I": inner, "D": (channels - inner) // 2, "H": heads, "H2": 2 * heads}
+    if has(context.facts.architecture, Trait.MAMBA):
+        state = layer.state_elements // max(1, channels)
+        return {"C": channels, "I": channels, "I2": 2 * channels, "B": context.facts.hidden // 16 + 2 * state}
+    inner = _inner(context, channels)
+    heads = inner // MAMBA_HEAD
+    return {"C": channels, "I": inner, "H": heads, "ZX": inner + channels + heads}
+
+
+def _inner(context: _Context, channels: int) -> int:
+    """Return the inner width of a Mamba 2 layer. state x inner is known; its weights tell which of the usual states.
+
+    They are hidden x (inner + channels + heads) into it and inner x hidden out of it.
+    """
+    weights = context.elements.get(WeightKind.RECURRENT, 0) // max(1, context.facts.hidden)
+    about = (weights - channels) / 2
+    return min((context.layer.state_elements // state for state in STATES), key=lambda inner: abs(inner - about))
+
+
+def _odd_widths(context: _Context) -> dict[str, int]:
+    """Return bytes of what is not so many elements per token."""
+    setting, layer, tokens = context.setting, context.layer, context.tokens
+    channels = layer.conv_elements // 3 if layer.state_elements else 0
+    tail = layer.conv_elements * FLOAT * setting.slots
+    inner = _widths(context).get("I", 0)
+    return {
+        "VC": kv.cells(layer, setting) * kv.streams(setting) * layer.value_dim * HALF,
+        "S": kv.cells(layer, setting) * tokens * layer.heads * FLOAT,
+        "C0": channels * tokens * FLOAT + tail,
+        "E0": context.facts.hidden * tokens * FLOAT + tail,
+        "ST": layer.state_elements * FLOAT * setting.slots,
+        "SX": layer.state_elements * FLOAT * (setting.slots - 1),
+        "IS": inner * tokens * FLOAT + layer.state_elements * FLOAT * setting.slots,
+    }
+
+
+HANDED_ON = ("x", "s", "i")
+"""What one block leaves to the next: the hidden state, the streams, and the layers' own inputs."""
+
+
+def play(found: Sequence[Block], graph: Graph, names: dict[str, int]) -> None:
+    """Add the blocks to a graph. `names` holds the inputs and "x", which it leaves as what the last block makes."""
+    for block in found:
+        known = {**names, **{word: names.get(f"{word} {block.window}", NONE) for word in OF_CACHE}}
+        for step in recipes.steps(block.recipe):
+            if step.width == recipes.SAME:
+                known[step.name] = known[step.sources[0]]
+                continue
+            sources = [known[source] for source in step.sources if known.get(source, NONE) != NONE]
+            size = block.widths[step.width] if step.width else 0
+            made = graph.add(size, sources, over=known.get(step.over, NONE))
+            if step.name:
+                known[step.name] = made
+        names |= {word: known[word] for word in HANDED_ON if word in known}

@@ -1,0 +1,162 @@
+"""The buffers llama.cpp computes in: its graph, played through its allocator.
+
+The graphs are those of build 11549. They were read from its scheduler's own listing for some eighty small models, and
+the result is compared with the logged buffers in a test. Builds before LIMITS_OUTPUTS_FROM reserved the logits of a
+whole batch, which outweighs everything else: a closed form holds for them.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from app.advisor.memory import kv
+from app.advisor.memory.llama_cpp.allocator import ALIGNMENT, Graph
+from app.advisor.memory.llama_cpp.blocks import ROTATION, blocks, layer_inputs, play, rotation, shortened
+from app.advisor.memory.llama_cpp.layer_split import layer_places
+from app.advisor.memory.llama_cpp.traits import Trait, has
+from app.advisor.memory.setting import HOST, Component, Part, Setting
+from app.advisor.memory.weight_sums import REMEMBERED, Same, weight_sums
+from app.core.advice import EstimateConfidence
+from app.core.model_facts import AttentionKind, ModelFacts
+
+FLOAT, HALF, INDEX, TOKEN = 4, 2, 8, 4
+"""Bytes of an F32, an F16, a row index (I64) and a token (I32)."""
+LIMITS_OUTPUTS_FROM = 10_000
+"""About the first build whose server reserves logits for one token per conversation instead of for a whole batch:
+reports of May 2026 show the old size, of August 2026 the new."""
+DEEP = 4
+"""The embedding and three layers' worth of image features beside it (Qwen3-VL's `n_deepstack_layers`)."""
+_MASKED = (AttentionKind.FULL, AttentionKind.LATENT, AttentionKind.SLIDING, AttentionKind.CHUNKED)
+
+
+def compute_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
+    """Yield the compute buffers of system memory and of every GPU used."""
+    places = sorted({place for place in layer_places(facts, setting) if place != HOST})
+    is_classic = not setting.limits_outputs or setting.build < LIMITS_OUTPUTS_FROM
+    for place in places:
+        yield _part(place, _classic(facts, setting) if is_classic else graph_bytes(facts, setting, has_embedding=False))
+    if places:
+        yield _part(HOST, _host_inputs(facts, setting))
+    else:
+        yield _part(HOST, graph_bytes(facts, setting))
+
+
+def tokens_at_once(setting: Setting) -> int:
+    """Return the tokens of the largest graph: a batch, in whole numbers per cache."""
+    streams = kv.streams(setting)
+    return -(-min(setting.batch, setting.total_context) // streams) * streams
+
+
+def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = True) -> int:
+    """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made.
+
+    With flash attention the context shows in the masks only. They lie first and to the end, so the rest is played once.
+    """
+    tokens = tokens_at_once(setting)
+    if not setting.flash_attention:
+        return _played(facts, setting, tokens, has_embedding=has_embedding)
+    rest = _without_masks(Same(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    return rest + sum(_masks(facts, setting, tokens).values())
+
+
+def _graph_setting(setting: Setting) -> Setting:
+    """Return the setting without what no graph depends on: context, placement, other models."""
+    return msgspec.structs.replace(
+        setting, context=1, gpu_layers=None, cpu_moe_layers=0, split=(), gpu_memory=(), projector=None, draft=None
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _without_masks(same: Same, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
+    masks = sum(_masks(same.facts, setting, tokens).values())
+    return _played(same.facts, setting, tokens, has_embedding=has_embedding) - masks
+
+
+def _played(facts: ModelFacts, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
+    graph = Graph()
+    names = _inputs(facts, setting, graph, tokens=tokens)
+    width = facts.hidden * tokens * FLOAT
+    deep = has(facts.architecture, Trait.DEEP_EMBEDDING)
+    own = layer_inputs(facts)
+    if own:
+        names["i"] = graph.add(own * tokens * FLOAT)
+    names["x"] = _embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add(width)
+    names["m"] = names["x"]
+    play(shortened(blocks(facts, setting, tokens)), graph, names)
+    rows = setting.slots if setting.limits_outputs and setting.task == "chat" else tokens
+    graph.add(weight_sums(facts).has_logits * facts.vocabulary * rows * FLOAT, [names["x"]])
+    return graph.peak()
+
+
+def _masks(facts: ModelFacts, setting: Setting, tokens: int) -> dict[int, int]:
+    """Return the bytes of the attention masks by window: one for each kind of cache."""
+    kept = {layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft}
+    size = HALF if setting.flash_attention else FLOAT
+    return {
+        window: -(-kv.cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT for window, layer in kept.items()
+    }
+
+
+def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -> dict[str, int]:
+    """Add what is there from the start, and return what the blocks read of it by name."""
+    names: dict[str, int] = {}
+    for window, size in _masks(facts, setting, tokens).items():
+        names[f"mask {window}"] = graph.add(size)
+        graph.keep(names[f"mask {window}"])
+    for size in (INDEX, INDEX, TOKEN, TOKEN, TOKEN):
+        graph.add(size * tokens)
+    if kv.is_quantised(setting.kv_type):
+        names["vrot"] = graph.add(ROTATION * ROTATION * FLOAT)
+    for window, width in _rotations(facts, setting).items():
+        names[f"krot {window}"] = graph.add(width * width * FLOAT)
+        if not setting.flash_attention:
+            names["vidx"] = graph.add(kv.widest_values(facts) * tokens * INDEX)
+            graph.keep(names["vidx"])
+    if all(layer.attention is AttentionKind.NONE and not layer.conv_elements for layer in facts.layers):
+        for _ in range(2 if has(facts.architecture, Trait.TWO_MASKS) else 1):
+            graph.keep(graph.add(tokens * tokens * HALF))
+    return names
+
+
+def _rotations(facts: ModelFacts, setting: Setting) -> dict[int, int]:
+    """Return the width of the matrix that rotates keys, by window; 0 where none does."""
+    kept = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
+    return {layer.window: rotation(layer, setting) for layer in kept}
+
+
+def _embedding(graph: Graph, width: int, *, copies: int = 1) -> int:
+    """Add the embedding, with the second way in that images take: it is reserved whether or not there are any."""
+    given = graph.add(copies * width)
+    graph.keep(given)
+    x, rows = graph.add(width), graph.add(width)
+    if copies > 1:
+        x, rows = graph.add(copies * width, [x]), graph.add(copies * width, [rows])
+        graph.keep(x)
+    copy = graph.add(copies * width, [given])
+    graph.keep(copy)
+    graph.add(0, [rows, copy])
+    return x
+
+
+def _classic(facts: ModelFacts, setting: Setting) -> int:
+    """Return the device's buffer in builds to mid-2026: logits and hidden state of a batch in F32."""
+    return (facts.vocabulary + facts.hidden) * tokens_at_once(setting) * FLOAT
+
+
+def _host_inputs(facts: ModelFacts, setting: Setting) -> int:
+    """Return what the host holds for GPUs: masks and the embedding with its second way in."""
+    tokens, graph = tokens_at_once(setting), Graph()
+    _inputs(facts, setting, graph, tokens=tokens)
+    _embedding(graph, facts.hidden * tokens * FLOAT)
+    return graph.peak()
+
+
+def _part(place: int, size: int) -> Part:
+    return Part(
+        place=place,
+        component=Component.COMPUTE,
+        bytes=size,
+        confidence=EstimateConfidence.PREDICTED,
+        arithmetic="the fullest moment of the graph",
+    )

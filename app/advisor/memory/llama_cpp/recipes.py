@@ -1,0 +1,126 @@
+"""The graphs llama.cpp computes, block by block, written as what they hold: recipes for `allocator`.
+
+A recipe is steps "result WIDTH source ...", separated by ";". A result may go by a name that was there before, which it
+then replaces. "*source" marks the one whose memory the result takes over where nobody else needs it; "." reads sources
+and makes nothing. Views cost nothing and are left out. Widths are words for bytes, given by `blocks`.
+The order is that of the graphs of build 11549, as its scheduler lists them.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+SAME = "="
+"""In the place of a width: just another name for what is there."""
+
+
+class Step(NamedTuple):
+    """One tensor: its name ("" for none), its width's word, what it is made of, and whose memory it may take."""
+
+    name: str
+    width: str
+    sources: tuple[str, ...]
+    over: str
+
+
+NORM = "n E x; h E n"
+
+QUERY, KEY, VALUE = "q Q h; q Q q", "k K h; k K k", "v V h"
+"""Projections; queries and keys are turned (RoPE)."""
+QUERY_NORMED, KEY_NORMED = "q Q h; n Q q; m Q n; q Q m", "k K h; n K k; m K n; k K m"
+"""Heads are normalised before they are turned."""
+VALUE_NORMED = "v V h; v V v"
+TURN_QUERY, TURN_KEY, TURN_VALUE = "q Q q krot", "k K k krot", "v V v vrot"
+"""Quantised caches hold rotated heads (a Hadamard matrix evens out what is quantised)."""
+FUSED_QKV = "w QKV h; q Q w; k K w"
+FUSED_QKV_ROTATED = "w QKV h; q Q w; q Q q krot; v V w; v V v vrot; k K w; k K k krot"
+FUSED_QKV_NORMED = "w QKV h; n Q w; m Q n; q Q *m; n K w; m K n; k K *m"
+FUSED_QKV_NORMED_ROTATED = f"{FUSED_QKV_NORMED}; q Q q krot; v V w; v V v vrot; k K k krot"
+FUSED_QKV_APART = "w QKV h; q Q w; k K w; v V w"
+"""Without flash attention values are stored turned over, which takes a copy of them."""
+UNROTATED = "o O o vrot"
+STORED = ". k; . v vidx"
+STORED_FUSED = ". k; . w"
+FLASH = "o O q mask"
+SCORES = "s S q; s S *s mask; o O s; o O o"
+"""Without flash attention the scores of all heads are there at once."""
+OUT = "o E o"
+
+LATENT_Q = "q QR h; n QR q; q QR n; q QF q; a HL q; p HR q; q HLR a p"
+LATENT_Q_FULL = "q QF h; a HL q; p HR q; q HLR a p"
+LATENT_KEYS = "w LR h; n L w; c L n; p R w; k LR c p; . k"
+LATENT_FLASH = "o HL q mask; o HV o; o HV o"
+LATENT_SCORES = "v VC; s S q; s S *s mask; o HL v s; o HV o; o HV o"
+
+ADD = "x E *o x"
+ADD_BOTH = "x E *o x; a E a; x E *x a"
+"""Attention's output comes after the feed-forward part's."""
+SANDWICH = "n E o; o E n; x E *o x"
+GATED = "g F h; u F h; s F g u; o E s"
+FUSED_GATED = "u F2 h; s F u; o E s"
+UNGATED = "u F h; u F *u; o E u"
+
+ROUTER = "l X h; l X l; t X l; w W l t"
+ROUTER_BIASED = "l X h; l X l; b X l; t X b; w W l t"
+WEIGHTS_NORMED = "y W1 w; y W1 *y; w W w y"
+EXPERTS = "g FX h t; u FX h t; s FX g u; d EX s t; d EX *d w; m E d"
+WEIGHTED_FIRST = "r EX h; r EX *r w; g FX r t; u FX r t; s FX g u; d EX s t; m E d"
+"""Llama 4 weighs what goes into the experts, not what comes out."""
+MORE_EXPERTS = "m E *m d"
+UNGATED_EXPERTS = "e LE h; u FX e t; u FX *u; d LX u t; d LX *d w; m LE d"
+MORE_UNGATED = "m LE *m d"
+UNGATED_EXPERTS_OUT = "m E m"
+"""Nemotron's latent experts: fewer elements go in and out of them."""
+SHARED_EXPERTS = "g FS h; u FS h; s FS g u; d E s; m E *m d"
+MERGED = "o E *m"
+
+EXPERTS_BESIDE = (
+    "n E x; n E *n; n E *n; l X n; l X l; t X l; w W l t; n E x; h E n; u FX2 h t; s FX u; d EX s t; d EX *d; "
+    "d EX *d w; m E d; ...; n E x; h E n; g FD h; u FD h; s FD g u; o E s; n E o; o E n; n E m; m E n; o E *o m"
+)
+"""Gemma 4: experts and a dense part, each with norms before and after."""
+
+CONV = "c C0 w; c C c; c C *c; c C *c"
+MAMBA = f"w I2 h; {CONV}; b B c; d B b; d I d; d I *d; y IS c d b; r SX; . r; z I w; e I *c; e I *e y; z I z e; o E z"
+SCAN = f"w ZX h; {CONV}; d H w; d H *d; y IS c d; r SX; . r"
+SCAN_GATED = "z I w; e I c; e I *e y; z I z e"
+MAMBA2 = f"{SCAN}; {SCAN_GATED}; n I z; z I n; o E z"
+BESIDE_MAMBA2 = f"{SCAN}; a E a; {SCAN_GATED}; o E z; o E *a o"
+"""Falcon-H1: attention's output is made between scan and gate, and both are added."""
+DELTA = (
+    "w C h; c C0 w; s ST; c C c; c C *c; q D c; q D *q; k D c; k D *k; g H h; g H *g; b H h; b H *b; "
+    "y IS q k c g b s; . y; n I y; m I n; z I h; z I z; m I *m z; o E m"
+)
+DELTA_REPEATED = (
+    "w C h; c C0 w; s ST; c C c; c C *c; q D c; q D *q; q I q; k D c; k D *k; k I k; g H2 h; b H g; b H *b; "
+    "y IS q k c g b s; . y; n I y; m I n; z I h; z I z; m I *m z; o E m"
+)
+SHORT_CONV = "w E3 h; b E w; c E0 b; c E c; y E *c w; o E y"
+
+
+PER_LAYER_FIRST = "f P m; f P *f; n P f; f P n; i P *i; f P *f i; f P *f; i P f"
+"""Once, after the first block: each layer's own input, from the token and from the embedding."""
+PER_LAYER = "g PL x; g PL *g; g PL *g i; g E g; n E g; g E n; x E *x g"
+
+STACK = "r E3 x; w E3 r; v E3 w; v E3 *v w; s E4 x v"
+"""Gemma 3n: four streams made of the embedding."""
+PREDICT = "p E4 s; n E s; q E n; q E *q; a E4 p q; b E4 a; b E4 *b s; n E b; h E n"
+LAUREL = "n E o; o E n; o E *o b; l E h; n E l; l E n; l E *l h; o E *o l; x E *o"
+SPARSE_GATED = "n E x; h E n; u F h; g F h; t F g; t F *t; g F *g t; u F *u g; d E u; n E d; o E n; o E *o x"
+CORRECT = "j E o b; r E4 j; n E o; q E n; q E *q; r E4 *r q; c E4 *r b; f E c; f PL f; f PL *f"
+MERGE = "f PL *f i; f E f; n E f; f E n; v E3 c f; s E4 c v"
+
+
+@cache
+def steps(recipe: str) -> tuple[Step, ...]:
+    """Return the steps of a recipe, parsed once."""
+    return tuple(_step(text.split()) for text in recipe.split(";") if text.strip())
+
+
+def _step(words: list[str]) -> Step:
+    if words[0] == ".":
+        return Step("", "", tuple(words[1:]), "")
+    if words[1] == SAME:
+        return Step(words[0], SAME, (words[2],), "")
+    name, width, *sources = words
+    over = next((word[1:] for word in sources if word.startswith("*")), "")
+    return Step(name, width, tuple(word.lstrip("*") for word in sources), over)

@@ -1,0 +1,143 @@
+"""Which pool of memory each place is on a machine, and how much of it an engine may use there now.
+
+On a machine with unified memory the GPU and the processor draw on one pool: what is kept "on the host" counts there
+too, and only the GPU's part is bound by what it may address.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from app.advisor.memory.setting import HOST, Components, Part, Setting, by_component
+from app.core.advice import PoolUse
+from app.core.machine import Fact, Gpu, Machine, Pool
+
+MARGIN = 1024 * 1024 * 1024
+"""Kept free in each pool: llama.cpp's own default (`--fit-target`, 1024 MiB per device)."""
+
+SYSTEM = "system"
+
+_VENDORS: dict[str, tuple[str, ...]] = {
+    "cuda": ("nvidia",),
+    "rocm": ("amd",),
+    "metal": ("apple",),
+    "sycl": ("intel",),
+}
+"""Whose GPUs a backend drives; the others take any."""
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool with the places that lie in it. `free` and `addressable` in bytes, None when unknown."""
+
+    pool: Pool
+    places: tuple[int, ...]
+    free: int | None
+    addressable: int | None
+    """The most the GPU may hold of it with this backend."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.pool.name or self.pool.id
+
+
+def gpus_for(machine: Machine, backend: str) -> list[Gpu]:
+    """Return the GPUs a backend can use: those with memory of their own first, the largest first."""
+    if backend in {"cpu", "npu"}:
+        return []
+    vendors = _VENDORS.get(backend)
+    fitting = [gpu for gpu in machine.gpus if vendors is None or gpu.vendor in vendors]
+    return sorted(fitting, key=lambda gpu: (gpu.integrated.value is True, -(gpu.memory_total.value or 0)))
+
+
+def adapted(setting: Setting, machine: Machine) -> Setting:
+    """Return the setting with what the machine adds: its GPUs, their sizes, its vector extensions."""
+    gpus = gpus_for(machine, setting.backend)[: max(1, setting.gpus)]
+    sizes = tuple(_reservable(machine, gpu) for gpu in gpus)
+    return msgspec.structs.replace(
+        setting,
+        gpus=len(gpus),
+        gpu_memory=setting.gpu_memory or sizes,
+        isa=setting.isa or tuple(machine.cpu.isa.value or ()),
+    )
+
+
+def rooms(machine: Machine, setting: Setting) -> list[Room]:
+    """Return the pools in use, each with its places: system memory first."""
+    gpus = gpus_for(machine, setting.backend)[: setting.gpus] if setting.uses_gpu else []
+    homes: dict[str, list[int]] = {}
+    for place, gpu in enumerate(gpus):
+        homes.setdefault(gpu.pool, []).append(place)
+    system, *others = machine.pools or [_system(machine)]
+    found = [_room(system, (HOST, *homes.get(system.id, [])), gpus, setting)]
+    return found + [_room(pool, tuple(homes[pool.id]), gpus, setting) for pool in others if pool.id in homes]
+
+
+def uses(components: Components, found: Sequence[Room]) -> list[PoolUse]:
+    """Return what each pool would hold."""
+    held = [(room, [part for part in components.parts if part.place in room.places]) for room in found]
+    return [
+        PoolUse(
+            id=room.pool.id,
+            name=room.name,
+            bytes=sum(part.bytes for part in parts),
+            free=room.free,
+            margin=MARGIN,
+            parts=by_component(parts),
+        )
+        for room, parts in held
+        if parts
+    ]
+
+
+def fits(parts: Iterable[Part], found: Sequence[Room], *, margin: int = MARGIN) -> bool:
+    """Whether every pool holds its parts and stays a margin from full. A pool of unknown size holds nothing.
+
+    Weights that lie in a copy besides the mapped file are not counted twice here: the system drops the mapped pages.
+    """
+    kept = list(parts)
+    return all(_holds(room, kept, margin) for room in found)
+
+
+def _holds(room: Room, parts: Sequence[Part], margin: int) -> bool:
+    mine = [part for part in parts if part.place in room.places]
+    if not mine:
+        return True
+    needed = sum(part.bytes - part.reclaimable for part in mine)
+    on_gpu = sum(part.bytes for part in mine if part.place != HOST)
+    is_within = room.free is not None and needed + margin <= room.free
+    return is_within and (room.addressable is None or on_gpu <= room.addressable)
+
+
+def _system(machine: Machine) -> Pool:
+    """Return system memory as a pool, for a machine whose pools nobody has made out."""
+    memory = machine.memory
+    usable = memory.total if memory.limit.value is None else memory.limit
+    return Pool(id=SYSTEM, name="Memory", physical=memory.total, addressable=usable, free=memory.available)
+
+
+def _room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], setting: Setting) -> Room:
+    computing = [gpus[place] for place in places if place != HOST]
+    limits = [_addressable(gpu, setting.backend, pool) for gpu in computing]
+    known = [limit for limit in limits if limit is not None]
+    return Room(pool=pool, places=places, free=_free(pool), addressable=min(known, default=None))
+
+
+def _free(pool: Pool) -> int | None:
+    """Return what is free now; where that is unknown, what there is."""
+    return next((fact.value for fact in (pool.free, pool.addressable, pool.physical) if fact.value is not None), None)
+
+
+def _addressable(gpu: Gpu, backend: str, pool: Pool) -> int | None:
+    stated: Fact[int] | None = gpu.addressable.get(backend)
+    if stated is not None and stated.value is not None:
+        return stated.value
+    return pool.addressable.value
+
+
+def _reservable(machine: Machine, gpu: Gpu) -> int:
+    """Return the bytes a share is taken of: the GPU's memory, or the pool it draws on."""
+    if gpu.memory_total.value:
+        return gpu.memory_total.value
+    pool = next((pool for pool in machine.pools if pool.id == gpu.pool), None)
+    return (pool.physical.value or 0) if pool else 0

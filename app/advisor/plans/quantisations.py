@@ -1,0 +1,146 @@
+"""Which of a model's files an engine may be given on this hardware, and which of them is the better one.
+
+Formats never cross engines. Eight bits count as good as sixteen: the difference is below what anyone measures in
+answers, and twice the memory and time is not. Four bits are the usual balance; below them answers suffer.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from app.advisor.choosing import hardware
+from app.advisor.choosing.engine_table import (
+    ADA,
+    BLACKWELL,
+    FORMAT_NAMES,
+    EngineTraits,
+    inner_format,
+    kernel_lack,
+)
+from app.advisor.choosing.hardware import Strategy
+from app.advisor.choosing.targets import capability_of
+from app.core.machine import Gpu, Machine
+from app.core.model_facts import ModelFacts, WeightKind
+
+FULL = 8.0
+"""Bits from which on more are not better."""
+USUAL = 4.0
+"""Bits below which a plan says so: Q4-class, the guide's "usual best balance"."""
+BALANCED = "Q4_K_M"
+
+_NAMED: tuple[tuple[str, float | None], ...] = (
+    (r"(\d+(?:\.\d+)?)\s*bpw", None),
+    (r"(?<![A-Z])I?Q(\d)", None),
+    (r"(?<![A-Z])TQ(\d)", None),
+    (r"[NM]V?X?FP4|Q4F16|W4A16|AWQ|GPTQ", 4.0),
+    (r"FP8|W8A", 8.0),
+    (r"(?:INT|FP)(\d+)", None),
+    (r"(\d+)-?BIT", None),
+    (r"[BF]+P?(16|32)", None),
+)
+"""Names that state their bits, in the order they are looked for."""
+
+_WITHOUT_MODEL = {
+    "gguf": BALANCED,
+    "mlx": "4bit",
+    "exl2": "4bpw",
+    "exl3": "4bpw",
+    "awq": "4bit",
+    "fp8": "FP8",
+    "nvfp4": "NVFP4",
+    "openvino": "int4",
+    "onnx-genai": "int4",
+    "mlc": "q4f16_1",
+    "safetensors": "BF16",
+}
+"""What to look for where no model was named: the usual balance of each format."""
+_SERVERS = (Strategy.BLACKWELL_SERVER, Strategy.NVIDIA_SERVER, Strategy.INSTINCT)
+
+
+def nominal_bits(facts: ModelFacts) -> float:
+    """Return the bits per weight a quantisation is known by; where its name says none, those its weights have."""
+    name = facts.quantization
+    for pattern, bits in _NAMED:
+        found = re.search(pattern, name, re.IGNORECASE)
+        if found:
+            return bits if bits is not None else float(found[1])
+    return _measured_bits(facts)
+
+
+def loadable(candidates: Iterable[ModelFacts], engine: EngineTraits, gpus: Sequence[Gpu]) -> list[ModelFacts]:
+    """Return what the engine loads on these GPUs, the best quality first."""
+    mine = [facts for facts in candidates if facts.format in engine.formats and not why_not(facts, engine, gpus)]
+    return sorted(mine, key=lambda facts: _order(facts, engine))
+
+
+def why_not(facts: ModelFacts, engine: EngineTraits, gpus: Sequence[Gpu]) -> str:
+    """Say why the engine cannot load a file of its own format: architecture or GPUs; empty when it can."""
+    if engine.architectures and facts.architecture not in engine.architectures:
+        return f"it does not know the architecture {facts.architecture}"
+    if facts.quantization.startswith("bnb"):
+        return "bitsandbytes is no longer a part of the engines that could load it"
+    scheme = inner_format(facts.format, facts.quantization)
+    return next(filter(None, (_lack(scheme, gpu) for gpu in gpus)), "")
+
+
+def _lack(scheme: str, gpu: Gpu) -> str:
+    if gpu.vendor == "nvidia":
+        return kernel_lack(scheme, compute=hardware.capability(gpu))
+    return kernel_lack(scheme, compute=(0, 0), gfx=hardware.gfx(gpu)) if gpu.vendor == "amd" else ""
+
+
+def usual(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
+    """Return those of four bits and more, in the order given."""
+    return [facts for facts in candidates if nominal_bits(facts) >= USUAL]
+
+
+def below_usual(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
+    """Return those of less than four bits, in the order given."""
+    return [facts for facts in candidates if nominal_bits(facts) < USUAL]
+
+
+def balanced(candidates: Sequence[ModelFacts]) -> ModelFacts:
+    """Return the usual balance: Q4_K_M where there is one, else the smallest of four bits or more, else the largest."""
+    good = usual(candidates)
+    named = next((facts for facts in good if facts.quantization == BALANCED), None)
+    return named or min(good or candidates, key=lambda facts: facts.file_bytes if good else -facts.file_bytes)
+
+
+def preferred(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> tuple[str, str]:
+    """Return format and quantisation to look for where no model was named: what this hardware has kernels for."""
+    format_name = _preferred_format(engine, machine, gpus)
+    return format_name, _WITHOUT_MODEL.get(format_name, "")
+
+
+def _preferred_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> str:
+    known = [name for name in engine.formats if name in _WITHOUT_MODEL]
+    if "awq" not in known and "fp8" not in known:
+        return next(iter(engine.formats), "")
+    is_server, least = hardware.strategy(machine) in _SERVERS, capability_of(list(gpus))
+    wanted = ["awq"]
+    if least >= BLACKWELL and "nvfp4" in known:
+        wanted = ["nvfp4"]
+    elif is_server and (least >= ADA or _has_fp8(gpus)):
+        wanted = ["fp8"]
+    return next((name for name in wanted if name in known), known[-1])
+
+
+def _has_fp8(gpus: Sequence[Gpu]) -> bool:
+    amd = [gpu for gpu in gpus if gpu.vendor == "amd"]
+    return bool(amd) and not any(_lack("fp8", gpu) for gpu in amd)
+
+
+def format_title(format_name: str) -> str:
+    """Return what people call a format."""
+    return FORMAT_NAMES.get(format_name, format_name)
+
+
+def _order(facts: ModelFacts, engine: EngineTraits) -> tuple[float, int, int]:
+    bits = nominal_bits(facts)
+    size = facts.file_bytes if bits >= FULL else -facts.file_bytes
+    return -min(bits, FULL), engine.formats.index(facts.format), size
+
+
+def _measured_bits(facts: ModelFacts) -> float:
+    groups = [group for group in facts.weights if group.kind is not WeightKind.PROJECTOR]
+    elements = sum(group.elements for group in groups)
+    return 8 * sum(group.bytes for group in groups) / elements if elements else 0.0

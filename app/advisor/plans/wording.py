@@ -1,0 +1,404 @@
+"""A plan in words: the one sentence, the reasons with values and sources, and what a reader should be warned of."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from app.advisor.choosing import hardware, wording
+from app.advisor.choosing.engine_table import EVERYWHERE, Ability
+from app.advisor.choosing.hardware import Strategy
+from app.advisor.choosing.intents import Need, Workload, need
+from app.advisor.plans.quantisations import FULL, USUAL, format_title, nominal_bits
+from app.advisor.plans.selection import Ask, Fit, Pick
+from app.core import words
+from app.core.advice import Estimate, Intent
+from app.core.engines import Reason
+from app.core.machine import Gpu, Machine
+
+GUIDE = "decision guide"
+_ESTIMATE = "estimate"
+
+
+def sentence(ask: Ask, chosen: Pick, *, format_name: str) -> str:
+    """Return the plan in one sentence: "ExLlamaV2 with EXL2, because one RTX 4090 is NVIDIA, Ampere or newer, ..."."""
+    clauses = [_machine_clause(ask), _offload_clause(ask, chosen), _need_clause(ask), _fit_clause(ask, chosen)]
+    return f"{ask.engine.name} with {format_title(format_name)}, because {_clauses(list(filter(None, clauses)))}."
+
+
+def reasons(ask: Ask, chosen: Pick, found: Estimate | None, *, has_choice: bool) -> list[Reason]:
+    """Return what the plan rests on, one fact each. `has_choice` says that there were several files to choose from."""
+    return [
+        *_hardware_reasons(ask),
+        _need_reason(ask.work),
+        *_quality_reasons(ask, chosen, has_choice=has_choice),
+        *_context_reasons(ask, chosen),
+        *_spread_reasons(ask, chosen),
+        *_estimate_reasons(found),
+    ]
+
+
+def warnings(ask: Ask, chosen: Pick, found: Estimate | None) -> list[str]:
+    """Return what a reader should know before following the plan, one sentence each."""
+    return [
+        *_fit_warnings(chosen),
+        *_context_warnings(ask, chosen),
+        *_speed_warnings(ask, found),
+        *_people_warnings(ask, chosen),
+        *_machine_warnings(ask, chosen),
+    ]
+
+
+def why_behind(chosen: Pick) -> str:
+    """Say why an engine stands behind others that the guide puts after it; empty when nothing is wrong with it."""
+    if chosen.fit is Fit.NONE:
+        return "the model does not fit into what it can use"
+    if chosen.fit in {Fit.SPILLED, Fit.SLOW}:
+        return "a part of the model would lie in system memory"
+    return "only fewer than four bits fit with it" if chosen.fit is Fit.SMALL else ""
+
+
+def short_name(gpu: Gpu) -> str:
+    """Return a card as people call it: "RTX 4090", "H100"."""
+    name = wording.gpu_name(gpu)
+    for maker in ("NVIDIA", "GeForce", "AMD", "Intel", "Apple", "(R)", "(TM)", "Corporation"):
+        name = name.replace(maker, "")
+    return " ".join(name.split()) or wording.gpu_name(gpu)
+
+
+def _clauses(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", and ".join([", ".join(parts[:-1]), parts[-1]])
+
+
+def _machine_clause(ask: Ask) -> str:
+    kind = hardware.strategy(ask.machine)
+    if not ask.target.vendors:
+        return _PROCESSOR_CLAUSES.get(kind, _any_processor)(ask)
+    if ask.engine.id == EVERYWHERE and kind not in _SAID_OTHERWISE:
+        return _runs_on(ask)
+    return _GPU_CLAUSES.get(kind, _plain_gpu)(ask)
+
+
+def _counted(gpus: Sequence[Gpu]) -> str:
+    names = [short_name(gpu) for gpu in gpus]
+    if len(names) == 1:
+        return f"one {names[0]}"
+    return (
+        f"{len(names)} x {names[0]}"
+        if len(set(names)) == 1
+        else f"{len(names)} cards ({', '.join(dict.fromkeys(names))})"
+    )
+
+
+def _runs_on(ask: Ask) -> str:
+    """Return the clause of the engine that runs everywhere."""
+    backend = wording.BACKENDS.get(ask.target.backend, ask.target.backend)
+    return f"it runs on {_counted(ask.gpus)} by {backend}" if ask.gpus else f"it runs by {backend}"
+
+
+def _apple(ask: Ask) -> str:
+    memory, known = wording.memory_bytes(ask.machine), ask.machine.memory
+    speeds = [gpu.bandwidth_gb_s.value for gpu in ask.machine.gpus if gpu.bandwidth_gb_s.value]
+    speeds += [fact.value for fact in (known.theoretical_gb_s, known.bandwidth_gb_s) if fact.value]
+    size = f"this Mac's {_whole(memory)} are one pool" if memory else "this Mac's memory is one pool"
+    at = f" at {speeds[0]:.0f} GB/s" if speeds else ""
+    return f"{size}{at}" if ask.engine.id != EVERYWHERE else f"{size}{at}, and it runs on Metal"
+
+
+def _rtx_one(ask: Ask) -> str:
+    return f"{_counted(ask.gpus)} is NVIDIA, Ampere or newer"
+
+
+def _rtx_several(ask: Ask) -> str:
+    if ask.engine.id == EVERYWHERE:
+        return f"it runs on {_counted(ask.gpus)}, though it is not made for speed on several cards"
+    return f"{_counted(ask.gpus)} are NVIDIA, Ampere or newer{_strength(ask)}"
+
+
+def _server(ask: Ask) -> str:
+    return f"{_counted(ask.gpus)} {_is(ask)} made for servers{_strength(ask)}"
+
+
+def _instinct(ask: Ask) -> str:
+    runs = "runs" if len(ask.gpus) == 1 else "run"
+    return f"{_counted(ask.gpus)} {_is(ask)} AMD's for servers and {runs} it on ROCm"
+
+
+def _mixed(ask: Ask) -> str:
+    together = wording.joined([f"the {name}" for name in dict.fromkeys(short_name(gpu) for gpu in ask.gpus)])
+    if ask.engine.id == EVERYWHERE:
+        return f"no other engine computes on {together} together"
+    return f"it {ask.engine.strength}, on {together} alone"
+
+
+def _unified(ask: Ask) -> str:
+    return f"the {short_name(ask.gpus[0])} shares {_memory(ask.machine)} with its processor{_strength(ask)}"
+
+
+def _older(ask: Ask) -> str:
+    capability = max(map(hardware.capability, ask.gpus))
+    told = f"compute capability {capability[0]}.{capability[1]}" if capability > (0, 0) else "an unknown capability"
+    return f"{_counted(ask.gpus)} {'has' if len(ask.gpus) == 1 else 'have'} {told}{_strength(ask)}"
+
+
+def _arc(ask: Ask) -> str:
+    if ask.engine.id == "openvino":
+        return f"Intel's own kernels make the most of {_counted(ask.gpus)}"
+    return _plain_gpu(ask)
+
+
+def _plain_gpu(ask: Ask) -> str:
+    if not ask.gpus:
+        return f"it {ask.engine.strength}"
+    backend = wording.BACKENDS.get(ask.target.backend, ask.target.backend)
+    return f"it {ask.engine.strength}, and uses {_counted(ask.gpus)} by {backend}"
+
+
+def _intel_processor(ask: Ask) -> str:
+    if ask.engine.id != "openvino":
+        return _any_processor(ask)
+    model = ask.machine.cpu.model.value or "Intel processor"
+    for noise in ("(R)", "(TM)", "Intel "):
+        model = model.replace(noise, "")
+    return f"Intel's own kernels make the most of the {model}"
+
+
+def _any_processor(ask: Ask) -> str:
+    if hardware.main_gpus(ask.machine):
+        return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
+    if ask.engine.id == EVERYWHERE:
+        return "it runs on any processor (no GPU here could do the work)"
+    return f"it {ask.engine.strength}, and this machine computes on its processor"
+
+
+def _strength(ask: Ask) -> str:
+    """Return what the engine is good at; left out where the number of people says it."""
+    return "" if ask.work.serves_several else f", and it {ask.engine.strength}"
+
+
+def _is(ask: Ask) -> str:
+    return "is" if len(ask.gpus) == 1 else "are"
+
+
+_GPU_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {
+    Strategy.APPLE: _apple,
+    Strategy.BLACKWELL_SERVER: _server,
+    Strategy.NVIDIA_SERVER: _server,
+    Strategy.INSTINCT: _instinct,
+    Strategy.MIXED: _mixed,
+    Strategy.RTX_MANY: _rtx_several,
+    Strategy.RTX_FEW: _rtx_several,
+    Strategy.RTX_ONE: _rtx_one,
+    Strategy.RTX_SMALL: _rtx_one,
+    Strategy.NVIDIA_UNIFIED: _unified,
+    Strategy.JETSON: _unified,
+    Strategy.TURING_FEW: _older,
+    Strategy.NVIDIA_OLDER: _older,
+    Strategy.ARC: _arc,
+}
+_SAID_OTHERWISE = (Strategy.APPLE, Strategy.MIXED, Strategy.RTX_FEW, Strategy.RTX_MANY)
+"""Where the engine that runs everywhere has a clause of its own."""
+_PROCESSOR_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {Strategy.INTEL_CPU: _intel_processor}
+
+
+def _offload_clause(ask: Ask, chosen: Pick) -> str:
+    """Return what sets llama.cpp apart on cards, where no model says it better."""
+    return "it can keep a part of a model in system memory" if ask.may_offload and chosen.facts is None else ""
+
+
+def _need_clause(ask: Ask) -> str:
+    work, can = ask.work, ask.engine.abilities
+    serves = Ability.SERVES in can
+    clauses = {
+        Need.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
+        Need.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
+        Need.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
+        Need.FLEET: f"it {ask.engine.strength}" if ask.engine.id == "dynamo" else "a fleet is served",
+        Need.BATCH: "batches keep it busy" if serves else "",
+        Need.STRUCTURED: "it holds answers to a JSON schema" if Ability.JSON_SCHEMA in can else "",
+        Need.LORAS: f"{work.loras} adapters are loaded beside each other" if Ability.LORAS in can else "",
+        Need.LONG: f"a context of {words.tokens(work.wanted_context)} is asked for",
+        Need.AGENT: "an agent works with it",
+        Need.APP: "an app needs it inside",
+        Need.BROWSER: "a browser or phone is to run it",
+    }
+    return clauses.get(need(work), "")
+
+
+def _shape(work: Workload) -> str:
+    if work.intent is Intent.STRUCTURED:
+        return "answers follow a schema"
+    if work.loras > 1:
+        return f"{work.loras} adapters are loaded"
+    if work.is_long:
+        return f"contexts are long ({words.tokens(work.wanted_context)})"
+    return "the model is a mixture of experts"
+
+
+def _fit_clause(ask: Ask, chosen: Pick) -> str:
+    if chosen.facts is None or not chosen.is_known:
+        return ""
+    where = _place(ask, chosen)
+    return {
+        Fit.WHOLE: f"{ask.model} fits in {where}",
+        Fit.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
+        Fit.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
+        Fit.SLOW: f"it can keep what does not fit in {where} in system memory",
+        Fit.NONE: f"it comes nearest, though {ask.model} does not fit in {where}",
+    }[chosen.fit]
+
+
+def _place(ask: Ask, chosen: Pick) -> str:
+    """Return the memory the model goes to: "its 24 GB", "their 48 GB", "64 GB of memory"."""
+    cards = [gpu for gpu in ask.gpus[: chosen.spread.cards] if not hardware.is_shared(gpu)]
+    size = hardware.memory_of(cards)
+    if cards and size:
+        return (
+            f"{'its' if len(cards) == 1 else 'their'} {_whole(size)}" if len(cards) == len(ask.gpus) else _some(cards)
+        )
+    return f"{_memory(ask.machine)} of memory"
+
+
+def _some(cards: Sequence[Gpu]) -> str:
+    """Return the memory of some of the cards: "80 GB, one of them", "160 GB, 2 of them"."""
+    return f"{_whole(hardware.memory_of(cards))}, {'one' if len(cards) == 1 else len(cards)} of them"
+
+
+def _memory(machine: Machine) -> str:
+    total = wording.memory_bytes(machine)
+    return _whole(total) if total else "an unknown amount"
+
+
+def _whole(size: int | None) -> str:
+    """Return memory as it is sold: "24 GB". Drivers tell a little less than the box."""
+    return f"{round((size or 0) / (1 << 30))} GB" if (size or 0) >= 1 << 30 else words.size(size)
+
+
+def _hardware_reasons(ask: Ask) -> Iterator[Reason]:
+    for gpu in list({wording.gpu_name(gpu): gpu for gpu in ask.gpus}.values())[:4]:
+        size = words.size(gpu.memory_total.value)
+        count = sum(wording.gpu_name(other) == wording.gpu_name(gpu) for other in ask.gpus)
+        text = f"{ask.engine.name} computes on {_counted([gpu] * count)} with {size} each."
+        yield Reason(
+            text=text.replace(" each", "" if count == 1 else " each"), value=size, source=gpu.memory_total.source
+        )
+        if gpu.compute.value:
+            yield Reason(
+                text=f"Its compute level, {gpu.compute.value}, says which kernels exist for it.",
+                value=gpu.compute.value,
+                source=gpu.compute.source,
+            )
+    if not ask.gpus:
+        yield from wording.processor_reasons(ask.machine)
+
+
+def _need_reason(work: Workload) -> Reason:
+    needs = work.needs
+    if work.context:
+        text = f"A context of {words.tokens(work.context)} was asked for."
+        return Reason(text=text, value=str(work.context), source="asked")
+    text = f"For {needs.title} {words.tokens(needs.context)} of context are wanted: {needs.context_why}."
+    return Reason(text=text, value=str(needs.context), source=GUIDE)
+
+
+def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Reason]:
+    if chosen.facts is None:
+        return
+    bits, name = nominal_bits(chosen.facts), chosen.facts.quantization
+    if not has_choice and not ask.is_model_named:
+        text = f"{name} is the usual balance of size and quality; {ask.model} stands for what this machine can hold."
+    elif not has_choice and bits >= USUAL:
+        text = f"{name} is the one there is for this engine."
+    elif chosen.fit is Fit.WHOLE and chosen.is_known:
+        better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
+        text = f"{name} is the best quality that fits in fast memory with this context; {better}."
+    elif bits < USUAL:
+        text = f"{name} has fewer than four bits per weight, since nothing larger fits."
+    else:
+        text = f"{name} is the usual balance of size and quality."
+    yield Reason(text=text, value=name, source=chosen.facts.source or chosen.facts.confidence.value)
+
+
+def _context_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
+    trained = chosen.facts.trained_context if chosen.facts else None
+    if trained is not None and trained < ask.work.wanted_context:
+        text = f"The model was trained for {words.tokens(trained)} of context, so it gets no more."
+        yield Reason(text=text, value=str(trained), source="model")
+    if chosen.setting.kv_type != "f16" and ask.kv_type is None:
+        text = f"The KV cache is kept in 8 bits ({chosen.setting.kv_type}), so that this context fits."
+        yield Reason(text=text, value=chosen.setting.kv_type, source=_ESTIMATE)
+
+
+def _spread_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
+    spread = chosen.spread
+    if spread.cards > 1 and spread.why:
+        yield Reason(text=spread.why, value=f"{spread.mode} over {spread.cards}", source="interconnect")
+    elif spread.cards == 1 and len(ask.gpus) > 1 and chosen.facts is not None and chosen.is_known:
+        copies = f", and each of {spread.replicas} holds a copy" if spread.replicas > 1 else "; the others stay free"
+        yield Reason(text=f"The model fits on one card{copies}.", value="1", source=_ESTIMATE)
+
+
+def _estimate_reasons(found: Estimate | None) -> Iterator[Reason]:
+    if found is None:
+        return
+    yield Reason(text=f"Memory: {found.sentence}.", value=words.size(found.total.bytes), source=_ESTIMATE)
+    if found.decode is not None:
+        rate = found.decode
+        between = f"{words.rate(rate.low).removesuffix(' tok/s')} to {words.rate(rate.high).removesuffix(' tok/s')}"
+        filled = f" with {words.tokens(found.depth)} tokens in the context" if found.depth else ""
+        yield Reason(
+            text=f"Decoding {words.rate(rate.tokens_per_second)} ({between}){filled}: {rate.arithmetic}.",
+            value=words.rate(rate.tokens_per_second),
+            source=rate.confidence.value,
+        )
+
+
+def _fit_warnings(chosen: Pick) -> Iterator[str]:
+    if chosen.facts is None:
+        return
+    if not chosen.is_known:
+        yield "How much memory is free is not known, so nothing can be promised to fit."
+    if chosen.fit is Fit.NONE:
+        yield "The model does not fit into what is free; a smaller one will."
+    if chosen.is_known and nominal_bits(chosen.facts) < USUAL:
+        yield f"{chosen.facts.quantization} has fewer than four bits per weight: answers get noticeably worse."
+    if chosen.fit is Fit.SLOW:
+        yield "A part of the model lies in system memory, which sets the pace."
+
+
+def _context_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
+    wanted, got = ask.work.wanted_context, chosen.setting.context
+    trained = chosen.facts.trained_context if chosen.facts else None
+    if chosen.facts is not None and chosen.fit is Fit.NONE:
+        return
+    if got < min(wanted, trained or wanted):
+        yield f"{words.tokens(got)} of context fit, {words.tokens(wanted)} are wanted for {ask.work.needs.title}."
+    elif ask.work.context and got < wanted:
+        yield f"{words.tokens(wanted)} of context were asked for; the model was trained for {words.tokens(got)}."
+
+
+def _speed_warnings(ask: Ask, found: Estimate | None) -> Iterator[str]:
+    floor = ask.work.needs.floor
+    if found is not None and found.decode is not None and found.decode.tokens_per_second < floor:
+        rate = words.rate(found.decode.tokens_per_second)
+        yield f"{rate} is slower than the {floor:g} wanted for {ask.work.needs.title}: {ask.work.needs.floor_why}."
+
+
+def _people_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
+    at_once = chosen.setting.slots * chosen.spread.replicas
+    if at_once < ask.work.users and ask.work.serves_several and chosen.facts is not None:
+        run = "conversation runs" if at_once == 1 else "conversations run"
+        yield f"{at_once} {run} at a time; of {ask.work.users} the others wait their turn."
+
+
+def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
+    if chosen.spread.warning and chosen.spread.cards > 1:
+        yield chosen.spread.warning
+    shows = [gpu for gpu in ask.gpus if gpu.drives_display.value is True]
+    if Ability.RESERVES in ask.engine.abilities and shows:
+        yield f"{ask.engine.name} takes most of the memory at start, and the {short_name(shows[0])} drives a display."
+    if hardware.is_translated(ask.machine):
+        yield "This program runs translated (Rosetta); install the one for Apple silicon first."
+    if ask.gpus and hardware.is_instinct(ask.gpus[0]):
+        yield "Figures published for NVIDIA cards say nothing about these; measure here."
+    kind = hardware.strategy(ask.machine)
+    is_served = kind is Strategy.NVIDIA_SERVER and ask.work.serves_several
+    if is_served or kind is Strategy.BLACKWELL_SERVER:
+        yield "Measure vLLM, SGLang and TensorRT-LLM with your own requests before deciding; they differ by workload."

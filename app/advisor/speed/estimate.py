@@ -1,0 +1,156 @@
+"""Tokens per second, decode and prefill, with the interval that holds nine of ten such predictions.
+
+    decode:  t = bytes read / (efficiency x bandwidth) + layers x cost per layer + what the host computes
+    prefill: t = 2 x parameters / (share x FLOPS) + attention
+
+A calibration of this machine replaces efficiency and cost per layer. Everything is arithmetic on values: no I/O.
+"""
+
+from collections.abc import Sequence
+from math import exp, hypot, log
+
+import msgspec
+
+from app.advisor.memory.setting import Setting
+from app.advisor.speed.device import Device, processor, used_devices
+from app.advisor.speed.families import DEVICES, SOFTWARE, Software, software_class
+from app.advisor.speed.prefill import prefill
+from app.advisor.speed.reads import TokenReads, token_reads
+from app.core.advice import Calibration, EstimateConfidence, Rate
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+
+__all__ = ["decode", "prefill"]
+
+TENSOR_PARALLEL = frozenset({"vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy", "dynamo"})
+"""Engines that cut each matrix over the GPUs; the others give each GPU layers of its own, which saves no time."""
+NVLINK_GAIN = 0.72
+PCIE_GAIN = 0.15
+"""n GPUs decode n ** gain times as fast: two with NVLink 1.5 to 1.8 times, over PCIe hardly faster
+(hardware-fit 4.1, from public multi-GPU reports)."""
+HOST_LAYER_S = 100e-6
+"""Handing one layer to the processor and back: two PCIe transfers, waking its threads."""
+CALIBRATED_SPREAD = 0.14
+"""Nine of ten predictions after a calibration are closer; measured by `app.bench.speed_accuracy`."""
+HOST_SPREAD = 0.9
+"""How much wider the interval is when all time is spent on the host: RAM, threads and mapping differ."""
+
+
+class _Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one token, apart; `arithmetic` says how they came about."""
+
+    device_s: float
+    layers_s: float
+    host_s: float
+    arithmetic: str
+
+    @property
+    def total_s(self) -> float:
+        return self.device_s + self.layers_s + self.host_s
+
+
+def decode(
+    facts: ModelFacts, machine: Machine, setting: Setting, *, depth: int = 0, calibration: Calibration | None = None
+) -> Rate | None:
+    """Return the rate of one conversation with `depth` tokens cached; None when nothing is known of the device."""
+    devices = used_devices(machine, setting)
+    reads = token_reads(facts, setting, depth=depth)
+    if not devices or not reads.total_bytes:
+        return None
+    software = SOFTWARE[software_class(setting, devices[0].kind)]
+    if calibration is not None and calibration.efficiency > 0:
+        terms = _calibrated(reads, calibration, software, processor(machine))
+        spread, confidence = CALIBRATED_SPREAD, EstimateConfidence.CALIBRATED
+    else:
+        terms = _predicted(reads, devices, setting, software, processor(machine))
+        spread, confidence = _spread(devices[0], software), _confidence(devices)
+    spread = hypot(spread, HOST_SPREAD * terms.host_s / terms.total_s)
+    return _rate(1 / terms.total_s, spread, confidence, terms.arithmetic)
+
+
+def _predicted(
+    reads: TokenReads, devices: Sequence[Device], setting: Setting, software: Software, host: Device
+) -> _Terms:
+    read_s = _read_seconds(reads, devices, setting)
+    layers_s = reads.plain_layers * software.layer_s + reads.expert_layers * software.expert_layer_s
+    return _terms(reads, read_s, layers_s, host, _reading(reads, devices))
+
+
+def _calibrated(reads: TokenReads, found: Calibration, software: Software, host: Device) -> _Terms:
+    rate = found.efficiency * found.bandwidth_gb_s * 1e9
+    experts = reads.expert_layers * software.expert_layer_s / software.layer_s
+    layers_s = (reads.plain_layers + experts) * found.layer_seconds
+    text = f"{_gb(reads)} / ({found.efficiency:.2f} x {found.bandwidth_gb_s:.0f} GB/s)"
+    return _terms(reads, (reads.device_bytes + reads.device_cache_bytes) / rate, layers_s, host, text)
+
+
+def _terms(reads: TokenReads, read_s: float, layers_s: float, host: Device, reading: str) -> _Terms:
+    host_bytes = reads.host_bytes + reads.host_cache_bytes
+    efficiency = DEVICES[host.kind].efficiency
+    host_s = host_bytes / (efficiency * host.bandwidth) + reads.host_layers * HOST_LAYER_S
+    layer_us = layers_s / reads.plain_layers * 1e6 if reads.plain_layers else 0.0
+    text = f"{reading} + {reads.plain_layers:.0f} x {layer_us:.0f} us"
+    if host_bytes:
+        text += f" + {host_bytes / 1e9:.2f} GB / ({efficiency:.2f} x {host.bandwidth / 1e9:.0f} GB/s) on the processor"
+    total_ms = (read_s + layers_s + host_s) * 1e3
+    return _Terms(device_s=read_s, layers_s=layers_s, host_s=host_s, arithmetic=f"{text} = {total_ms:.1f} ms")
+
+
+def _read_seconds(reads: TokenReads, devices: Sequence[Device], setting: Setting) -> float:
+    """Return the time reading takes: by turns where each GPU has layers of its own, together where matrices are cut."""
+    shares = _shares(devices, setting)
+    by_turns = sum(share * reading_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
+    if len(devices) == 1 or setting.engine not in TENSOR_PARALLEL:
+        return by_turns
+    gain = NVLINK_GAIN if all(device.has_nvlink for device in devices) else PCIE_GAIN
+    return by_turns / exp(gain * log(len(devices)))
+
+
+def _shares(devices: Sequence[Device], setting: Setting) -> list[float]:
+    wanted = list(setting.split[: len(devices)]) or [1.0] * len(devices)
+    return [share / (sum(wanted) or 1.0) for share in wanted]
+
+
+def reading_seconds(reads: TokenReads, device: Device) -> float:
+    """Return the seconds one device would take to read all that lies there, or to unpack it where that takes longer."""
+    kind = DEVICES[device.kind]
+    read_s = (reads.device_bytes + reads.device_cache_bytes) / (kind.efficiency * device.bandwidth)
+    return max(read_s, unpacking(reads, device))
+
+
+def unpacking(reads: TokenReads, device: Device) -> float:
+    """Return the least time a device needs to unpack what is read; zero where reading always takes longer."""
+    kind = DEVICES[device.kind]
+    plain = reads.device_elements - reads.device_k_elements
+    operations = kind.operations * plain + kind.k_operations * reads.device_k_elements
+    return operations / (device.flops / 2) if device.flops else 0.0
+
+
+def _reading(reads: TokenReads, devices: Sequence[Device]) -> str:
+    device = devices[0]
+    text = f"{_gb(reads)} / ({DEVICES[device.kind].efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
+    return f"{text} over {len(devices)} GPUs" if len(devices) > 1 else text
+
+
+def _gb(reads: TokenReads) -> str:
+    return f"{(reads.device_bytes + reads.device_cache_bytes) / 1e9:.2f} GB"
+
+
+def _spread(device: Device, software: Software) -> float:
+    return hypot(DEVICES[device.kind].spread, software.spread) * (2.0 if device.is_assumed else 1.0)
+
+
+def _confidence(devices: Sequence[Device]) -> EstimateConfidence:
+    if any(device.is_assumed or device.kind == "unknown" for device in devices):
+        return EstimateConfidence.TABLE
+    return EstimateConfidence.PREDICTED
+
+
+def _rate(rate: float, spread: float, confidence: EstimateConfidence, arithmetic: str) -> Rate:
+    return Rate(
+        tokens_per_second=rate,
+        low=rate / (1 + spread),
+        high=rate * (1 + spread),
+        confidence=confidence,
+        arithmetic=arithmetic,
+    )
