@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
+from engines.environment import engine_environment
 from engines.flags import flags_in
 
 HELP_TIMEOUT_S = 120.0
@@ -142,7 +143,7 @@ def on_path(program: str) -> Path | None:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+    return {**engine_environment(), "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 
 
 @contextlib.contextmanager

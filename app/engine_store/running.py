@@ -17,13 +17,13 @@ from pathlib import Path
 
 import psutil
 
-from app.config.environment import engine_environment
 from app.config.programs import child_environment
 from app.core.connections import Program, Purpose, Why
 from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.shelf import STAGE_VARIABLE
 from app.network.door import door
 from app.network.relay import relayed
+from engines.environment import engine_environment
 
 _TAIL = 40
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC")

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from app.config.environment import engine_environment
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
@@ -29,6 +28,7 @@ from app.supervisor.run import Means
 from app.supervisor.scheduling import Seat
 from app.supervisor.watching import Watching
 from engines.api import Adapter
+from engines.environment import engine_environment
 
 __all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
 

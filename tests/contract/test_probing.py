@@ -53,6 +53,12 @@ def test_both_streams_and_the_code_are_told(script: Callable[[str], Path]) -> No
     assert output_of(("/nowhere/program",)) == ""
 
 
+def test_it_is_told_no_secrets_of_ours(script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert output_of((str(script('echo "$HF_TOKEN,$CUDA_VISIBLE_DEVICES"')),)) == ",1\n"
+
+
 def test_one_that_hangs_is_ended_with_all_it_started(script: Callable[[str], Path], mark: str) -> None:
     answer = answer_of((str(script(f"echo so far; sleep {mark} & sleep {mark}")),), 0.3)
     assert (answer.text, answer.code, answer.is_late) == ("so far\n", None, True)

@@ -93,7 +93,7 @@ def test_a_connection_is_not_kept_after_a_stream_though_it_says_so(running: Work
 
 def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
     assert [slot["n_ctx"] for slot in running.ask("/slots")] == [512, 512]
-    assert ContextSet(tokens=512, slots=2) in running.events()
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
 
 
 def test_its_log_tells_progress_memory_and_port(running: Worker) -> None:
@@ -150,7 +150,7 @@ def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(tmp_path: Path) 
     with closing(Worker(model, LaunchOptions(context=512, slots=4, task="embed"))) as worker:
         assert worker.is_ready()
         together = [row["embedding"] for row in worker.ask("/v1/embeddings", {"input": texts})["data"]]
-        assert ContextSet(tokens=512, slots=4) in worker.events()
+        wait_until(lambda: ContextSet(tokens=512, slots=4) in worker.events())
         for text, vector in zip(texts, together, strict=True):
             alone = worker.ask("/v1/embeddings", {"input": text})["data"][0]["embedding"]
             assert vector == pytest.approx(alone, abs=1e-3)
@@ -163,7 +163,7 @@ def test_as_many_long_texts_as_there_are_slots_are_embedded_at_once(tmp_path: Pa
         for count in (2, 8, 3, 4, 2, 9) * 3:
             reply = worker.ask("/v1/embeddings", {"input": ["a " * 290] * count})
             assert len(reply["data"]) == count
-        assert ContextSet(tokens=600, slots=4) in worker.events()
+        wait_until(lambda: ContextSet(tokens=600, slots=4) in worker.events())
 
 
 def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, running: Worker) -> None:

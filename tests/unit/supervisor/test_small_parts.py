@@ -8,7 +8,6 @@ from typing import Self
 
 import pytest
 
-from app.config.environment import engine_environment
 from app.supervisor.announcer import INTERVAL_S, Announcer
 from app.supervisor.facts import Facts
 from app.supervisor.ports import HOST, Ports
@@ -25,6 +24,7 @@ from engines.api import (
     ReadyWhen,
     Suspicion,
 )
+from engines.environment import engine_environment
 
 
 def test_a_reserved_port_is_free_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
