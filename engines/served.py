@@ -151,7 +151,8 @@ class Served:
         return Failure(
             kind=FailureKind.NOT_INSTALLED,
             sentence=f"{self.descriptor.name} is not installed.",
-            hint=f"`roundhouse engines install {self.descriptor.id}` installs it where it can run.",
+            hint=self.descriptor.obtained
+            or f"`roundhouse engines install {self.descriptor.id}` installs it where it can run.",
         )
 
 

@@ -41,6 +41,7 @@ DESCRIPTOR = Descriptor(
         Gauge.PROMPT_TOKENS: "prefill_tokens_sum",
         Gauge.GENERATED_TOKENS: "decode_tokens_sum",
     },
+    obtained="Install it from MLC's own package index, so that `mlc_llm` is on the PATH of Roundhouse's service.",
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=(
         "Never run with this adapter: its wheels come from a package index of its own, nightly builds only. A model is "

@@ -41,6 +41,7 @@ DESCRIPTOR = Descriptor(
         Gauge.KV_USAGE: "trtllm_kv_cache_utilization",
         Gauge.PREFIX_HIT_RATE: "trtllm_kv_cache_hit_rate",
     },
+    obtained="Install it as NVIDIA says, so that `trtllm-serve` is on the PATH of Roundhouse's service.",
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=(
         "Never run with this adapter: it needs NVIDIA's container or wheel index and an NVIDIA GPU. It is found where "

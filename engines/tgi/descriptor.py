@@ -2,6 +2,10 @@
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
 
+VERSION = "3.3.7"
+"""The last one."""
+IMAGE = f"ghcr.io/huggingface/text-generation-inference:{VERSION}"
+
 DESCRIPTOR = Descriptor(
     id="tgi",
     name="TGI",
@@ -36,6 +40,7 @@ DESCRIPTOR = Descriptor(
         Gauge.RUNNING: "tgi_batch_current_size",
         Gauge.WAITING: "tgi_queue_size",
     },
+    obtained=f"Start docker or podman, and fetch its image yourself: `docker pull {IMAGE}`.",
     verified=(
         "Its container's command line is held against reviewed ones; its lines, ends and lifeline are played by a "
         "stand-in for docker and the launcher."

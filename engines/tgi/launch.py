@@ -33,12 +33,9 @@ from engines.flags import Flag, Table, arguments, elsewhere, switch, tasks, valu
 from engines.log_lines import read_line, stage
 from engines.probing import on_path, output_of
 from engines.remedies import Means
-from engines.tgi.descriptor import DESCRIPTOR
+from engines.tgi.descriptor import DESCRIPTOR, IMAGE, VERSION
 
 _K = FailureKind
-VERSION = "3.3.7"
-"""The last one."""
-IMAGE = f"ghcr.io/huggingface/text-generation-inference:{VERSION}"
 DOCKER, PODMAN = "docker", "podman"
 PORT_INSIDE = 80
 KV_TYPES = {"f16": "", "fp8": "fp8_e4m3fn", "fp8_e5m2": "fp8_e5m2"}
@@ -137,8 +134,7 @@ READER = Reader(
         {
             _K.NOT_INSTALLED: Said(
                 "{engine} cannot be started: its container image is not here, or the container program does not run.",
-                f"Start docker or podman, and fetch the image yourself: `docker pull {IMAGE}`. "
-                "One that runs elsewhere is attached with `roundhouse attach`.",
+                f"{DESCRIPTOR.obtained} One that runs elsewhere is attached with `roundhouse attach`.",
             )
         }
     ),

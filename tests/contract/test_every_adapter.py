@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.engine_store.recipe import recipes
 from engines.api import (
     Adapter,
     Exit,
@@ -54,6 +55,7 @@ def test_the_descriptor_is_complete(adapter: Adapter) -> None:
     assert about.verified.endswith(".")
     assert about.unverified.endswith(".")
     assert all(path.startswith("/") for path in about.routes.values())
+    assert bool(about.obtained) == (about.id not in recipes() and about.family is not Family.EXTERNAL)
 
 
 @ALL

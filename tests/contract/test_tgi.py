@@ -28,7 +28,8 @@ from engines.api import (
 )
 from engines.flags import WORDS
 from engines.tgi import launch
-from engines.tgi.launch import ADAPTER, IMAGE, TABLE
+from engines.tgi.descriptor import IMAGE
+from engines.tgi.launch import ADAPTER, TABLE
 from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, Engine, Worker
 

@@ -132,3 +132,10 @@ def test_an_alias_answers_and_can_be_taken_back(roundhouse: Roundhouse) -> None:
     assert roundhouse("alias", "guide", "auto").returncode == 2, "a model's own name always means that model"
     assert roundhouse("alias", "gpt-*", "nowhere").returncode == 2
     assert roundhouse("alias", "remove", "gpt-*").returncode == 2
+
+
+def test_an_engine_that_is_not_installed_from_here_says_how_to_get_it(roundhouse: Roundhouse) -> None:
+    done = roundhouse("engines", "install", "tensorrt-llm")
+    assert done.returncode == 2
+    assert "`trtllm-serve` is on the PATH" in done.stderr
+    assert "roundhouse attach" in done.stderr

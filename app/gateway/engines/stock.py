@@ -48,6 +48,7 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
     adapter, recipe = catalogue.adapters[engine], catalogue.recipes.get(engine)
     about, manifests = adapter.descriptor, catalogue.shelf.manifests(engine)
     versions = versions_of(catalogue, engine)
+    way = "" if versions or (rank is None and not about.legacy) else about.obtained
     return EngineStock(
         id=engine,
         name=about.name,
@@ -55,7 +56,7 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=about.legacy or _advice(about.name, rank, judged, versions),
+        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, judged, versions), way))),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers_of(recipe, host, manifests, catalogue.shelf.state(engine)) if recipe else [],

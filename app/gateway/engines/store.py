@@ -217,9 +217,10 @@ class EngineStore:
         self._known(engine)
         recipe = self._catalogue.recipes.get(engine)
         if recipe is None:
+            obtained = self._catalogue.adapters[engine].descriptor.obtained
             raise BadRequest(
                 f"{engine} is nothing Roundhouse can install.",
-                hint="Start it yourself, and attach to its endpoint.",
+                hint=f"{obtained} One that runs elsewhere is attached with `roundhouse attach`.".lstrip(),
                 code="not_installable",
             )
         return recipe

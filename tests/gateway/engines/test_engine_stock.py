@@ -1,9 +1,17 @@
-"""What of a recipe is offered to which machine."""
+"""What of a recipe is offered to which machine, and how to get what has none."""
 
+from pathlib import Path
+
+import pytest
+
+from app.core.engine_store import EngineStock
+from app.engine_store.catalogue import Catalogue
 from app.engine_store.host import Host
 from app.engine_store.recipe import recipes
-from app.engine_store.shelf import State
-from app.gateway.engines.stock import offers_of
+from app.engine_store.shelf import Shelf, State
+from app.gateway.engines.stock import offers_of, stock
+from engines.registry import ADAPTERS
+from tests.unit.advisor.boxes import Box, gpu
 
 LLAMA_CPP = recipes()["llama.cpp"]
 
@@ -48,3 +56,25 @@ def test_without_anything_for_a_system_everything_is_listed_with_the_reason() ->
     fit, lacking = names(Host(platform="freebsd", architecture="riscv64"))
     assert fit == []
     assert len(lacking) == len(LLAMA_CPP.variants)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineStock]:
+    """Every engine on a computer for TensorRT-LLM, with nothing on PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    machine = Box(gpus=(gpu("nvidia", "NVIDIA H200", "9.0", gib=141),)).machine()
+    host = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
+    return {one.id: one for one in stock(Catalogue(ADAPTERS, Shelf(tmp_path)), machine, host, [])}
+
+
+def test_what_suits_and_is_not_installed_by_us_says_how_to_get_it(here: dict[str, EngineStock]) -> None:
+    suits = here["tensorrt-llm"]
+    assert suits.rank is not None
+    assert suits.advice.endswith(ADAPTERS["tensorrt-llm"].descriptor.obtained)
+    assert "docker pull" in here["tgi"].advice
+
+
+def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineStock]) -> None:
+    assert here["mlc-llm"].rank is None
+    assert "PATH" not in here["mlc-llm"].advice
+    assert "PATH" not in here["vllm"].advice

@@ -1,0 +1,151 @@
+"""What an engine is, as data: formats, routes, features, and what of it has been run for real."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Family(StrEnum):
+    """How an engine comes to run."""
+
+    BINARY = "binary"
+    """A native server, e.g. llama-server."""
+    VENV_CLI = "venv-cli"
+    """A server with its own command line in an environment of its own, e.g. vLLM."""
+    VENV_WORKER = "venv-worker"
+    """A library: our worker serves it from inside its environment."""
+    CONTAINER = "container"
+    """A server in a container image that is here already; started and ended like any other."""
+    EXTERNAL = "external"
+    """An endpoint somebody else runs; attached, never launched."""
+
+
+class ModelFormat(StrEnum):
+    """How weights are stored. Formats are not interchangeable between engines."""
+
+    GGUF = "gguf"
+    MLX = "mlx"
+    EXL2 = "exl2"
+    EXL3 = "exl3"
+    AWQ = "awq"
+    GPTQ = "gptq"
+    FP8 = "fp8"
+    COMPRESSED_TENSORS = "compressed-tensors"
+    NVFP4 = "nvfp4"
+    MXFP4 = "mxfp4"
+    OPENVINO = "openvino"
+    ONNX_GENAI = "onnx-genai"
+    MLC = "mlc"
+    TENSORRT = "tensorrt"
+    REMOTE = "remote"
+    """Weights that are somewhere else: an endpoint serves them."""
+    SAFETENSORS = "safetensors"
+
+
+class Route(StrEnum):
+    """What a client can ask for. An engine that lacks one is served by translation, or refuses with a typed error."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    COUNT_TOKENS = "count_tokens"
+    RERANK = "rerank"
+    INFILL = "infill"
+    RAW = "raw"
+    """Completions of a prompt given as tokens, answered in the form of `INFILL`."""
+    TOKENIZE = "tokenize"
+    DETOKENIZE = "detokenize"
+    APPLY_TEMPLATE = "apply_template"
+    TRANSCRIPTIONS = "transcriptions"
+
+
+class Feature(StrEnum):
+    """What an engine can do beyond plain generation."""
+
+    TOOLS = "tools"
+    """Offers tools to the model, and tells its calls from its text."""
+    REASONING = "reasoning"
+    """Splits reasoning from the answer."""
+    JSON_SCHEMA = "json_schema"
+    GRAMMAR = "grammar"
+    LOGPROBS = "logprobs"
+    LOGIT_BIAS = "logit_bias"
+    CHOICES = "choices"
+    """Several answers to one request (`n`)."""
+    STREAM_USAGE = "stream_usage"
+    VISION = "vision"
+    LORA = "lora"
+    DRAFT = "draft"
+    KV_QUANT = "kv_quant"
+    TENSOR_PARALLEL = "tensor_parallel"
+    PIPELINE_PARALLEL = "pipeline_parallel"
+    CONTINUOUS_BATCHING = "continuous_batching"
+    SLEEP = "sleep"
+    PROGRESS = "progress"
+    API_KEY = "api_key"
+    PORT_ZERO = "port_zero"
+    SAMPLING_DEFAULTS = "sampling_defaults"
+    """Is told at its start how tokens are chosen for requests that do not say; the gateway tells others each time."""
+    TOOL_PARSER = "tool_parser"
+    """Tells calls from text only if it is started with the model's parser (`LaunchOptions.tool_parser`)."""
+
+
+class Gauge(StrEnum):
+    """What an engine's own metrics tell beyond what the gateway measures itself (TTFT, TPOT, rates)."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    KV_USAGE = "kv_usage"
+    """0..1 of the KV cache."""
+    PROMPT_TOKENS = "prompt_tokens"
+    GENERATED_TOKENS = "generated_tokens"
+    PREFIX_HITS = "prefix_hits"
+    PREFIX_QUERIES = "prefix_queries"
+    PREFIX_HIT_RATE = "prefix_hit_rate"
+    """0..1 of what was looked for in the prefix cache; hits and queries apart come to it, too."""
+
+
+class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is. `routes` maps what it speaks natively to its path; everything else is translated.
+
+    `verified` and `unverified` say what has and has not been run for real with this adapter, in plain sentences.
+    """
+
+    id: str
+    name: str
+    licence: str
+    homepage: str
+    family: Family
+    formats: frozenset[ModelFormat]
+    modalities: frozenset[str]
+    routes: Mapping[Route, str]
+    features: frozenset[Feature]
+    platforms: frozenset[str]
+    """`sys.platform` values."""
+    accelerators: tuple[str, ...]
+    """Backends it can use, best first: "cuda", "metal", "rocm", "vulkan", "cpu", ..."""
+    verified: str
+    unverified: str
+    metrics_path: str = ""
+    """Where it tells its gauges in Prometheus' text; empty where it does not."""
+    metrics: Mapping[Gauge, str] = {}
+    """Our name -> its name."""
+    slots_path: str = ""
+    """Where it tells what each slot holds, as llama-server does; empty where it does not."""
+    closes_after_stream: bool = False
+    """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
+    counts_each: bool = False
+    """Whether it counts the tokens of several answers to one request as if each were the only one."""
+    repeats_prefill: bool = False
+    """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
+    program: str = ""
+    """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
+    tool_parsers: Mapping[str, str] = {}
+    """Its parser for each way in which models write calls (`engines.parsers.Calls`)."""
+    obtained: str = ""
+    """How a person gets it where Roundhouse does not install it, in a sentence; empty where it does."""
+    legacy: str = ""
+    """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""

@@ -1,0 +1,100 @@
+"""What is asked of an engine in terms that are the same for all, and what it is asked about."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from engines.api.about import ModelFormat
+from engines.sampling import Sampling
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine store put one version: `python` is its environment's, `executable` its program."""
+
+    folder: Path
+    version: str
+    """Empty for a person's own program, which has to be asked."""
+    backend: str
+    python: Path | None = None
+    executable: Path | None = None
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine version on disk, as `probe` found it. `python` or `executable` starts it; `flags` are those it has."""
+
+    engine: str
+    version: str
+    backend: str
+    python: Path | None = None
+    executable: Path | None = None
+    package: str = ""
+    """The distribution that serves, where an engine can be had in several."""
+    flags: frozenset[str] = frozenset()
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A draft model for speculative decoding; `kind` is "model", "mtp", "eagle3" or "ngram"."""
+
+    path: Path | None = None
+    kind: str = "model"
+    tokens: int = 4
+
+
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run with, in common terms; None: as the engine does. `context` is per slot; parsers have its names."""
+
+    context: int | None = None
+    slots: int = 1
+    threads: int | None = None
+    gpu_layers: int | None = None
+    device_ids: tuple[str, ...] = ()
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    split_ratio: tuple[float, ...] = ()
+    kv_type: str | None = None
+    flash_attention: bool | None = None
+    gpu_memory_fraction: float | None = None
+    cpu_moe_layers: int | None = None
+    draft: Draft | None = None
+    lora: tuple[Path, ...] = ()
+    projector: Path | None = None
+    sampling: Sampling = Sampling()
+    task: str = "chat"
+    """"chat", "embed" or "rerank"."""
+    chat_template: str | None = None
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
+    max_batch_tokens: int | None = None
+    prefix_cache: bool = True
+    trust_remote_code: bool = False
+    extra_args: tuple[str, ...] = ()
+    extra_env: Mapping[str, str] = {}
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an attached model is: its endpoint's base URL and name for it, and the file that holds the key (0600)."""
+
+    url: str
+    served_as: str
+    key_file: Path
+
+
+class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The weights to load: a file or folder, its format, and the name clients use.
+
+    `remote` is set where an endpoint serves them; `path` is then the record of its being attached.
+    """
+
+    name: str
+    path: Path
+    format: ModelFormat
+    remote: Remote | None = None
+
+
+class Net(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine must listen, and the per-launch key every request to it carries. Never put the key in argv."""
+
+    host: str
+    port: int
+    key: str

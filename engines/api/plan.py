@@ -1,0 +1,91 @@
+"""How one engine is started, known to be ready, and stopped: what an adapter plans and the supervisor does."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+
+class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One process. `env` is added to a clean environment; `secrets` likewise, and is never logged.
+
+    `stdin_lifeline` keeps a pipe open on its standard input: the process must end when it reads end-of-file, so that it
+    dies with its parent on every platform.
+    """
+
+    role: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
+    cwd: Path | None = None
+    stdin_lifeline: bool = False
+
+
+class FileToWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """A file the launch needs, relative to the launch's private folder; written with mode 0600."""
+
+    name: str
+    content: bytes
+
+
+class ReadyWhen(StrEnum):
+    """What proves readiness. Several engines answer /health before they can generate, so it is the engine's choice."""
+
+    HTTP_OK = "http_ok"
+    COMPLETION = "completion"
+    MODEL_LISTED = "model_listed"
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """How to ask whether it can generate, and how long silence may last. All times in seconds."""
+
+    when: ReadyWhen = ReadyWhen.HTTP_OK
+    path: str = "/health"
+    interval_s: float = 0.1
+    grace_s: float = 0.0
+    stall_s: float = 120.0
+    """Without a log line, progress or CPU use for this long, it is stalled."""
+    hard_s: float = 1800.0
+
+
+class SoftStop(StrEnum):
+    """How to ask an engine to end before killing it."""
+
+    SIGTERM = "sigterm"
+    SIGINT = "sigint"
+    STDIN_EOF = "stdin_eof"
+    HTTP = "http"
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` is for HTTP: POSTed with the launch key. `grace_s` is how long to wait before killing the group."""
+
+    how: SoftStop = SoftStop.SIGTERM
+    path: str = ""
+    grace_s: float = 10.0
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An option the installed version has no flag for, and can do without: it runs, and says so."""
+
+    option: str
+    sentence: str
+
+
+class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the supervisor needs to start, watch and stop one engine. `served_name` goes in `model` fields.
+
+    Without processes it is an endpoint that runs already, watched and neither started nor stopped, with a `key_file`.
+    """
+
+    processes: tuple[ProcessSpec, ...]
+    base_url: str
+    served_name: str
+    readiness: Readiness
+    stop: Stop = Stop()
+    files: tuple[FileToWrite, ...] = ()
+    context: int | None = None
+    slots: int = 1
+    left_out: tuple[LeftOut, ...] = ()
+    key_file: Path | None = None
