@@ -26,7 +26,10 @@ __all__ = ["Child", "Heard", "Ways", "kill_leader_group"]
 
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 2.0
-"""How long the pipes may stay open after the end: something it started elsewhere may have inherited them."""
+"""How long a pipe may stay open after the end and bring nothing: something it started may have inherited it."""
+_MOST_WORDS_S = 20.0
+"""And how long if that something goes on writing."""
+_LOOKS_EVERY_S = 0.05
 _HAND_OVER_S = 1.0
 """How long a flood waits for the event loop before it goes on reading regardless."""
 
@@ -59,7 +62,10 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self._prefix = prefix
         self._ways = ways
-        self._readers = [self._thread(self._drain, stream, pipe) for stream, pipe in self._group.pipes.items()]
+        self._reading_since: dict[str, float] = {}
+        """By pipe that is waited for: since when, in monotonic seconds."""
+        pipes = self._group.pipes
+        self._readers = {stream: self._thread(self._drain, stream, pipe) for stream, pipe in pipes.items()}
         self._thread(self._wait)
 
     @property
@@ -83,9 +89,16 @@ class Child:
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
         lines = Lines()
         with pipe:
-            while data := pipe.read(_CHUNK):
+            while data := self._read(stream, pipe):
                 self._pass_on(stream, lines.feed(data))
         self._pass_on(stream, lines.end())
+
+    def _read(self, stream: str, pipe: IO[bytes]) -> bytes:
+        self._reading_since[stream] = time.monotonic()
+        try:
+            return pipe.read(_CHUNK)
+        finally:
+            del self._reading_since[stream]
 
     def _pass_on(self, stream: str, raw: Sequence[str]) -> None:
         if not raw:
@@ -102,10 +115,18 @@ class Child:
 
     def _wait(self) -> None:
         code = self._group.wait()
-        for reader in self._readers:
-            reader.join(_LAST_WORDS_S)
+        ended = time.monotonic()
+        for stream, reader in self._readers.items():
+            while reader.is_alive() and not self._has_said_all(stream, ended):
+                reader.join(_LOOKS_EVERY_S)
         self._group.let_go()
         self._in_loop(self._ways.ended, self, code)
+
+    def _has_said_all(self, stream: str, ended: float) -> bool:
+        """Tell whether nothing more is to be expected. What was read and waits to be passed on is."""
+        now = time.monotonic()
+        silent_since = max(ended, self._reading_since.get(stream, now))
+        return now - silent_since > _LAST_WORDS_S or now - ended > _MOST_WORDS_S
 
     def _in_loop(self, call: Callable[..., None], *arguments: object) -> bool:
         try:

@@ -1,0 +1,88 @@
+"""What an engine wrote last is heard before its end is told, however slowly it is read; silence is not waited for."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.supervisor import child
+from app.supervisor.child import Child, Heard, Ways
+from app.supervisor.logs import EngineLog, Redactor
+from engines.api import LogEvent, ProcessSpec
+from tests.unit.supervisor.conftest import Recorder
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
+
+PATIENCE_S = 0.3
+Start = Callable[[str], Child]
+
+
+class Witness:
+    """Notes in their order what is heard and how it ends."""
+
+    def __init__(self) -> None:
+        self.noted: list[str | int] = []
+        self.has_ended = asyncio.Event()
+        self.slowly = 0.0
+
+    def read_log(self, _line: str) -> Sequence[LogEvent]:
+        time.sleep(self.slowly)
+        return ()
+
+    def hear(self, heard: Heard) -> None:
+        self.noted += heard.lines
+
+    def ended(self, _child: Child, code: int) -> None:
+        self.noted.append(code)
+        self.has_ended.set()
+
+
+@pytest.fixture
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture
+async def start(
+    witness: Witness, tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Start]:
+    monkeypatch.setattr(child, "_LAST_WORDS_S", PATIENCE_S)
+    log, begun = EngineLog("m", tmp_path, recorder.publish), list[Child]()
+
+    def started(script: str) -> Child:
+        spec = ProcessSpec(role="server", argv=("/bin/sh", "-c", script), env={})
+        ways = Ways(log=log, redactor=Redactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended)
+        begun.append(Child(spec, env=dict(os.environ), cwd=tmp_path, prefix="", ways=ways))
+        return begun[-1]
+
+    yield started
+    for one in begun:
+        one.kill()
+    log.close()
+
+
+async def test_last_words_count_however_slowly_they_are_read(start: Start, witness: Witness) -> None:
+    witness.slowly = PATIENCE_S
+    start("echo first; echo second; echo last >&2; exit 3")
+    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    assert witness.noted[-1] == 3
+    assert sorted(map(str, witness.noted[:-1])) == ["first", "last", "second"]
+
+
+async def test_a_pipe_that_somebody_else_holds_is_not_waited_for(start: Start, witness: Witness) -> None:
+    start("sleep 60 & echo last; exit 4")
+    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    assert witness.noted == ["last", 4]
+
+
+async def test_nor_one_that_somebody_else_goes_on_writing_to(
+    start: Start, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_MOST_WORDS_S", 3 * PATIENCE_S)
+    start("while echo more; do sleep 0.05; done & echo last; exit 5")
+    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    assert 5 in witness.noted
