@@ -98,5 +98,9 @@ def topk(rows: Tensor, k: int, dim: int) -> TopK:
 
 class cuda:
     @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
     def get_device_name(_index: int) -> str:
         return "Stand-in RTX"

@@ -1,0 +1,131 @@
+"""The kernels of both ExLlamas, which PyTorch compiles when a library is first imported: with what, where to, how far.
+
+CUDA's compiler comes with the engine, as wheels that lie in its environment; the C++ compiler that it drives is the
+computer's own. What was compiled is kept in the environment too, and goes with it.
+"""
+
+import os
+import re
+import shutil
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from engines.serving.backend import Tell
+
+TELL_EVERY_S = 2.0
+JOB_BYTES = 3 << 30
+"""What is reckoned for one compiler: most files take less than 2 GB, a few of ExLlamaV3's 4.6 (nvcc 13.2, g++ 12)."""
+_MOST_LINES = 60
+"""Of what compilers said. A mistake in a template fills a page."""
+_COMMAND = re.compile(r"\[\d+/\d+\]|\S*(c\+\+|nvcc) ")
+_CULPRIT = re.compile(r"error ?:|error --|cannot find -l|not found|fatal +:", re.IGNORECASE)
+STAGE = "Compiling the kernels for this computer, which is done once"
+
+
+@contextmanager
+def compiling(name: str, environment: MutableMapping[str, str], tell: Tell) -> Iterator[None]:
+    """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
+
+    Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
+    """
+    kept = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels")))
+    find_compilers(environment, Path(sysconfig.get_path("purelib")), kept / "link")
+    folder = kept / f"{name}_ext"
+    if not _is_compiled(folder) and shutil.which(environment.get("CXX", "c++"), path=environment["PATH"]) is None:
+        raise RuntimeError("no C++ compiler is on PATH (c++), and the kernels are to be compiled")
+    over = threading.Event()
+    teller = threading.Thread(target=_tell_on, args=(folder, tell, over), name="compiling", daemon=True)
+    teller.start()
+    try:
+        yield
+    except RuntimeError as error:
+        raise _refusal(error) from error
+    finally:
+        over.set()
+        teller.join()
+
+
+def _refusal(error: RuntimeError) -> RuntimeError:
+    """Return the error with what a compiler said in its first line; PyTorch puts all commands of the build before it.
+
+    The rest is written to the log.
+    """
+    said = str(error)
+    if not said.startswith("Error building extension"):
+        return error
+    words = [line for line in said.splitlines()[1:] if line and not _COMMAND.match(line)]
+    sys.stderr.write("\n".join(words[-_MOST_LINES:]) + "\n")
+    culprit = next(filter(_CULPRIT.search, words), words[-1] if words else said)
+    return RuntimeError(f"the kernels could not be compiled: {culprit.strip()}")
+
+
+def find_compilers(environment: MutableMapping[str, str], packages: Path, links: Path) -> None:
+    """Put what compiles where PyTorch looks for it.
+
+    A compiler in the environment counts more than the computer's: it was made for this PyTorch, while `CUDA_HOME` may
+    lead to another CUDA, which PyTorch refuses.
+    """
+    _prepend(environment, "PATH", Path(sys.executable).parent)  # ninja: nobody activated this environment
+    environment.setdefault("MAX_JOBS", str(jobs(_available_bytes())))
+    toolkit = next((nvcc.parents[1] for nvcc in sorted(packages.glob("nvidia/cu*/bin/nvcc"))), None)
+    if toolkit is not None:
+        environment["CUDA_HOME"] = str(toolkit)
+        _prepend(environment, "LIBRARY_PATH", _linkable(toolkit / "lib", links))
+
+
+def jobs(available_bytes: int) -> int:
+    """Return how many compilers may run at once: as many as there are processors, and as memory has room for."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min(processors, available_bytes // JOB_BYTES))
+
+
+def progress(folder: Path) -> tuple[int, int]:
+    """Return how many files are compiled and how many there are; (0, 0) while it is unknown, or when all is done."""
+    try:
+        plan = (folder / "build.ninja").read_text(encoding="utf-8")
+    except OSError:
+        return 0, 0
+    if _is_compiled(folder):
+        return 0, 0
+    targets = [line.removeprefix("build ").partition(":")[0] for line in plan.splitlines() if line.startswith("build ")]
+    objects = [target for target in targets if target.endswith(".o")]
+    return sum((folder / target).exists() for target in objects), len(objects)
+
+
+def _is_compiled(folder: Path) -> bool:
+    return any(folder.glob("*_ext*.so"))
+
+
+def _tell_on(folder: Path, tell: Tell, over: threading.Event) -> None:
+    """Tell again and again, also what was told before: a single file can take minutes, and silence means a hang."""
+    while not over.wait(TELL_EVERY_S):
+        done, total = progress(folder)
+        if total:
+            tell(STAGE, done / total)
+
+
+def _available_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return JOB_BYTES
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), JOB_BYTES)
+
+
+def _prepend(environment: MutableMapping[str, str], name: str, folder: Path) -> None:
+    environment[name] = os.pathsep.join(filter(None, (str(folder), environment.get(name, ""))))
+
+
+def _linkable(libraries: Path, folder: Path) -> Path:
+    """Return a folder with the runtime library by the name that linkers look for, which the wheels leave out."""
+    link = folder / "libcudart.so"
+    for library in libraries.glob("libcudart.so.*"):
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / f"libcudart.{os.getpid()}"  # renamed into place: two starts may do this at once
+        made.symlink_to(library)
+        made.replace(link)
+    return folder

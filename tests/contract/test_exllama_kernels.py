@@ -1,0 +1,122 @@
+"""How ExLlama's kernels come to be compiled. No compiler runs here."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from engines.exllama import compiling as kernels
+
+PLAN = """
+rule compile
+build one.o: compile /src/one.cpp
+build two.cuda.o: cuda_compile /src/two.cu
+build exllamav2_ext.so: link one.o two.cuda.o
+"""
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Path:
+    """Return NVIDIA's wheels as they lie in an environment."""
+    folder = tmp_path / "packages" / "nvidia" / "cu13"
+    for name in ("bin/nvcc", "lib/libcudart.so.13"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).touch()
+    return folder
+
+
+def test_the_environment_s_own_compiler_counts_more_than_the_computer_s(toolkit: Path, tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin", "CUDA_HOME": "/usr/local/cuda-12.4"}
+    kernels.find_compilers(environment, tmp_path / "packages", tmp_path / "links")
+    assert environment["CUDA_HOME"] == str(toolkit)
+    assert environment["PATH"].endswith(os.pathsep + "/usr/bin")
+    link = Path(environment["LIBRARY_PATH"]) / "libcudart.so"
+    assert link.resolve() == toolkit / "lib" / "libcudart.so.13", "the wheels have no name that a linker looks for"
+    kernels.find_compilers({}, tmp_path / "packages", tmp_path / "links")
+
+
+def test_without_one_the_computer_s_is_left_alone(tmp_path: Path) -> None:
+    environment = {"CUDA_HOME": "/usr/local/cuda-13", "MAX_JOBS": "3"}
+    kernels.find_compilers(environment, tmp_path, tmp_path / "links")
+    assert environment["CUDA_HOME"] == "/usr/local/cuda-13"
+    assert environment["MAX_JOBS"] == "3"
+    assert "LIBRARY_PATH" not in environment
+
+
+def test_as_many_compile_at_once_as_memory_has_room_for() -> None:
+    assert kernels.jobs(0) == 1
+    assert kernels.jobs(kernels.JOB_BYTES) == 1
+    assert 1 <= kernels.jobs(1 << 50) <= (os.cpu_count() or 1)
+
+
+def test_it_is_told_how_many_files_are_compiled(tmp_path: Path) -> None:
+    assert kernels.progress(tmp_path) == (0, 0)
+    (tmp_path / "build.ninja").write_text(PLAN, encoding="utf-8")
+    (tmp_path / "one.o").touch()
+    assert kernels.progress(tmp_path) == (1, 2)
+    (tmp_path / "exllamav2_ext.so").touch()
+    assert kernels.progress(tmp_path) == (0, 0), "nothing is compiled any more"
+
+
+def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "TELL_EVERY_S", 0.001)
+    told, twice = [], threading.Event()
+
+    def tell(stage: str, fraction: float | None = None) -> None:
+        told.append((stage, fraction))
+        if len(told) > 1:
+            twice.set()
+
+    with kernels.compiling("exllamav2", here(tmp_path), tell):
+        (tmp_path / "exllamav2_ext").mkdir()
+        (tmp_path / "exllamav2_ext" / "build.ninja").write_text(PLAN, encoding="utf-8")
+        assert twice.wait(10)
+    assert set(told) == {(kernels.STAGE, 0.0)}
+
+
+def deaf(stage: str, fraction: float | None = None) -> None:
+    assert stage or fraction is None
+
+
+def here(folder: Path) -> dict[str, str]:
+    return {**os.environ, "TORCH_EXTENSIONS_DIR": str(folder), "CXX": "true"}
+
+
+def test_without_a_cpp_compiler_it_says_so_unless_all_is_compiled(tmp_path: Path) -> None:
+    environment = {**here(tmp_path), "CXX": "no-such-compiler"}
+    with pytest.raises(RuntimeError, match=r"no C\+\+ compiler"), kernels.compiling("exllamav2", environment, deaf):
+        pass
+    (tmp_path / "exllamav2_ext").mkdir()
+    (tmp_path / "exllamav2_ext" / "exllamav2_ext.so").touch()
+    with kernels.compiling("exllamav2", environment, deaf):
+        pass
+
+
+FAILED = """Error building extension 'exllamav2_ext': [1/48] c++ -MMD -c /src/one.cpp -o one.o
+[2/48] /env/nvidia/cu13/bin/nvcc -c /src/two.cu
+/src/two.cu(3): warning #177-D: variable "x" was declared but never referenced
+FAILED: [code=1] exllamav2_ext.so
+c++ one.o two.cuda.o -shared -lcudart -o exllamav2_ext.so
+/usr/bin/ld: cannot find -lcudart: No such file or directory
+collect2: error: ld returned 1 exit status
+ninja: build stopped: subcommand failed.
+"""
+
+
+def test_what_the_compiler_said_comes_before_what_it_was_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RuntimeError) as caught, kernels.compiling("exllamav2", here(tmp_path), deaf):
+        raise RuntimeError(FAILED)
+    assert str(caught.value) == (
+        "the kernels could not be compiled: /usr/bin/ld: cannot find -lcudart: No such file or directory"
+    )
+    log = capsys.readouterr().err
+    assert "warning #177-D" in log
+    assert "-lcudart -o" not in log, "the commands fill pages"
+
+
+def test_another_mistake_is_left_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="something else"), kernels.compiling("exllamav2", here(tmp_path), deaf):
+        raise RuntimeError("something else")
