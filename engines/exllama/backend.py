@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from engines.exllama.compiling import compiling
+from engines.exllama.compiling import cards_seen, compiling
 from engines.exllama.vocabulary import Vocabulary  # noqa: TC001 -- an attribute's type, and no cost
 from engines.serving.backend import Decoder, Finish, Loaded, Outcome, Tell, Token, Work
 from engines.serving.refusals import Refused, failed, invalid
@@ -59,7 +59,7 @@ class Exllama(ABC):
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():  # without this the kernels would be compiled first, and for no card
             raise RuntimeError("no CUDA GPUs are available to PyTorch")
-        with compiling(self.name, os.environ, tell):
+        with compiling(self.name, cards_seen(self.torch), os.environ, tell):
             self.library = importlib.import_module(self.name)
         try:
             return self.open(config, tell)

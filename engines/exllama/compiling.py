@@ -13,26 +13,29 @@ import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engines.serving.backend import Tell
 
-TELL_EVERY_S = 2.0
+TELL_EVERY_S = 4.0
 JOB_BYTES = 3 << 30
 """What is reckoned for one compiler: most files take less than 2 GB, a few of ExLlamaV3's 4.6 (nvcc 13.2, g++ 12)."""
 _MOST_LINES = 60
 """Of what compilers said. A mistake in a template fills a page."""
 _COMMAND = re.compile(r"\[\d+/\d+\]|\S*(c\+\+|nvcc) ")
+_OBJECT = re.compile(r"^build (\S+\.o):", re.MULTILINE)
 _CULPRIT = re.compile(r"error ?:|error --|cannot find -l|not found|fatal +:", re.IGNORECASE)
 STAGE = "Compiling the kernels for this computer, which is done once"
 
 
 @contextmanager
-def compiling(name: str, environment: MutableMapping[str, str], tell: Tell) -> Iterator[None]:
+def compiling(name: str, cards: str, environment: MutableMapping[str, str], tell: Tell) -> Iterator[None]:
     """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
 
+    They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change.
     Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
     """
-    kept = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels")))
+    kept = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels" / cards)))
     find_compilers(environment, Path(sysconfig.get_path("purelib")), kept / "link")
     folder = kept / f"{name}_ext"
     if not _is_compiled(folder) and shutil.which(environment.get("CXX", "c++"), path=environment["PATH"]) is None:
@@ -43,24 +46,29 @@ def compiling(name: str, environment: MutableMapping[str, str], tell: Tell) -> I
     try:
         yield
     except RuntimeError as error:
-        raise _refusal(error) from error
+        if not str(error).startswith("Error building extension"):
+            raise
+        raise _refusal(str(error)) from error
     finally:
         over.set()
         teller.join()
 
 
-def _refusal(error: RuntimeError) -> RuntimeError:
-    """Return the error with what a compiler said in its first line; PyTorch puts all commands of the build before it.
+def _refusal(said: str) -> RuntimeError:
+    """Return an error with what the compiler said; PyTorch puts all commands of the build before it.
 
     The rest is written to the log.
     """
-    said = str(error)
-    if not said.startswith("Error building extension"):
-        return error
     words = [line for line in said.splitlines()[1:] if line and not _COMMAND.match(line)]
     sys.stderr.write("\n".join(words[-_MOST_LINES:]) + "\n")
     culprit = next(filter(_CULPRIT.search, words), words[-1] if words else said)
     return RuntimeError(f"the kernels could not be compiled: {culprit.strip()}")
+
+
+def cards_seen(torch: Any) -> str:  # noqa: ANN401 -- the library
+    """Return the kinds of cards that PyTorch sees, e.g. "8.6-8.9", the compute capabilities."""
+    seen = {torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())}
+    return "-".join(f"{major}.{minor}" for major, minor in sorted(seen))
 
 
 def find_compilers(environment: MutableMapping[str, str], packages: Path, links: Path) -> None:
@@ -85,19 +93,23 @@ def jobs(available_bytes: int) -> int:
 
 def progress(folder: Path) -> tuple[int, int]:
     """Return how many files are compiled and how many there are; (0, 0) while it is unknown, or when all is done."""
-    try:
-        plan = (folder / "build.ninja").read_text(encoding="utf-8")
-    except OSError:
+    plan = folder / "build.ninja"
+    if not plan.exists() or _is_compiled(folder):
         return 0, 0
-    if _is_compiled(folder):
-        return 0, 0
-    targets = [line.removeprefix("build ").partition(":")[0] for line in plan.splitlines() if line.startswith("build ")]
-    objects = [target for target in targets if target.endswith(".o")]
-    return sum((folder / target).exists() for target in objects), len(objects)
+    objects = _OBJECT.findall(plan.read_text(encoding="utf-8"))
+    return sum(_is_newer(folder / name, plan) for name in objects), len(objects)
 
 
 def _is_compiled(folder: Path) -> bool:
-    return any(folder.glob("*_ext*.so"))
+    return any(_is_newer(library, folder / "build.ninja") for library in folder.glob("*_ext*.so"))
+
+
+def _is_newer(made: Path, plan: Path) -> bool:
+    """Tell whether a file was made since the plan was written; PyTorch writes it anew when anything in it changes."""
+    try:
+        return made.stat().st_mtime_ns >= plan.stat().st_mtime_ns
+    except OSError:
+        return made.exists()
 
 
 def _tell_on(folder: Path, tell: Tell, over: threading.Event) -> None:

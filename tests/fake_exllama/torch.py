@@ -102,5 +102,13 @@ class cuda:
         return True
 
     @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def get_device_capability(_index: int) -> tuple[int, int]:
+        return 8, 6
+
+    @staticmethod
     def get_device_name(_index: int) -> str:
         return "Stand-in RTX"
