@@ -6,6 +6,7 @@ computer's own. What was compiled is kept in the environment too, and goes with 
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -25,6 +26,11 @@ _MOST_LINES = 60
 _COMMAND = re.compile(r"\[\d+/\d+\]|\S*(c\+\+|nvcc) ")
 _OBJECT = re.compile(r"^build (\S+\.o):", re.MULTILINE)
 _CULPRIT = re.compile(r"error ?:|error --|cannot find -l|not found|fatal +:", re.IGNORECASE)
+_DIE_WITH_PARENT = (
+    "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""1 is PR_SET_PDEATHSIG of <linux/prctl.h>; it outlasts the exec."""
 STAGE = "Compiling the kernels for this computer, which is done once"
 
 
@@ -78,6 +84,9 @@ def find_compilers(environment: MutableMapping[str, str], packages: Path, links:
     lead to another CUDA, which PyTorch refuses.
     """
     _prepend(environment, "PATH", Path(sys.executable).parent)  # ninja: nobody activated this environment
+    ninja = shutil.which("ninja", path=environment["PATH"])
+    if ninja is not None and sys.platform == "linux":
+        _prepend(environment, "PATH", mortal_ninja(ninja, links))
     environment.setdefault("MAX_JOBS", str(jobs(_available_bytes())))
     toolkit = next((nvcc.parents[1] for nvcc in sorted(packages.glob("nvidia/cu*/bin/nvcc"))), None)
     if toolkit is not None:
@@ -130,6 +139,20 @@ def _available_bytes() -> int:
 
 def _prepend(environment: MutableMapping[str, str], name: str, folder: Path) -> None:
     environment[name] = os.pathsep.join(filter(None, (str(folder), environment.get(name, ""))))
+
+
+def mortal_ninja(ninja: str, folder: Path) -> Path:
+    """Return a folder with a ninja that ends with this process, and its compilers with it.
+
+    Whoever calls off a load ends the worker; left alone, ninja would go on for an hour, beside that of the next start.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    command = shlex.join([sys.executable, "-I", "-c", _DIE_WITH_PARENT, ninja])
+    made = folder / f"ninja.{os.getpid()}"
+    made.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    made.chmod(0o755)
+    made.replace(folder / "ninja")
+    return folder
 
 
 def _linkable(libraries: Path, folder: Path) -> Path:

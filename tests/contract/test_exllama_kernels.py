@@ -1,6 +1,7 @@
 """How ExLlama's kernels come to be compiled. No compiler runs here."""
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from engines.exllama import compiling as kernels
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAN = """
 rule compile
 build one.o: compile /src/one.cpp
@@ -43,6 +45,27 @@ def test_without_one_the_computer_s_is_left_alone(tmp_path: Path) -> None:
     assert environment["CUDA_HOME"] == "/usr/local/cuda-13"
     assert environment["MAX_JOBS"] == "3"
     assert "LIBRARY_PATH" not in environment
+
+
+WORKER = """
+import subprocess, sys
+from pathlib import Path
+from engines.exllama.compiling import mortal_ninja
+subprocess.run([mortal_ninja(sys.argv[1], Path(sys.argv[2])) / "ninja", "-v"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends it")
+def test_a_worker_that_is_killed_takes_its_compilers_along(tmp_path: Path) -> None:
+    ninja = tmp_path / "a ninja"
+    ninja.write_text('#!/bin/sh\necho "running $1"\nexec sleep 600\n', encoding="utf-8")
+    ninja.chmod(0o755)
+    argv = [sys.executable, "-c", WORKER, str(ninja), str(tmp_path / "links")]
+    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"running -v\n"
+        worker.kill()
+        assert worker.stdout.read() == b"", "its end is told once nobody holds the pipe any more"
 
 
 def test_as_many_compile_at_once_as_memory_has_room_for() -> None:
