@@ -20,7 +20,7 @@ from engines.serving.backend import Tell
 
 TELL_EVERY_S = 4.0
 JOB_BYTES = 3 << 30
-"""What is reckoned for one compiler: most files take less than 2 GB, a few of ExLlamaV3's 4.6 (nvcc 13.2, g++ 12)."""
+"""What is reckoned for one compiler: most files take less than 2 GB, the worst of ExLlamaV3's 4.6 (g++ 12)."""
 _MOST_LINES = 60
 """Of what compilers said. A mistake in a template fills a page."""
 _COMMAND = re.compile(r"\[\d+/\d+\]|\S*(c\+\+|nvcc) ")
