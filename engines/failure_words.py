@@ -159,10 +159,34 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
         ),
         (
             _K.MISSING_LIBRARY,
+            r"c\+\+ compiler|c\+\+: not found",
+            Said(
+                "{engine} compiles its kernels for this computer when it first starts, and there is no C++ compiler.",
+                "Install one (Debian, Ubuntu: `sudo apt install g++`; Fedora: `sudo dnf install gcc-c++`).",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
+            r"unsupported gnu version",
+            Said(
+                "{engine} compiles for this computer, and the C++ compiler here is newer than CUDA's compiler takes.",
+                "Make an older one the system's `c++`; the log names the newest that is taken.",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
             r"c compiler|fatal error: |include file|cannot find -l",
             Said(
                 "{engine} compiles for this computer, and the compiler or what it needs is missing.",
                 "Install a C compiler and Python's headers (Debian, Ubuntu: `sudo apt install gcc python3-dev`).",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
+            r"kernels could not be compiled",
+            Said(
+                "{engine} could not compile its kernels for this computer.",
+                "The log has the compiler's words. Install the engine again, or use another engine.",
             ),
         ),
         (

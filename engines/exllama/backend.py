@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from engines.exllama.compiling import cards_seen, compiling
 from engines.exllama.vocabulary import Vocabulary  # noqa: TC001 -- an attribute's type, and no cost
 from engines.serving.backend import Decoder, Finish, Loaded, Outcome, Tell, Token, Work
 from engines.serving.refusals import Refused, failed, invalid
@@ -56,7 +57,10 @@ class Exllama(ABC):
             os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, devices))
         tell(f"Starting {self.name}")
         self.torch = importlib.import_module("torch")
-        self.library = importlib.import_module(self.name)
+        if not self.torch.cuda.is_available():  # without this the kernels would be compiled first, and for no card
+            raise RuntimeError("no CUDA GPUs are available to PyTorch")
+        with compiling(self.name, cards_seen(self.torch), os.environ, tell):
+            self.library = importlib.import_module(self.name)
         try:
             return self.open(config, tell)
         except _REFUSALS as error:  # to our server these would be mistakes in what it was told

@@ -14,6 +14,7 @@ from typing import Any
 
 from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
 from engines.exllama.constraint import Constraints
+from engines.exllama.ends import begins_in, ends_in
 from engines.exllama.vocabulary import Vocabulary
 from engines.serving.backend import Ability, Loaded, Tell, Token, Work
 from engines.serving.templates import found_in
@@ -40,26 +41,25 @@ class Exl2(Exllama):
         is_paged = self._has_paged_attention(settings)
         slots = int(str(config["slots"])) if is_paged else 1
         context = context_of(config, settings.max_seq_len)
-        settings.max_seq_len = context
+        settings.max_seq_len = cache_tokens(context, 1)  # it reads prompts by whole pages, and is cut to less by this
         model = exl.ExLlamaV2(settings)
         kind = getattr(exl, _CACHES[int(str(config["kv_bits"]))])
         cache = kind(model, max_seq_len=cache_tokens(context, slots), lazy=True)
         model.load_autosplit(cache, callback=lambda done, total: tell("Reading weights", done / max(1, total)))
         tell("Reading the vocabulary")
         tokenizer = exl.ExLlamaV2Tokenizer(settings)
-        self.vocabulary = Vocabulary(self.torch, tokenizer)
-        ends = settings.eos_token_id
-        self.ends = frozenset(ends if isinstance(ends, list) else [ends])
+        template, specials = found_in(folder)
+        self.vocabulary = Vocabulary(self.torch, tokenizer, begins=begins_in(folder))
+        self.ends = ends_in(folder) | _own_ends(tokenizer, specials["eos_token"])
         self._parts = importlib.import_module("exllamav2.generator")
         self.generator = self._parts.ExLlamaV2DynamicGenerator(
             model=model,
             cache=cache,
             tokenizer=tokenizer,
             max_batch_size=slots,
-            max_seq_len=context,
+            max_seq_len=settings.max_seq_len,
             paged=is_paged,
         )
-        template, specials = found_in(folder)
         return Loaded(
             context=context,
             slots=slots,
@@ -118,6 +118,12 @@ class Exl2(Exllama):
     def cache_use(self) -> float | None:
         """Return nothing: it does not say."""
         return None
+
+
+def _own_ends(tokenizer: Any, text: str) -> frozenset[int]:  # noqa: ANN401 -- the library's own
+    """Return the end that the tokeniser knows, and the one of `tokenizer_config.json`, which is a text."""
+    named = tokenizer.single_id(text) if text else None
+    return frozenset(token for token in (tokenizer.eos_token_id, named) if token is not None)
 
 
 def _abilities() -> frozenset[Ability]:

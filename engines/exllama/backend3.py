@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of, unfollowed
+from engines.exllama.constraint import unknown_schema
+from engines.exllama.ends import begins_in
 from engines.exllama.vocabulary import Vocabulary
 from engines.serving.backend import Ability, Loaded, Tell, Token, Work
 from engines.serving.templates import found_in
@@ -26,11 +28,13 @@ class Exl3(Exllama):
         settings = exl.Config.from_directory(str(folder))
         model = exl.Model.from_config(settings)
         context = context_of(config, settings.max_position_embeddings)
-        cache = exl.Cache(model, max_num_tokens=cache_tokens(context, slots), **self._cache_kind(config))
+        # It wants room for one more token than it will write; recurrent models have a state for each slot.
+        tokens = cache_tokens(context + 1, slots)
+        cache = exl.Cache(model, max_num_tokens=tokens, max_batch_size=slots, **self._cache_kind(config))
         model.load(callback=lambda done, total: tell("Reading weights", done / max(1, total)))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)
-        self.vocabulary = Vocabulary(self.torch, tokenizer)
+        self.vocabulary = Vocabulary(self.torch, tokenizer, begins=begins_in(folder))
         self.ends = frozenset(settings.eos_token_id_list)
         self._tokenizer = tokenizer
         self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots)
@@ -65,7 +69,10 @@ class Exl3(Exllama):
 
     def _filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
         """Return what holds an answer to a schema. The library's own filter would end the work of everybody else."""
-        held = self._schema_filter(self._tokenizer, json_schema=schema, eos_after_completed=True)
+        try:
+            held = self._schema_filter(self._tokenizer, json_schema=schema, eos_after_completed=True)
+        except ValueError as error:
+            raise unknown_schema(str(error).removeprefix("Invalid grammar: ")) from error
         if held.problem:
             raise unfollowed(held)
         self._filters[work] = held

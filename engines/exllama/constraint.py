@@ -1,14 +1,20 @@
 """A JSON schema as a filter of ExLlamaV2's sampler, by llguidance, which ExLlamaV3 has a filter of its own for.
 
-ExLlamaV2 takes any object with these methods; it calls them on the thread that computes. The filter that
-lm-format-enforcer 0.11 brings for it was written for an earlier ExLlamaV2 and lacks most of them.
+ExLlamaV2 takes any object with these methods; while three requests or more are answered it asks for their masks on
+threads of its own, each request's on one. The filter that lm-format-enforcer 0.11 brings for it was written for an
+earlier ExLlamaV2 and lacks most of them.
 """
 
 import importlib
 from pathlib import Path
 from typing import Any
 
-from engines.serving.refusals import invalid
+from engines.serving.refusals import Refused, invalid
+
+
+def unknown_schema(problem: str) -> Refused:
+    """Return the answer to a schema that llguidance does not understand."""
+    return invalid(f"This schema cannot be followed: {problem}.", "response_format", code="invalid_schema")
 
 
 class Constraints:
@@ -26,7 +32,7 @@ class Constraints:
         grammar = matcher.grammar_from_json_schema(schema)
         problem = matcher.validate_grammar(grammar, self._tokenizer)
         if problem:
-            raise invalid(f"This schema cannot be followed: {problem}.", "response_format", code="invalid_schema")
+            raise unknown_schema(problem)
         return SchemaFilter(self._torch, matcher(self._tokenizer, grammar))
 
 

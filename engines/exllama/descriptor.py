@@ -5,6 +5,17 @@ import msgspec
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
 from engines.worker_adapter import METRICS, METRICS_PATH
 
+NEVER_ON_A_GPU = (
+    "Never run on a GPU: no weights have been read and none of its kernels has computed anything, so speed, memory and "
+    "the text of a real model are unknown. They are compiled when it first starts, which takes a C++ compiler, minutes "
+    "(many on few cores) and a GPU of compute capability 8.0 or newer; PyTorch asks for driver 580."
+)
+NOT_POSSIBLE = (
+    "Splitting tensors over cards, draft models, adapters and images are not possible with it here yet; a model too "
+    "large for one card is spread over all that are there, by the library itself. The library knows Windows too, but "
+    "PyPI has no PyTorch with CUDA for it, so it can be installed on Linux alone."
+)
+
 EXL3 = Descriptor(
     id="exllamav3",
     name="ExLlamaV3",
@@ -36,16 +47,13 @@ EXL3 = Descriptor(
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(
-        "Its worker runs against a stand-in for the library with the same classes: serving, limits, cancelling, JSON "
-        "schemas, log probabilities."
+        "Its install from the lock, on Linux x86-64, and its kernels there: all 194 files compiled by the compiler "
+        "that comes along, linked and loaded. Its worker with the Python of exllamav3 1.6.5, the compiled functions of "
+        "its generator that run on the processor, llguidance, and made-up logits: chats, batches, cancelling, limits, "
+        "stops, seeds, prompts kept, JSON schemas, log probabilities, a job that runs out of memory. The tests run it "
+        "against a stand-in for the library with the same classes."
     ),
-    unverified=(
-        "Never run on a GPU, and never installed with one: its kernels are compiled when it first starts, which takes "
-        "nvcc of CUDA 13, a C++ compiler and a GPU of compute capability 8.0 or newer. Splitting tensors over cards, "
-        "draft models, adapters and images are not possible with it here yet; a model too large for one card is spread "
-        "over all that are there, by the library itself. The library knows Windows too, but PyPI has no PyTorch with "
-        "CUDA for it, so it can be installed on Linux alone."
-    ),
+    unverified=f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE}",
 )
 
 EXL2 = msgspec.structs.replace(
@@ -54,9 +62,15 @@ EXL2 = msgspec.structs.replace(
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=frozenset({ModelFormat.EXL2}),
+    verified=(
+        "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
+        "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2, the compiled sampler, which "
+        "runs on the processor, llguidance, and made-up logits: chats, batches (as with flash-attn) and one at a time, "
+        "cancelling, limits, stops, seeds, prompts kept, JSON schemas, log probabilities. The tests run it against a "
+        "stand-in for the library with the same classes."
+    ),
     unverified=(
-        f"{EXL3.unverified} It is frozen since December 2025, and nobody has tried it with the PyTorch of its lock. "
-        "Without flash-attn, which its install does not bring, it answers one request at a time. "
-        "Its schema filter was tried with the real llguidance and made-up logits, not in its sampler."
+        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} It is frozen since December 2025. Without flash-attn, which its install does "
+        "not bring, it answers one request at a time."
     ),
 )

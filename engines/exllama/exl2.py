@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from engines.api import Installation, LaunchOptions
 from engines.exllama.descriptor import EXL2
-from engines.exllama.exl3 import WORKER
+from engines.exllama.exl3 import READINESS, WORKER
 from engines.exllama.failures import EXL2 as READER
 from engines.worker_adapter import Library, WorkerAdapter
 
@@ -24,5 +24,12 @@ def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, obje
 
 
 ADAPTER = WorkerAdapter(
-    Library(about=EXL2, reader=READER, worker=WORKER, distribution="exllamav2", configure=configure)
+    Library(
+        about=EXL2,
+        reader=READER,
+        worker=WORKER,
+        distribution="exllamav2",
+        configure=configure,
+        readiness=READINESS,
+    )
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from engines.api import Installation, LaunchOptions
+from engines.api import Installation, LaunchOptions, Readiness
 from engines.exllama.descriptor import EXL3
 from engines.exllama.failures import EXL3 as READER
 from engines.worker_adapter import Library, WorkerAdapter
@@ -10,6 +10,8 @@ from engines.worker_adapter import Library, WorkerAdapter
 WORKER = "engines.exllama.worker"
 KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q5_0": 5, "q4_0": 4}
 """Our names of KV cache types -> bits; 0 is not quantised."""
+READINESS = Readiness(interval_s=0.05, stall_s=300.0, hard_s=14_400.0)
+"""The first start compiles 194 files, which took 40 minutes on two busy cores."""
 
 
 def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, object]:
@@ -24,5 +26,12 @@ def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, obje
 
 
 ADAPTER = WorkerAdapter(
-    Library(about=EXL3, reader=READER, worker=WORKER, distribution="exllamav3", configure=configure)
+    Library(
+        about=EXL3,
+        reader=READER,
+        worker=WORKER,
+        distribution="exllamav3",
+        configure=configure,
+        readiness=READINESS,
+    )
 )

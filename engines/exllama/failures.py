@@ -14,6 +14,10 @@ _CLUES = clues(
         _K.MISSING_LIBRARY,
         (
             r"pytorch is required but not installed",
+            r"no c\+\+ compiler",
+            r"c\+\+: not found",
+            r"unsupported gnu version",
+            r"kernels could not be compiled",
             r"error building extension",
             r"flash[-_]attn .*required",
             r"required flash attention",

@@ -8,11 +8,12 @@ BROKEN = "�"
 
 
 class Vocabulary:
-    """A loaded tokeniser."""
+    """A loaded tokeniser. `begins` tells whether its model wants a token in front of a text."""
 
-    def __init__(self, torch: Any, tokenizer: Any) -> None:  # noqa: ANN401 -- the libraries' own types
+    def __init__(self, torch: Any, tokenizer: Any, *, begins: bool) -> None:  # noqa: ANN401 -- the libraries' own types
         self._torch = torch
         self._tokenizer = tokenizer
+        self._begins = begins
 
     def tensor(self, tokens: Sequence[int]) -> Any:  # noqa: ANN401 -- as above
         """Return tokens as the libraries take them: one row, on the CPU."""
@@ -20,9 +21,10 @@ class Vocabulary:
 
     def encode(self, text: str, *, adds_special: bool) -> list[int]:
         """Return a text's tokens; special tokens in it count as such."""
-        if not text and not adds_special:
+        add_bos = adds_special and self._begins
+        if not text and not add_bos:
             return []
-        encoded = self._tokenizer.encode(text, add_bos=adds_special, encode_special_tokens=True)
+        encoded = self._tokenizer.encode(text, add_bos=add_bos, encode_special_tokens=True)
         return [int(one) for one in encoded.tolist()[0]]
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -95,7 +95,7 @@ class Template:
 
 def found_in(folder: Path) -> tuple[str | None, dict[str, str]]:
     """Return the chat template a model folder holds, if it does, and the special tokens it may name."""
-    config = _object(folder / "tokenizer_config.json")
+    config = object_in(folder / "tokenizer_config.json")
     specials = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
     return _text_of(folder, config), specials
 
@@ -104,7 +104,7 @@ def _text_of(folder: Path, config: Mapping[str, object]) -> str | None:
     own = folder / "chat_template.jinja"
     if own.is_file():
         return own.read_text(encoding="utf-8")
-    found = config.get("chat_template") or _object(folder / "chat_template.json").get("chat_template")
+    found = config.get("chat_template") or object_in(folder / "chat_template.json").get("chat_template")
     if isinstance(found, list):  # several templates by name
         named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
         found = named.get("default")
@@ -116,7 +116,8 @@ def _token(token: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _object(path: Path) -> dict[str, object]:
+def object_in(path: Path) -> dict[str, object]:
+    """Return the JSON object a file of a model holds; an empty one where there is none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

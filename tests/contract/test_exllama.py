@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -64,6 +65,17 @@ def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
 def said(worker: Worker, prompt: str = "say:grün 🚂", **wishes: object) -> dict[str, Any]:
     answer: dict[str, Any] = worker.ask("/v1/completions", {"prompt": prompt, "temperature": 0, **wishes})
     return answer
+
+
+def changed(folder: Path, **config: object) -> Path:
+    """Return a copy of the model with other figures in its config.json, which alone says what ends an answer."""
+    model = folder / "model"
+    shutil.copytree(HF, model)
+    said = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    (model / "config.json").write_text(json.dumps({**said, **config}), encoding="utf-8")
+    (model / "generation_config.json").unlink()
+    (model / "tokenizer_config.json").unlink()
+    return model
 
 
 def test_it_says_what_the_library_writes_character_for_character(running: Worker) -> None:
@@ -138,6 +150,43 @@ def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the
     choice = said(running, logprobs=0)["choices"][0]
     assert choice["text"] == "grün 🚂"
     assert len(choice["logprobs"]["token_logprobs"]) == len("grün 🚂".encode())
+
+
+def test_a_schema_nobody_understands_is_refused_with_its_reason(running: Worker) -> None:
+    body = {"prompt": "a:b", "response_format": form({"type": "nonsense"})}
+    error = running.refusal("/v1/completions", body)[1]["error"]
+    assert (error["code"], error["param"]) == ("invalid_schema", "response_format")
+    assert error["message"] == "This schema cannot be followed: Invalid type: nonsense."
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_a_context_need_not_be_whole_pages(name: str) -> None:
+    with closing(started(ADAPTERS[name], context=1000)) as worker:
+        assert worker.is_ready(), worker.lines
+        assert ContextSet(tokens=1000, slots=2) in worker.events()
+        answer = said(worker, "a", ignore_eos=True)
+    assert answer["usage"]["total_tokens"] == 1000, "the last token of the context too"
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, tmp_path: Path) -> None:
+    model = changed(tmp_path, max_position_embeddings=102_400, eos_token_id=0)
+    with closing(started(ADAPTERS[name], model, context=102_400)) as worker:
+        assert worker.is_ready(), worker.lines
+        endlessly = worker.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        with urllib.request.urlopen(endlessly) as endless:  # noqa: S310 -- loopback
+            assert endless.read(16)
+            assert said(worker)["choices"][0]["text"] == "grün 🚂"
+            with urllib.request.urlopen(worker.request("/metrics")) as metrics:  # noqa: S310 -- loopback
+                assert "requests_running 1\n" in metrics.read().decode()
+
+
+@pytest.mark.parametrize("ends", [[7, 0], 0], ids=str)
+def test_the_older_one_ends_at_each_end_the_model_has(ends: object, tmp_path: Path) -> None:
+    """It reads one of them itself, the first."""
+    with closing(started(EXL2, changed(tmp_path, eos_token_id=ends))) as worker:
+        assert worker.is_ready(), worker.lines
+        assert said(worker)["choices"][0]["finish_reason"] == "stop"
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +281,15 @@ def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
     (variant,) = recipe.variants
     locked = {line.partition("==")[0] for line in recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()}
     assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
+
+
+@pytest.mark.parametrize("engine", list(IMPORTED))
+def test_the_lock_has_the_compiler_of_pytorch_s_own_cuda(engine: str) -> None:
+    recipe = recipes()[engine]
+    lines = recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8").splitlines()
+    locked = dict(line.split(" ")[0].split("==") for line in lines if "==" in line.split(" ")[0])
+    assert locked["nvidia-cuda-nvcc"] == locked["nvidia-nvvm"] == locked["nvidia-cuda-runtime"]
+    assert "nvidia-curand" in locked, "its headers are included"
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))

@@ -11,28 +11,32 @@ from torch import Tensor, softmax
 
 
 class Config:
-    max_position_embeddings = 4096
     eos_token_id_list = [END]  # noqa: RUF012 -- read only
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self.max_position_embeddings = said.get("max_position_embeddings", 8192)
 
     @staticmethod
     def from_directory(folder: str) -> "Config":
         text = (Path(folder) / "config.json").read_text(encoding="utf-8")
         if "Starship" in text:
             raise ValueError("Unsupported architecture in config.json: StarshipForCausalLM")
-        json.loads(text)
-        return Config()
+        return Config(json.loads(text))
 
 
 class Model:
-    is_too_large = False
+    def __init__(self) -> None:
+        self.caches: list[Cache] = []
 
     @staticmethod
     def from_config(config: Config) -> "Model":
         return Model()
 
     def load(self, *, callback: Callable[[int, int], None]) -> None:
-        for done in (1, 2):
+        for done in (0, 1, 2):
             callback(done, 2)
+        for cache in self.caches:
+            cache.initialized = True
 
 
 class CacheLayer_quant:
@@ -40,14 +44,26 @@ class CacheLayer_quant:
 
 
 class Cache:
+    """`max_batch_size` is how many states of recurrent models there are."""
+
+    initialized = False
+
     def __init__(
-        self, model: Model, *, max_num_tokens: int, layer_type: Any = None, k_bits: int = 0, v_bits: int = 0
+        self,
+        model: Model,
+        *,
+        max_num_tokens: int,
+        layer_type: Any = None,
+        max_batch_size: int = 16,
+        k_bits: int = 0,
+        v_bits: int = 0,
     ) -> None:
         assert max_num_tokens % PAGE == 0, "max_num_tokens must be a multiple of 256"
         assert layer_type is None or (layer_type is CacheLayer_quant and 2 <= k_bits <= 8 and 2 <= v_bits <= 8)
         if max_num_tokens > 1_000_000:
             raise RuntimeError("Insufficient VRAM in split for model and cache")
-        self.max_num_tokens = max_num_tokens
+        self.max_num_tokens, self.max_batch_size = max_num_tokens, max_batch_size
+        model.caches.append(self)
 
 
 class Tokenizer(_Tokenizer):
@@ -80,7 +96,7 @@ class LLGuidanceFilter:
     def __init__(self, tokenizer: Tokenizer, *, json_schema: str, eos_after_completed: bool) -> None:
         schema = json.loads(json_schema)
         if schema.get("type") == "nonsense":
-            raise ValueError("unknown type in schema")
+            raise ValueError("Invalid grammar: Invalid type: nonsense")
         self._matcher = Matcher(schema.get("breaks_at"))
         self._check_error()
 
@@ -127,8 +143,11 @@ class Job(PlayedJob):
 
 
 class Generator(PlayedGenerator):
+    beyond = 1
+
     def __init__(self, *, model: Model, cache: Cache, tokenizer: Tokenizer, max_batch_size: int) -> None:
-        super().__init__(cache.max_num_tokens, max_batch_size)
+        assert cache.initialized, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
+        super().__init__(cache.max_num_tokens, min(max_batch_size, cache.max_batch_size))
 
     def _one(self, job: PlayedJob) -> dict[str, Any]:
         """As the original, which gives up a job whose prompt it cannot compute, and does not say whose it was."""
@@ -138,4 +157,4 @@ class Generator(PlayedGenerator):
         return super()._one(job)
 
     def get_cache_stats(self) -> dict[str, int]:
-        return {"used_tokens": sum(len(job.prompt) for job in self.jobs), "max_tokens": self.max_tokens}
+        return {"used_tokens": self.page * sum(map(self.pages, self.active)), "max_tokens": self.max_tokens}

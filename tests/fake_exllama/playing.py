@@ -1,7 +1,8 @@
 """What the stand-ins for both ExLlamas share: a byte-level tokeniser, and a generator that echoes its prompt.
 
 Each iteration gives every job one token, as the libraries do; a character in pieces is held back until it is whole, and
-a job ends with its stop token, which is among what was held.
+a job ends with its stop token, which is among what was held. A job begins once there are pages for all that it may
+become, and keeps them to its end.
 """
 
 from collections.abc import Sequence
@@ -58,29 +59,47 @@ class PlayedJob:
 class PlayedGenerator:
     """`page` is as large as the cache where attention is not paged: then one job has all of it."""
 
+    beyond = 0
+    """How many tokens more than it may write a job asks room for."""
+
     def __init__(self, max_tokens: int, max_batch_size: int, *, page: int = PAGE) -> None:
         self.max_tokens, self.max_batch_size, self.page = max_tokens, max_batch_size, page
-        self.jobs: list[PlayedJob] = []
+        self.pending: list[PlayedJob] = []
+        self.active: list[PlayedJob] = []
+
+    def pages(self, job: PlayedJob) -> int:
+        return -(-(len(job.prompt) + job.limit + self.beyond) // self.page)
 
     def enqueue(self, job: PlayedJob) -> None:
-        pages = -(-(len(job.prompt) + job.limit) // self.page)
+        job.limit = max(1, min(job.limit, self.max_tokens - len(job.prompt) - self.beyond))
+        pages = self.pages(job)
         assert pages * self.page <= self.max_tokens, f"Job requires {pages} pages and cannot be enqueued"
-        self.jobs.append(job)
+        self.pending.append(job)
 
     def cancel(self, job: PlayedJob) -> None:
-        if job in self.jobs:
-            self.jobs.remove(job)
+        for jobs in (self.pending, self.active):
+            if job in jobs:
+                jobs.remove(job)
 
     def iterate(self) -> list[dict[str, Any]]:
-        running = self.jobs[: min(self.max_batch_size, self.max_tokens // self.page)]
-        results = [self._one(job) for job in running]
-        self.jobs = [job for job in self.jobs if not any(r["job"] is job and r["eos"] for r in results)]
+        """As the originals: a job that begins is told of, reads its prompt and writes, all in one iteration."""
+        results = self._begin()
+        written = [self._one(job) for job in self.active]
+        self.active = [job for job in self.active if not any(r["job"] is job and r["eos"] for r in written)]
+        return [*results, *written]
+
+    def _begin(self) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = []
+        for job in list(self.pending):
+            free = self.max_tokens // self.page - sum(map(self.pages, self.active))
+            if len(self.active) < self.max_batch_size and self.pages(job) <= free:
+                self.pending.remove(job)
+                self.active.append(job)
+                result = {"job": job, "eos": False, "identifier": job.identifier}
+                results += [{**result, "stage": "started"}, {**result, "stage": "prefill", "curr_progress": 0}]
         return results
 
     def _one(self, job: PlayedJob) -> dict[str, Any]:
-        if job.written == 0 and not job.held and not hasattr(job, "begun"):
-            job.begun = True  # type: ignore[attr-defined]  # played
-            return {"job": job, "stage": "prefill", "eos": False, "identifier": job.identifier}
         place = min(job.written + len(job.held), len(job.script) - 1)
         token, figures = job.choose(job.script[place])
         result = {"job": job, "stage": "streaming", "eos": False, "identifier": job.identifier}

@@ -98,5 +98,17 @@ def topk(rows: Tensor, k: int, dim: int) -> TopK:
 
 class cuda:
     @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def get_device_capability(_index: int) -> tuple[int, int]:
+        return 8, 6
+
+    @staticmethod
     def get_device_name(_index: int) -> str:
         return "Stand-in RTX"

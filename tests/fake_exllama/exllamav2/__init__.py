@@ -1,5 +1,6 @@
 """Stands in for exllamav2 0.3.2: the classes our worker uses, with their arguments."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,12 +8,14 @@ from playing import END, Tokenizer
 
 
 class ExLlamaV2Config:
-    eos_token_id = END
     no_flash_attn = False
+    max_batch_size, max_input_len = 1, 2048
 
     def __init__(self, folder: str) -> None:
-        (Path(folder) / "config.json").read_text(encoding="utf-8")
-        self.max_seq_len = 4096
+        said = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        ends = said["eos_token_id"]
+        self.eos_token_id = ends[0] if isinstance(ends, list) else ends  # all the original takes
+        self.max_seq_len = said["max_position_embeddings"]
 
     def arch_compat_overrides(self) -> None:
         pass
@@ -24,6 +27,8 @@ class ExLlamaV2:
 
     def load_autosplit(self, cache: "ExLlamaV2Cache", *, callback: Callable[[int, int], None]) -> None:
         assert cache.lazy, "the cache must be lazy, or its memory is taken before the split is known"
+        self.config.max_input_len = min(self.config.max_input_len, self.config.max_seq_len)
+        callback(0, 1)
         callback(1, 1)
 
 
@@ -48,4 +53,8 @@ class ExLlamaV2Cache_Q4(ExLlamaV2Cache):
 
 class ExLlamaV2Tokenizer(Tokenizer):
     def __init__(self, config: ExLlamaV2Config) -> None:
-        self.config = config
+        self.eos_token_id = config.eos_token_id
+
+    def single_id(self, token: str) -> int | None:
+        """Know the vocabulary's one special token by the name that the tests' models give it."""
+        return END if token == "<|endoftext|>" else None

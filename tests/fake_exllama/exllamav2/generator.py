@@ -56,4 +56,8 @@ class ExLlamaV2DynamicGenerator(PlayedGenerator):
         self, *, model: Any, cache: Any, tokenizer: Any, max_batch_size: int, max_seq_len: int, paged: bool = True
     ) -> None:
         assert not paged or has_flash_attn_with_paged, "Paged attention required Flash Attention 2.5.7 or later"
+        config = model.config
+        assert 8 * max_batch_size <= config.max_batch_size * config.max_input_len, "generator requires max_batch_size"
+        assert max_seq_len <= config.max_seq_len, "requested seq len"
+        assert not paged or config.max_input_len % PAGE == 0, "max_chunk_size must be multiple of 256, received None"
         super().__init__(cache.max_seq_len, max_batch_size, page=PAGE if paged else cache.max_seq_len)

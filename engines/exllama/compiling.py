@@ -1,0 +1,166 @@
+"""The kernels of both ExLlamas, which PyTorch compiles when a library is first imported: with what, where to, how far.
+
+CUDA's compiler comes with the engine, as wheels that lie in its environment; the C++ compiler that it drives is the
+computer's own. What was compiled is kept in the environment too, and goes with it.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engines.serving.backend import Tell
+
+TELL_EVERY_S = 4.0
+JOB_BYTES = 3 << 30
+"""What is reckoned for one compiler: most files take less than 2 GB, the worst of ExLlamaV3's 4.6 (g++ 12)."""
+_MOST_LINES = 60
+"""Of what compilers said. A mistake in a template fills a page."""
+_COMMAND = re.compile(r"\[\d+/\d+\]|\S*(c\+\+|nvcc) ")
+_OBJECT = re.compile(r"^build (\S+\.o):", re.MULTILINE)
+_CULPRIT = re.compile(r"error ?:|error --|cannot find -l|not found|fatal +:", re.IGNORECASE)
+_DIE_WITH_PARENT = (
+    "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""1 is PR_SET_PDEATHSIG of <linux/prctl.h>; it outlasts the exec."""
+STAGE = "Compiling the kernels for this computer, which is done once"
+
+
+@contextmanager
+def compiling(name: str, cards: str, environment: MutableMapping[str, str], tell: Tell) -> Iterator[None]:
+    """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
+
+    They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change.
+    Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
+    """
+    kept = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels" / cards)))
+    find_compilers(environment, Path(sysconfig.get_path("purelib")), kept / "link")
+    folder = kept / f"{name}_ext"
+    if not _is_compiled(folder) and shutil.which(environment.get("CXX", "c++"), path=environment["PATH"]) is None:
+        raise RuntimeError("no C++ compiler is on PATH (c++), and the kernels are to be compiled")
+    over = threading.Event()
+    teller = threading.Thread(target=_tell_on, args=(folder, tell, over), name="compiling", daemon=True)
+    teller.start()
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("Error building extension"):
+            raise
+        raise _refusal(str(error)) from error
+    finally:
+        over.set()
+        teller.join()
+
+
+def _refusal(said: str) -> RuntimeError:
+    """Return an error with what the compiler said; PyTorch puts all commands of the build before it.
+
+    The rest is written to the log.
+    """
+    words = [line for line in said.splitlines()[1:] if line and not _COMMAND.match(line)]
+    sys.stderr.write("\n".join(words[-_MOST_LINES:]) + "\n")
+    culprit = next(filter(_CULPRIT.search, words), words[-1] if words else said)
+    return RuntimeError(f"the kernels could not be compiled: {culprit.strip()}")
+
+
+def cards_seen(torch: Any) -> str:  # noqa: ANN401 -- the library
+    """Return the kinds of cards that PyTorch sees, e.g. "8.6-8.9", the compute capabilities."""
+    seen = {torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())}
+    return "-".join(f"{major}.{minor}" for major, minor in sorted(seen))
+
+
+def find_compilers(environment: MutableMapping[str, str], packages: Path, links: Path) -> None:
+    """Put what compiles where PyTorch looks for it.
+
+    A compiler in the environment counts more than the computer's: it was made for this PyTorch, while `CUDA_HOME` may
+    lead to another CUDA, which PyTorch refuses.
+    """
+    _prepend(environment, "PATH", Path(sys.executable).parent)  # ninja: nobody activated this environment
+    ninja = shutil.which("ninja", path=environment["PATH"])
+    if ninja is not None and sys.platform == "linux":
+        _prepend(environment, "PATH", mortal_ninja(ninja, links))
+    environment.setdefault("MAX_JOBS", str(jobs(_available_bytes())))
+    toolkit = next((nvcc.parents[1] for nvcc in sorted(packages.glob("nvidia/cu*/bin/nvcc"))), None)
+    if toolkit is not None:
+        environment["CUDA_HOME"] = str(toolkit)
+        _prepend(environment, "LIBRARY_PATH", _linkable(toolkit / "lib", links))
+
+
+def jobs(available_bytes: int) -> int:
+    """Return how many compilers may run at once: as many as there are processors, and as memory has room for."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min(processors, available_bytes // JOB_BYTES))
+
+
+def progress(folder: Path) -> tuple[int, int]:
+    """Return how many files are compiled and how many there are; (0, 0) while it is unknown, or when all is done."""
+    plan = folder / "build.ninja"
+    if not plan.exists() or _is_compiled(folder):
+        return 0, 0
+    objects = _OBJECT.findall(plan.read_text(encoding="utf-8"))
+    return sum(_is_newer(folder / name, plan) for name in objects), len(objects)
+
+
+def _is_compiled(folder: Path) -> bool:
+    return any(_is_newer(library, folder / "build.ninja") for library in folder.glob("*_ext*.so"))
+
+
+def _is_newer(made: Path, plan: Path) -> bool:
+    """Tell whether a file was made since the plan was written; PyTorch writes it anew when anything in it changes."""
+    try:
+        return made.stat().st_mtime_ns >= plan.stat().st_mtime_ns
+    except OSError:
+        return made.exists()
+
+
+def _tell_on(folder: Path, tell: Tell, over: threading.Event) -> None:
+    """Tell again and again, also what was told before: a single file can take minutes, and silence means a hang."""
+    while not over.wait(TELL_EVERY_S):
+        done, total = progress(folder)
+        if total:
+            tell(STAGE, done / total)
+
+
+def _available_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return JOB_BYTES
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), JOB_BYTES)
+
+
+def _prepend(environment: MutableMapping[str, str], name: str, folder: Path) -> None:
+    environment[name] = os.pathsep.join(filter(None, (str(folder), environment.get(name, ""))))
+
+
+def mortal_ninja(ninja: str, folder: Path) -> Path:
+    """Return a folder with a ninja that ends with this process, and its compilers with it.
+
+    Whoever calls off a load ends the worker; left alone, ninja would go on for an hour, beside that of the next start.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    command = shlex.join([sys.executable, "-I", "-c", _DIE_WITH_PARENT, ninja])
+    made = folder / f"ninja.{os.getpid()}"
+    made.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    made.chmod(0o755)
+    made.replace(folder / "ninja")
+    return folder
+
+
+def _linkable(libraries: Path, folder: Path) -> Path:
+    """Return a folder with the runtime library by the name that linkers look for, which the wheels leave out."""
+    link = folder / "libcudart.so"
+    for library in libraries.glob("libcudart.so.*"):
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / f"libcudart.{os.getpid()}"  # renamed into place: two starts may do this at once
+        made.symlink_to(library)
+        made.replace(link)
+    return folder
