@@ -27,6 +27,7 @@ from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.exllama.vocabulary import WindowDecoder
 from engines.serving.backend import Sampling, Work
 from engines.worker_adapter import WorkerAdapter
+from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import Engine, Worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,7 +253,7 @@ def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> Non
 def test_without_flash_attn_the_older_one_answers_one_at_a_time() -> None:
     with closing(started(EXL2, extra_env=where(ROOT, FAKES))) as worker:
         assert worker.is_ready(), worker.lines
-        assert ContextSet(tokens=512, slots=1) in worker.events()
+        wait_until(lambda: ContextSet(tokens=512, slots=1) in worker.events())
         with ThreadPoolExecutor(3) as several:
             asked = [several.submit(said, worker) for _ in range(3)]
             assert [one.result()["choices"][0]["text"] for one in asked] == ["grün 🚂"] * 3
