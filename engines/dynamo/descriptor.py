@@ -1,6 +1,7 @@
 """What NVIDIA Dynamo is and can do. From the wheels of 1.6.1 and its documentation."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, Route
+from engines.parsers import Calls
 from engines.vllm.descriptor import DESCRIPTOR as VLLM
 
 DESCRIPTOR = Descriptor(
@@ -16,15 +17,31 @@ DESCRIPTOR = Descriptor(
         Route.COMPLETIONS: "/v1/completions",
         Route.EMBEDDINGS: "/v1/embeddings",
         Route.RESPONSES: "/v1/responses",
-        Route.MESSAGES: "/v1/messages",
     },
-    features=VLLM.features - {Feature.API_KEY, Feature.SLEEP, Feature.VISION},
+    features=VLLM.features - {Feature.API_KEY, Feature.SLEEP, Feature.VISION, Feature.LORA},
+    tool_parsers={
+        Calls.HERMES: "hermes",
+        Calls.QWEN_CODER: "qwen3_coder",
+        Calls.GLM_45: "glm45",
+        Calls.GLM_47: "glm47",
+        Calls.MISTRAL: "mistral",
+        Calls.LLAMA_3: "llama3_json",
+        Calls.DEEPSEEK_V3: "deepseek_v3",
+        Calls.DEEPSEEK_V31: "deepseek_v3_1",
+        Calls.DEEPSEEK_V32: "deepseek_v3_2",
+        Calls.KIMI_K2: "kimi_k2",
+        Calls.MINIMAX_M2: "minimax_m2",
+        Calls.GEMMA_4: "gemma4",
+        Calls.GPT_OSS: "harmony",
+    },
     platforms=frozenset({"linux"}),
     accelerators=("cuda",),
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "dynamo_frontend_inflight_requests",
         Gauge.WAITING: "dynamo_frontend_queued_requests",
+        Gauge.PROMPT_TOKENS: "dynamo_frontend_input_sequence_tokens_sum",
+        Gauge.GENERATED_TOKENS: "dynamo_frontend_output_tokens_total",
     },
     verified=(
         "Its command lines are held against reviewed ones; its frontend and worker are played under the supervisor, "
