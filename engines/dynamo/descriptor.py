@@ -1,4 +1,8 @@
-"""What NVIDIA Dynamo is and can do. From the wheels of 1.6.1 and its documentation."""
+"""What NVIDIA Dynamo is and can do. From 1.6.0 as installed, the wheels of 1.6.1 and its documentation.
+
+It speaks Anthropic's messages if asked to, as an experiment: a stream begins with a count that lacks the template and
+ends with OpenAI's [DONE]. What is translated here does neither.
+"""
 
 from engines.api import Descriptor, Family, Feature, Gauge, Route
 from engines.parsers import Calls
@@ -44,11 +48,13 @@ DESCRIPTOR = Descriptor(
         Gauge.GENERATED_TOKENS: "dynamo_frontend_output_tokens_total",
     },
     verified=(
-        "Its command lines are held against reviewed ones; its frontend and worker are played under the supervisor, "
-        "with their log lines and ends. Its lock resolves; nobody here has installed it."
+        "Installed from its lock (1.6.0, Linux x86-64) and asked without a GPU: its frontend ran under the supervisor "
+        "with Dynamo's own mock worker in place of vLLM's (readiness, chat, errors, metrics, a killed worker, the "
+        "stop); its worker for vLLM took the plan's arguments, with vLLM told of a GPU, and ended as recorded."
     ),
     unverified=(
-        "Never run with this adapter: it needs NVIDIA GPUs under Linux, and shows its worth in several computers. It "
-        "has no access key: on the computer it runs on, every program can reach it."
+        "Never run with a model: it needs NVIDIA GPUs under Linux, and shows its worth in several computers. It has no "
+        "access key: on the computer it runs on, every program can reach it. The mock worker published its events on "
+        "every network address, whatever it was told."
     ),
 )

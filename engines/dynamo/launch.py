@@ -78,8 +78,13 @@ READER = Reader(
         *clues(
             (
                 _K.OFFLINE,
-                (r"etcd.*(unable to connect|connection refused|deadline)", r"nats.*(connection refused|timed out)"),
+                (
+                    r"etcd.*(unable to connect|connection refused|deadline)",
+                    r"check etcd server status",
+                    r"nats.*(connection refused|timed out)",
+                ),
             ),
+            (_K.MODEL_NOT_FOUND, (r"model snapshots for \S+ not found in cache",)),
             (_K.PORT_IN_USE, (r"failed to (start|bind) http (server|service)",)),
         ),
         *VLLM_READER.clues,

@@ -63,6 +63,7 @@ TABLE = Table(
 _CLUES = clues(
     (_K.OUT_OF_GPU_MEMORY, (r"no enough gpu memory", r"\[TM\]\[ERROR\].*out of memory", r"no enough blocks")),
     (_K.MODEL_UNSUPPORTED, (r"is not supported by (lmdeploy|turbomind|pytorch engine)", r"unrecognized model name")),
+    (_K.MODEL_UNSUPPORTED, (r"unsupported quant method",)),
     (_K.BAD_FLAG, (r"the (tool|reasoning) parser \S+ is not in the parser list",)),
     (_K.MODEL_CORRUPT, (r"could not find model architecture from config",)),
     (_K.CONTEXT_TOO_LARGE, (r"session_len .* (exceed|too large)", r"truncate max_prefill_token_num.*insufficient")),
