@@ -15,12 +15,18 @@ from engines.dynamo.launch import TABLE as DYNAMO_TABLE
 from engines.flags import Table
 from engines.lmdeploy.descriptor import DESCRIPTOR as LMDEPLOY_IS
 from engines.lmdeploy.launch import TABLE as LMDEPLOY_TABLE
+from engines.parsers import Calls
 from engines.registry import ADAPTERS
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 RECORDED = {"dynamo": "1.6.0", "lmdeploy": "0.18.0"}
 MODEL = ModelSource(name="m", path=Path("/models/m"), format=ModelFormat.SAFETENSORS)
 NET = Net(host="127.0.0.1", port=50_001, key="secret")
+READ_BY_DYNAMO = frozenset(
+    {Calls.HERMES, Calls.QWEN_CODER, Calls.GLM_47, Calls.LLAMA_3, Calls.DEEPSEEK_V3, Calls.DEEPSEEK_V31}
+    | {Calls.DEEPSEEK_V32, Calls.KIMI_K2, Calls.MINIMAX_M2, Calls.GEMMA_4}
+)
+"""What its frontend 1.6.0 was seen to read, whole and streamed, from a worker that wrote one call in that form."""
 
 
 def recorded(folder: str, name: str) -> frozenset[str]:
@@ -66,6 +72,10 @@ def test_its_parsers_of_tool_calls_have_these_names(about: Descriptor) -> None:
     names = recorded("parsers", f"{about.id}-{RECORDED[about.id]}-tool-call")
     assert about.tool_parsers
     assert set(about.tool_parsers.values()) <= names
+
+
+def test_dynamo_is_given_no_parser_that_was_not_seen_to_read() -> None:
+    assert set(DYNAMO_IS.tool_parsers) == READ_BY_DYNAMO
 
 
 @pytest.mark.parametrize(
