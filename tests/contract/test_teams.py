@@ -123,3 +123,11 @@ def test_dynamo_s_own_flags_are_reserved_beside_vllm_s() -> None:
 def test_dynamo_s_worker_loads_like_vllm() -> None:
     line = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]"
     assert Progress(stage="Reading weights", fraction=0.5) in DYNAMO.read_log(line)
+
+
+def test_dynamo_s_frontend_says_when_a_worker_is_known() -> None:
+    line = (
+        "2026-11-22T15:08:07.321418Z  INFO dynamo_llm::discovery::watcher: Committed discovered model group "
+        'model_name="m" group=["m"] members=1'
+    )
+    assert Progress(stage="Ready") in DYNAMO.read_log(line)
