@@ -65,7 +65,8 @@ DESCRIPTOR = Descriptor(
     },
     verified=(
         "Installed from its lock (0.18.0, Linux x86-64) and asked without a GPU: its flags, its parsers' names and how "
-        "it ends before it reaches one. The rest is played by a stand-in, and the key guard runs on real uvicorn."
+        "it ends before it reaches one; its server, with nothing behind it, kept every route behind the launch key. "
+        "The rest is played by a stand-in."
     ),
     unverified=("Never run with a model: it needs an NVIDIA GPU."),
 )
