@@ -112,7 +112,7 @@ class Served:
         self._check(model)
         spoken = arguments(self._recipe.table, options, found)
         args = (*self._recipe.opening(model, options, net), *spoken.args)
-        env = {**QUIET, **self._recipe.env, **_devices(options), **options.extra_env}
+        env = {**QUIET, **self._recipe.env, **devices(options), **options.extra_env}
         return LaunchPlan(
             processes=(foreign_process(found, self._recipe.module, args, net.key, env=env),),
             base_url=f"http://{net.host}:{net.port}",
@@ -159,7 +159,7 @@ class Served:
 _TELL_VERSION = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
 
 
-def _devices(options: LaunchOptions) -> Mapping[str, str]:
+def devices(options: LaunchOptions) -> Mapping[str, str]:
     """Return what shows an engine only some devices, whatever flags its version has for that."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(options.device_ids)} if options.device_ids else {}
 

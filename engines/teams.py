@@ -101,10 +101,12 @@ def _ray(team: Team) -> TeamPlan:
 
 def _dynamo(team: Team) -> TeamPlan:
     """Put a worker with the whole model on each computer, and a frontend before them that knows their caches."""
+    if team.options.chat_template is not None:
+        raise ValueError("Dynamo reads a chat template from a file, which a plan cannot put on each computer.")
     spoken = arguments(dynamo.TABLE, team.options, team.found)
     store = f"http://{team.head}:{ETCD_PORT}"
     etcd = ("etcd", f"--listen-client-urls={store}", f"--advertise-client-urls={store}")
-    env = {**QUIET, "ETCD_ENDPOINTS": store}
+    env = {**QUIET, **dynamo.PLAIN_LOG, "ETCD_ENDPOINTS": store}
     front = dynamo.frontend(team.net, dynamo.ETCD)
     work = dynamo.worker(team.model, dynamo.ETCD, spoken.args)
     return TeamPlan(

@@ -1,7 +1,8 @@
 """Dynamo's adapter: a frontend that speaks HTTP and routes by what is cached where, and a vLLM worker behind it.
 
 On one computer they find each other through a file; over several (see `engines.teams`) through etcd. The frontend is
-well before any worker has registered: it is ready when it lists the model.
+well before any worker has registered: it is ready when it lists the model. A worker takes the flags of vLLM's engine,
+not those of vLLM's server, and tells the router nothing of its cache unless told to: the router goes by what it sent.
 """
 
 from collections.abc import Sequence
@@ -28,11 +29,11 @@ from engines.api import (
 from engines.clues import clues
 from engines.dynamo.descriptor import DESCRIPTOR
 from engines.failures import Reader
-from engines.flags import Table, arguments, value
+from engines.flags import Flag, Table, arguments, tasks, value
 from engines.log_lines import read_line, stage
 from engines.probing import flags_of
 from engines.remedies import Means
-from engines.served import QUIET
+from engines.served import QUIET, TEMPLATE, devices, template_file
 from engines.vllm.launch import LOG as VLLM_LOG
 from engines.vllm.launch import READER as VLLM_READER
 from engines.vllm.launch import TABLE as VLLM_TABLE
@@ -42,21 +43,34 @@ FRONTEND, WORKER = "dynamo.frontend", "dynamo.vllm"
 FILE, ETCD = "file", "etcd"
 """Ways to find each other."""
 
-_PARSERS = (
+_OWN = (
     value("tool_parser", "--dyn-tool-call-parser"),
     value("reasoning_parser", "--dyn-reasoning-parser"),
+    Flag(
+        option="chat_template",
+        names=("--custom-jinja-template",),
+        say=lambda _options: ("--custom-jinja-template", TEMPLATE),
+    ),
+    tasks({"chat": (), "embed": ("--embedding-worker", "--runner", "pooling", "--convert", "embed")}),
 )
-"""The worker tells the frontend what to read a model's answers with, by Dynamo's own names."""
-_PARSED_HERE = frozenset(flag.option for flag in _PARSERS)
+"""The worker tells the frontend which template to write a prompt with and what to read an answer with."""
+_NOT_VLLMS = frozenset({"lora", *(flag.option for flag in _OWN)})
+"""LoRA adapters are loaded by a request to the worker, which nobody here sends."""
 
 TABLE = Table(
     engine="NVIDIA Dynamo",
-    flags=(*(flag for flag in VLLM_TABLE.flags if flag.option not in _PARSED_HERE), *_PARSERS),
+    flags=(*(flag for flag in VLLM_TABLE.flags if flag.option not in _NOT_VLLMS), *_OWN),
     reserved=VLLM_TABLE.reserved
-    | {name for flag in VLLM_TABLE.flags if flag.option in _PARSED_HERE for name in flag.names}
+    | {name for flag in VLLM_TABLE.flags if flag.option in _NOT_VLLMS for name in flag.names}
     | {"--http-host", "--http-port", "--discovery-backend", "--request-plane", "--endpoint"},
-    reserved_env=VLLM_TABLE.reserved_env | {"DYN_FILE_KV", "ETCD_ENDPOINTS", "DYN_HTTP_HOST", "DYN_HTTP_PORT"},
+    reserved_env=VLLM_TABLE.reserved_env
+    | {"DYN_FILE_KV", "ETCD_ENDPOINTS", "DYN_HTTP_HOST", "DYN_HTTP_PORT"}
+    | {"DYN_TCP_*", "DYN_EVENT_PLANE*", "DYN_SYSTEM_*", "DYN_DISCOVERY_BACKEND", "DYN_REQUEST_PLANE"},
 )
+PLAIN_LOG = {"DYN_SDK_DISABLE_ANSI_LOGGING": "1"}
+"""It colours its lines into files and pipes too, and heeds no NO_COLOR."""
+HOSTS = ("DYN_TCP_RPC_HOST", "DYN_TCP_RESPONSE_STREAM_HOST", "DYN_EVENT_PLANE_HOST")
+"""Where requests, answers and events go between the processes: by default an address that others reach."""
 READER = Reader(
     name="NVIDIA Dynamo",
     means=Means(cache_type="fp8", gpu_share=True),
@@ -64,21 +78,26 @@ READER = Reader(
         *clues(
             (
                 _K.OFFLINE,
-                (r"etcd.*(unable to connect|connection refused|deadline)", r"nats.*(connection refused|timed out)"),
+                (
+                    r"etcd.*(unable to connect|connection refused|deadline)",
+                    r"check etcd server status",
+                    r"nats.*(connection refused|timed out)",
+                ),
             ),
+            (_K.MODEL_NOT_FOUND, (r"model snapshots for \S+ not found in cache",)),
             (_K.PORT_IN_USE, (r"failed to (start|bind) http (server|service)",)),
         ),
         *VLLM_READER.clues,
     ),
 )
-LOG = (stage(r"added model", "Ready"), *VLLM_LOG)
+LOG = (stage(r"Committed discovered model group", "Ready"), *VLLM_LOG)
 
 
 def frontend(net: Net, discovery: str) -> Sequence[str]:
     """Return the frontend's arguments."""
     return (
         *("--http-host", net.host, "--http-port", str(net.port), "--discovery-backend", discovery),
-        *("--request-plane", "tcp", "--router-mode", "kv"),
+        *("--request-plane", "tcp", "--router-mode", "kv", "--no-router-kv-events"),
     )
 
 
@@ -119,7 +138,8 @@ class Dynamo:
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"NVIDIA Dynamo does not read {model.format.value} weights.")
         spoken = arguments(TABLE, options, found)
-        env = {**QUIET, "DYN_FILE_KV": "discovery", **options.extra_env}
+        here = dict.fromkeys(HOSTS, net.host)
+        env = {**QUIET, **PLAIN_LOG, **here, "DYN_FILE_KV": "discovery", **devices(options), **options.extra_env}
         return LaunchPlan(
             processes=(
                 process(found, "frontend", FRONTEND, frontend(net, FILE), env),
@@ -129,6 +149,7 @@ class Dynamo:
             served_name=model.name,
             readiness=Readiness(when=ReadyWhen.MODEL_LISTED, path="/v1/models", interval_s=1.0, stall_s=600.0),
             stop=Stop(how=SoftStop.SIGTERM, grace_s=15.0),
+            files=template_file(options),
             context=options.context,
             slots=options.slots,
             left_out=spoken.left_out,

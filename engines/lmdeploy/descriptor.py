@@ -1,4 +1,4 @@
-"""What LMDeploy is and can do. From the wheel of 0.18.0."""
+"""What LMDeploy is and can do. From 0.18.0 as installed."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
 from engines.parsers import Calls
@@ -63,6 +63,10 @@ DESCRIPTOR = Descriptor(
         Gauge.GENERATED_TOKENS: "lmdeploy:generation_tokens_total",
         Gauge.PREFIX_HIT_RATE: "lmdeploy:prefix_cache_hit_rate",
     },
-    verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
-    unverified=("Never run with this adapter: it needs an NVIDIA GPU."),
+    verified=(
+        "Installed from its lock (0.18.0, Linux x86-64) and asked without a GPU: its flags, its parsers' names and how "
+        "it ends before it reaches one; its server, with nothing behind it, kept every route behind the launch key. "
+        "The rest is played by a stand-in."
+    ),
+    unverified=("Never run with a model: it needs an NVIDIA GPU."),
 )

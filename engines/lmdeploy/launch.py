@@ -1,4 +1,7 @@
-"""LMDeploy's adapter. It listens everywhere unless told otherwise, and has no prefix cache unless asked for one."""
+"""LMDeploy's adapter. It listens everywhere unless told otherwise, and has no prefix cache unless asked for one.
+
+It has two engines. TurboMind, which it prefers, passes over drafts and LoRA adapters with at most a warning.
+"""
 
 from collections.abc import Sequence
 
@@ -60,6 +63,9 @@ TABLE = Table(
 _CLUES = clues(
     (_K.OUT_OF_GPU_MEMORY, (r"no enough gpu memory", r"\[TM\]\[ERROR\].*out of memory", r"no enough blocks")),
     (_K.MODEL_UNSUPPORTED, (r"is not supported by (lmdeploy|turbomind|pytorch engine)", r"unrecognized model name")),
+    (_K.MODEL_UNSUPPORTED, (r"unsupported quant method",)),
+    (_K.BAD_FLAG, (r"the (tool|reasoning) parser \S+ is not in the parser list",)),
+    (_K.MODEL_CORRUPT, (r"could not find model architecture from config",)),
     (_K.CONTEXT_TOO_LARGE, (r"session_len .* (exceed|too large)", r"truncate max_prefill_token_num.*insufficient")),
 )
 
@@ -74,9 +80,11 @@ LOG = (
 
 def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[str]:
     """Return what Roundhouse decides."""
+    is_beyond_turbomind = options.draft is not None or bool(options.lora)
     return (
         *("serve", "api_server", str(model.path), "--server-name", net.host, "--server-port", str(net.port)),
         *("--model-name", model.name, "--log-level", "INFO"),
+        *(("--backend", "pytorch") if is_beyond_turbomind else ()),
         *(("--enable-prefix-caching",) if options.prefix_cache else ()),
     )
 

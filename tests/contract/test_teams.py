@@ -3,12 +3,14 @@
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.engine_store.installer import locked_version
 from app.engine_store.recipe import ENGINES, read_recipe
 from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, Progress, ReadyWhen
 from engines.dynamo.launch import ADAPTER as DYNAMO
+from engines.dynamo.launch import HOSTS
 from engines.teams import Team, TeamPlan, team_plan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -78,6 +80,40 @@ def test_on_one_computer_dynamo_is_a_frontend_and_a_worker_that_meet_in_a_file()
     assert not any(process.secrets for process in plan.processes), "it has no key, and says so in its descriptor"
 
 
+def test_dynamo_s_processes_talk_on_this_computer_alone_and_write_plain_lines() -> None:
+    plan = DYNAMO.plan(MODEL, msgspec.structs.replace(OPTIONS, device_ids=("1", "3")), NET, FOUND)
+    for process in plan.processes:
+        assert {process.env[host] for host in HOSTS} == {"127.0.0.1"}
+        assert process.env["DYN_SDK_DISABLE_ANSI_LOGGING"] == "1"
+        assert process.env["CUDA_VISIBLE_DEVICES"] == "1,3"
+
+
+def test_dynamo_s_router_does_not_wait_for_what_its_workers_do_not_tell() -> None:
+    fronts = [
+        *(step.process for step in team_plan("dynamo", team("a", "b")).steps),
+        *DYNAMO.plan(MODEL, OPTIONS, NET, FOUND).processes,
+    ]
+    assert ["--no-router-kv-events" in one.argv for one in fronts if one.role == "frontend"] == [True, True]
+    assert not any("--kv-events-config" in one.argv for one in fronts)
+
+
+def test_a_template_reaches_dynamo_s_worker_as_a_file_where_there_is_a_folder_for_it() -> None:
+    plan = DYNAMO.plan(MODEL, LaunchOptions(chat_template="{{ x }}"), NET, FOUND)
+    argv = plan.processes[1].argv
+    assert argv[argv.index("--custom-jinja-template") + 1] == plan.files[0].name
+    assert plan.files[0].content == b"{{ x }}"
+    with pytest.raises(ValueError, match="cannot put on each computer"):
+        team_plan("dynamo", msgspec.structs.replace(team("a", "b"), options=LaunchOptions(chat_template="{{ x }}")))
+
+
+def test_dynamo_embeds_with_a_worker_for_that_and_refuses_what_its_worker_has_no_flag_for() -> None:
+    worker = DYNAMO.plan(MODEL, LaunchOptions(task="embed"), NET, FOUND).processes[1]
+    assert worker.argv[-5:] == ("--embedding-worker", "--runner", "pooling", "--convert", "embed")
+    for options in (LaunchOptions(task="rerank"), LaunchOptions(lora=(Path("/models/tone"),))):
+        with pytest.raises(ValueError, match=r"\.$"):
+            DYNAMO.plan(MODEL, options, NET, FOUND)
+
+
 def test_dynamo_s_own_flags_are_reserved_beside_vllm_s() -> None:
     for flag in ("--http-host", "--discovery-backend", "--model", "--port"):
         with pytest.raises(ValueError, match="Roundhouse's to set"):
@@ -87,3 +123,11 @@ def test_dynamo_s_own_flags_are_reserved_beside_vllm_s() -> None:
 def test_dynamo_s_worker_loads_like_vllm() -> None:
     line = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]"
     assert Progress(stage="Reading weights", fraction=0.5) in DYNAMO.read_log(line)
+
+
+def test_dynamo_s_frontend_says_when_a_worker_is_known() -> None:
+    line = (
+        "2026-11-22T15:08:07.321418Z  INFO dynamo_llm::discovery::watcher: Committed discovered model group "
+        'model_name="m" group=["m"] members=1'
+    )
+    assert Progress(stage="Ready") in DYNAMO.read_log(line)

@@ -17,7 +17,10 @@ class Frontend(BaseHTTPRequestHandler):
     """The routes that are asked before anything is written."""
 
     def do_GET(self) -> None:
-        models = [{"id": name, "object": "object", "owned_by": "nvidia"} for name in registered()]
+        models = [
+            {"id": name, "object": "model", "created": 1, "owned_by": "nvidia", "context_window": 512}
+            for name in registered()
+        ]
         body = {"object": "list", "data": models} if self.path == "/v1/models" else {"status": "healthy"}
         data = json.dumps(body).encode()
         self.send_response(200)
@@ -37,6 +40,9 @@ def after(flag: str) -> str:
 if __name__ == "__main__":
     assert after("--discovery-backend") == "file", "the default is etcd, which nobody runs here"
     server = ThreadingHTTPServer((after("--http-host"), int(after("--http-port"))), Frontend)
-    sys.stderr.write("2026-11-21T10:00:00Z  INFO dynamo_llm::http::service: Starting HTTP service\n")
+    sys.stderr.write(
+        "2026-11-22T14:57:36.604518Z  INFO dynamo_llm::http::service::service_v2: Starting HTTP(S) service "
+        f'protocol="HTTP" address="127.0.0.1:{after("--http-port")}"\n'
+    )
     sys.stderr.flush()
     server.serve_forever()

@@ -117,10 +117,9 @@ ENGINES = {
     ),
     "dynamo": Engine(
         id="Qwen/Qwen3-0.6B",
-        card={"object": "object", "owned_by": "nvidia"},
-        more={"usage": None, "nvext": None},
-        delta={"function_call": None, "tool_calls": None, "refusal": None},
-        before=b": keep-alive\n\n",
+        card={"owned_by": "nvidia", "context_window": 1024},
+        context=1024,
+        says={"logprobs": None},
         refuses={"message": TOO_LONG, "type": "Bad Request", "code": 400},
     ),
 }
