@@ -89,12 +89,14 @@ DESCRIPTOR = Descriptor(
     verified=(
         "Its options, what they come to, its parsers of tool calls and its ends without a GPU are those of vLLM "
         "0.32.0, installed by its lock. Its server, behind the key guard, answered chat, completions, responses, "
-        "messages, tokens and metrics, on the processor and with kernels replaced by stand-ins. What takes a GPU "
-        "is played: log lines, ends for lack of memory."
+        "messages, embeddings, ranking, tokens and metrics, on the processor and with kernels replaced by stand- "
+        "ins; all it started ended with its lifeline. What takes a GPU is played: log lines, ends for lack of "
+        "memory."
     ),
     unverified=(
-        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD GPU under Linux. Embedding, ranking, "
-        "images, transcription, adapters, drafts and sleep were not tried at all. Without a GPU its help does not "
-        "come. Which of its parsers of tool calls belongs to which chat template is read from its wheel."
+        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD GPU under Linux. Images, transcription, "
+        "adapters, drafts and sleep were not tried at all. Without a GPU its help does not come, and was read as "
+        "for a processor. Which of its parsers of tool calls belongs to which chat template is read from its "
+        "wheel."
     ),
 )
