@@ -86,12 +86,12 @@ DESCRIPTOR = Descriptor(
     },
     verified=(
         "Its options, parsers of tool calls and ends without a GPU are those of SGLang 0.5.23, installed by its "
-        "lock. Its server, behind the key guard, answered chat, completions, responses, messages, tokens and "
-        "metrics, on the processor and with one kernel replaced. What takes a GPU is played by a stand-in: log "
-        "lines, ends for lack of memory."
+        "lock. Its server, behind the key guard, answered chat, completions, responses, messages, embeddings, "
+        "ranking (as a bare list), tokens and metrics, on the processor and with one kernel replaced. What takes "
+        "a GPU is played by a stand-in: log lines, ends for lack of memory."
     ),
     unverified=(
-        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Embedding, "
-        "ranking, images, adapters, drafts and sleep were not tried at all."
+        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
+        "adapters, drafts beyond their options, and sleep were not tried at all."
     ),
 )
