@@ -255,6 +255,7 @@ GENERIC = clues(
         (
             r"repository ?not ?found",
             r"is not a local folder and is not a valid",
+            r"repo id must be in the form",  # a folder that is not there is taken for a name on the hub
             r"revisionnotfound",
             r"\b404 client",
             r"filenotfounderror",
@@ -319,6 +320,7 @@ _HARMLESS = (
     r"^\[[\d :,.-]+( (TP|DP|PP)\d+)*\] (WARNING|INFO|server_args=)",  # SGLang
     r"(?<!NCCL)\s(INFO|WARN|DEBUG|TRACE)\s+\S+: ",  # Rust programs: Dynamo, TGI
     r"(Future|User|Deprecation|Runtime)Warning:",
+    r"^Failed to import from vllm\._C\w*: ModuleNotFoundError",  # vLLM, for a platform its wheel is not for
     r"\bretrying (without|with|in)\b",  # llama.cpp does without what it could not allocate
 )
 HARMLESS = re.compile("|".join(_HARMLESS))

@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -29,6 +30,7 @@ _REFUSAL = json.dumps(
 def main() -> None:
     """Guard what uvicorn will serve, then become the module that was named."""
     module, *arguments = sys.argv[1:]
+    end_group_with_lifeline()
     worker_base.hold_lifeline()
     key = os.environ.pop(worker_base.KEY_VARIABLE, "")
     try:
@@ -38,6 +40,34 @@ def main() -> None:
         sys.exit(worker_base.ExitCode.MISSING_PACKAGE)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def end_group_with_lifeline() -> None:
+    """Have a process beside us kill our group when the lifeline ends. Nothing where the group is not ours alone.
+
+    vLLM's engine core and its workers are processes of their own: they outlive a server that is killed, and hold the
+    GPU's memory. The one that waits is no child of ours, since servers end and count theirs.
+    """
+    if sys.platform == "win32" or os.getpgrp() != os.getpid():  # a job object does it there
+        return
+    between = os.fork()
+    if between:
+        os.waitpid(between, 0)
+    elif os.fork():
+        os._exit(0)
+    else:
+        _kill_group_at_end(0)
+
+
+def _kill_group_at_end(lifeline: int) -> None:
+    for asked in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the group, for the server to end in peace
+        signal.signal(asked, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # whoever reads them waits for their end
+        os.dup2(nowhere, stream)
+    while os.read(lifeline, 4096):
+        pass
+    os.killpg(0, signal.SIGKILL)
 
 
 def guard_uvicorn(key: str) -> None:

@@ -1,4 +1,4 @@
-"""What SGLang is and can do. From the wheel of 0.5.23 and its documentation."""
+"""What SGLang is and can do. From the package of 0.5.23, and its server without a GPU."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
 from engines.parsers import Calls
@@ -80,8 +80,18 @@ DESCRIPTOR = Descriptor(
         Gauge.RUNNING: "sglang:num_running_reqs",
         Gauge.WAITING: "sglang:num_queue_reqs",
         Gauge.KV_USAGE: "sglang:token_usage",
+        Gauge.PROMPT_TOKENS: "sglang:prompt_tokens_total",
+        Gauge.GENERATED_TOKENS: "sglang:generation_tokens_total",
         Gauge.PREFIX_HIT_RATE: "sglang:cache_hit_rate",
     },
-    verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
-    unverified=("Never run with this adapter: it needs an NVIDIA or AMD server GPU under Linux."),
+    verified=(
+        "Its options, parsers of tool calls and ends without a GPU are those of SGLang 0.5.23, installed by its "
+        "lock. Its server, behind the key guard, answered chat, completions, responses, messages, embeddings, "
+        "ranking (as a bare list), tokens and metrics, on the processor and with one kernel replaced. What takes "
+        "a GPU is played by a stand-in: log lines, ends for lack of memory."
+    ),
+    unverified=(
+        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
+        "adapters, drafts beyond their options, and sleep were not tried at all."
+    ),
 )

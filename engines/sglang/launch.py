@@ -14,15 +14,21 @@ from engines.sglang.descriptor import DESCRIPTOR
 _K = FailureKind
 KV_TYPES = {"f16": "auto", "bf16": "bf16", "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
 _ALGORITHMS = {"model": "STANDALONE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
+_NUM_TOKENS, _NUM_STEPS, _TOPK = (f"--speculative-{what}" for what in ("num-draft-tokens", "num-steps", "eagle-topk"))
 
 
 def speculation(options: LaunchOptions) -> Sequence[str]:
-    """Return the algorithm, the draft's path and how many tokens it drafts."""
+    """Return the algorithm, the draft's path and how many tokens it drafts.
+
+    A model drafts one token a step, and what is verified counts the token before them; steps, width and that count
+    are given together or not at all, else SGLang ends with a bare AssertionError.
+    """
     draft = options.draft
     if draft is None:
         return ()
     path = ("--speculative-draft-model-path", str(draft.path)) if draft.path else ()
-    tokens = ("--speculative-num-draft-tokens", str(draft.tokens))
+    chain = (_NUM_STEPS, str(draft.tokens), _TOPK, "1", _NUM_TOKENS, str(draft.tokens + 1))
+    tokens = (_NUM_TOKENS, str(draft.tokens)) if draft.kind == "ngram" else chain
     return ("--speculative-algorithm", _ALGORITHMS[draft.kind], *path, *tokens)
 
 
@@ -39,7 +45,7 @@ TABLE = Table(
         value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
         Flag(
             option="draft",
-            names=("--speculative-algorithm", "--speculative-draft-model-path", "--speculative-num-draft-tokens"),
+            names=("--speculative-algorithm", "--speculative-draft-model-path", _NUM_STEPS, _TOPK, _NUM_TOKENS),
             say=speculation,
         ),
         loras("--lora-paths", "--enable-lora"),
@@ -66,6 +72,9 @@ TABLE = Table(
         | {"--tensor-parallel-size", "--pipeline-parallel-size", "--dist-init-addr", "--nnodes", "--node-rank"}
         | {"--ssl-keyfile", "--ssl-certfile", "--tokenizer-worker-num", "--file-storage-path", "--download-dir"}
         | {"--enable-http2", "--grpc-port", "--grpc-mode", "--smg-grpc-mode", "--use-ray", "--encoder-only"}
+        | {"-m", "--nccl-init-addr", "--tool-server", "--disaggregation-mode", "--disaggregation-bootstrap-port"}
+        # code of the caller's own, in one case of whoever sends a request
+        | {"--enable-custom-logit-processor", "--forward-hooks", "--custom-weight-loader"}
     ),
     reserved_env=frozenset(
         {"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN"}
@@ -74,6 +83,7 @@ TABLE = Table(
 )
 
 _CLUES = clues(
+    (_K.DRIVER, (r"no accelerator \(.*\) or platform plugin is available",)),
     (
         _K.OUT_OF_GPU_MEMORY,
         (
@@ -97,6 +107,7 @@ _CLUES = clues(
             r"cannot find model module",
         ),
     ),
+    (_K.MODEL_NOT_FOUND, (r"cannot find any model weights with",)),
     (_K.CRASHED, (r"received sigquit from a child process",)),
     (
         _K.BAD_FLAG,
@@ -125,10 +136,10 @@ LOG = (
 
 
 def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
-    """Return what Roundhouse decides."""
+    """Return what Roundhouse decides. Its warm-up asks itself without our key, and would end it after two minutes."""
     return (
         *("--model-path", str(model.path), "--host", net.host, "--port", str(net.port)),
-        *("--served-model-name", model.name, "--enable-metrics"),
+        *("--served-model-name", model.name, "--enable-metrics", "--skip-server-warmup"),
     )
 
 

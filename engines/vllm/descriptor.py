@@ -1,4 +1,4 @@
-"""What vLLM is and can do. From the wheel of 0.33.0 and its documentation."""
+"""What vLLM is and can do. From the package of 0.32.0, its server without a GPU, and the wheel of 0.33.0."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
 from engines.parsers import Calls
@@ -86,9 +86,17 @@ DESCRIPTOR = Descriptor(
         Gauge.PREFIX_HITS: "vllm:prefix_cache_hits_total",
         Gauge.PREFIX_QUERIES: "vllm:prefix_cache_queries_total",
     },
-    verified="Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn.",
+    verified=(
+        "Its options, what they come to, its parsers of tool calls and its ends without a GPU are those of vLLM "
+        "0.32.0, installed by its lock. Its server, behind the key guard, answered chat, completions, responses, "
+        "messages, embeddings, ranking, tokens and metrics, on the processor and with kernels replaced by stand- "
+        "ins; all it started ended with its lifeline. What takes a GPU is played: log lines, ends for lack of "
+        "memory."
+    ),
     unverified=(
-        "Never run with this adapter: it needs an NVIDIA or AMD GPU under Linux. Which of its parsers of tool calls "
-        "belongs to which chat template is read from its wheel."
+        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD GPU under Linux. Images, transcription, "
+        "adapters, drafts and sleep were not tried at all. Without a GPU its help does not come, and was read as "
+        "for a processor. Which of its parsers of tool calls belongs to which chat template is read from its "
+        "wheel."
     ),
 )

@@ -48,6 +48,15 @@ def tool_parser(options: LaunchOptions) -> Sequence[str]:
     return ("--enable-auto-tool-choice", "--tool-call-parser", str(options.tool_parser))
 
 
+_DATA_PARALLEL = frozenset(
+    f"--data-parallel-{what}"
+    for what in (
+        *("size", "size-local", "rank", "start-rank", "address", "rpc-port", "backend", "supervisor-port"),
+        *("hybrid-lb", "external-lb", "multi-port-external-lb"),
+    )
+)
+"""More than one copy means more than one server, each in a process of its own, where nobody asks for our key."""
+
 TABLE = Table(
     engine="vLLM",
     flags=(
@@ -85,8 +94,13 @@ TABLE = Table(
         {"--model", "--host", "--port", "--uds", "--served-model-name", "--api-key", "--config", "--root-path"}
         | {"--allowed-origins", "--allow-credentials", "--middleware", "--headless", "--api-server-count"}
         | {"--allowed-local-media-path", "--worker-extension-cls", "--tool-parser-plugin", "--reasoning-parser-plugin"}
-        | {"--data-parallel-address", "--distributed-executor-backend", "--enable-ssl-refresh", "--download-dir"}
-        | {"-tp", "-pp", "-dp", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--node-rank", "--master-addr"}
+        | {"--distributed-executor-backend", "--enable-ssl-refresh", "--download-dir", "--tool-server"}
+        | {"-tp", "-pp", "-dp", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--master-addr", "--grpc"}
+        | {"--grpc-port", "--nnodes", "-n", "--node-rank", "-r", "--worker-cls", "--scheduler-cls"}
+        | {"--logits-processors", "--io-processor-plugin", "--model-class-overrides"}
+        # other words for what options say
+        | {"--device-memory-utilization", "--spec-method", "--spec-model", "--spec-tokens", "-sc"}
+        | _DATA_PARALLEL
     ),
     reserved_env=frozenset(
         {"VLLM_API_KEY", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}
@@ -123,6 +137,9 @@ _CLUES = clues(
             r"--device-ids provides \d+ devices",
             r"draft model should have the same vocabulary size",
             r"lora rank \d+ is greater than max_lora_rank",
+            r"unsupported speculative method",
+            r"invalid tool call parser",
+            r"reasoning parser '.*' not found",
         ),
     ),
     (_K.MODEL_NOT_FOUND, (r"cannot find any model weights with", r"cannot find the config file for")),

@@ -1,6 +1,10 @@
 """The key before other programs' servers, on a stand-in for uvicorn: every route, every kind of connection."""
 
 import asyncio
+import contextlib
+import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -110,3 +114,36 @@ def test_it_ends_with_its_lifeline(environment: dict[str, str], tmp_path: Path) 
         assert process.stdout.readline().strip() == b"up"
         process.stdin.close()
         assert process.wait(20) == 81
+
+
+LEAVES_A_CHILD = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"])
+import time; time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a job object ends them there")
+@pytest.mark.parametrize("is_killed", [False, True], ids=["lifeline alone", "server killed first"])
+def test_what_a_server_started_ends_with_the_lifeline_too(
+    environment: dict[str, str], tmp_path: Path, *, is_killed: bool
+) -> None:
+    (tmp_path / "parent.py").write_text(LEAVES_A_CHILD, encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "engines.foreign_worker", "parent"]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"up"
+        if is_killed:
+            process.kill()
+            process.wait(20)
+        process.stdin.close()
+        try:
+            ended, _, _ = select.select([process.stdout], [], [], 20)
+            assert ended, "the end of its output comes when the last that holds it has ended"
+            assert process.stdout.read() == b""
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)

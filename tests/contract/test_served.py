@@ -241,6 +241,20 @@ def test_a_cache_of_sglang_is_counted_once_and_not_while_only_addresses_are_take
 
 
 @pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("model", ("STANDALONE", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1")),
+        ("mtp", ("NEXTN", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1")),
+        ("ngram", ("NGRAM", "--speculative-num-draft-tokens", "3")),
+    ],
+)
+def test_sglang_is_told_steps_width_and_count_of_a_draft_together(kind: str, said: tuple[str, ...]) -> None:
+    argv = plan(SGLANG, draft=Draft(kind=kind, tokens=3)).processes[0].argv
+    begins = argv.index("--speculative-algorithm") + 1
+    assert argv[begins : begins + len(said)] == said
+
+
+@pytest.mark.parametrize(
     ("adapter", "name"),
     [(VLLM, "VLLM_USE_RUST_FRONTEND"), (SGLANG, "SGLANG_RUST_SERVER"), (SGLANG, "SGLANG_GRPC_PORT")],
 )
