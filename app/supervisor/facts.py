@@ -19,7 +19,8 @@ from engines.api import (
     Suspicion,
 )
 
-TAIL_LINES = 60
+TAIL_LINES = 400
+"""Of an engine in several processes the first error lies some 130 lines before its end (vLLM 0.32.0)."""
 SUSPICIONS = 50
 """The first one counts; an engine that repeats one for hours must not fill memory with it."""
 LAST_LINES = 300

@@ -105,6 +105,28 @@ def test_what_is_too_long_is_named_as_the_route_names_it(form: OpenAI, param: st
     assert json.loads(form.refusal(json.dumps(body).encode(), 400).body)["error"]["param"] == param
 
 
+SGLANGS = [
+    {"score": 0.1, "document": "a", "index": 0, "meta_info": None},
+    {"score": 0.9, "document": "b", "index": 1, "meta_info": None},
+]
+
+
+def test_an_engine_that_lists_its_ranking_is_put_as_it_was_asked_for() -> None:
+    asked = ranking.Asked(query="q", documents=["a", "b"], return_documents=True)
+    whole = json.loads(ranking.form_of(asked).whole(json.dumps(SGLANGS).encode()))
+    assert whole["results"] == [
+        {"index": 1, "relevance_score": 0.9, "document": {"text": "b"}},
+        {"index": 0, "relevance_score": 0.1, "document": {"text": "a"}},
+    ]
+    first = ranking.form_of(ranking.Asked(query="q", documents=["a", "b"], top_n=1))
+    assert json.loads(first.whole(json.dumps(SGLANGS).encode()))["results"] == [{"index": 1, "relevance_score": 0.9}]
+
+
+def test_a_list_that_was_asked_for_stays_one() -> None:
+    listed = b'[{"index":0,"score":0.5}]'
+    assert ranking.form_of(ranking.Asked(query="q", texts=["a"])).whole(listed) == listed
+
+
 def test_an_infill_is_over_when_its_last_event_says_so() -> None:
     assert not Infill().is_complete(piece('say "stop":true'))
     assert Infill().is_complete(piece("") + b'data: {"index":0,"content":"","stop":true}\n\n')

@@ -1,6 +1,6 @@
 """Reranking as Jina, Cohere and TEI ask for it: llama.cpp takes plain strings only, and sends no documents back."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,19 +31,37 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request; `shown` are the documents to send back, by index."""
+    """`app.gateway.relay.form.Form` for one request; `shown` are the documents to send back, by index.
+
+    `is_list`: TEI's answer is a bare list, Jina's and Cohere's is not. `most` rows are wanted, the best.
+    """
 
     shown: tuple[str, ...] = ()
+    is_list: bool = False
+    most: int | None = None
 
     def whole(self, body: bytes) -> bytes:
         """Return the ranking, with the documents if they were asked for."""
-        if not self.shown:
+        is_other = not self.is_list and body.lstrip().startswith(b"[")
+        if not self.shown and not is_other:
             return body
         reply = msgspec.json.decode(body)
-        if isinstance(reply, list):
+        if self.is_list:
             return msgspec.json.encode([{**row, "text": self.shown[row["index"]]} for row in reply])
-        rows = [{**row, "document": {"text": self.shown[row["index"]]}} for row in reply["results"]]
-        return msgspec.json.encode({**reply, "results": rows})
+        reply = _jinas(reply, self.most) if is_other else reply
+        if self.shown:
+            rows = [{**row, "document": {"text": self.shown[row["index"]]}} for row in reply["results"]]
+            reply = {**reply, "results": rows}
+        return msgspec.json.encode(reply)
+
+
+def _jinas(rows: list[dict[str, Any]], most: int | None) -> dict[str, Any]:
+    """Return a bare list as Jina and Cohere have it: SGLang lists its rows, with the documents, whoever asks."""
+    best = sorted(rows, key=lambda row: -row["score"])[:most]
+    return {
+        "object": "list",
+        "results": [{"index": row["index"], "relevance_score": row["score"]} for row in best],
+    }
 
 
 def for_engine(body: bytes, asked: Asked) -> bytes:
@@ -59,4 +77,5 @@ def form_of(asked: Asked) -> Ranking:
     """Return how the answer reaches the client."""
     is_shown = asked.return_documents if asked.texts is None else asked.return_text
     given = "documents" if asked.texts is None else "texts"
-    return Ranking(shown=tuple(asked.given) if is_shown else (), prompt=given)
+    shown = tuple(asked.given) if is_shown else ()
+    return Ranking(shown=shown, is_list=asked.texts is not None, most=asked.top_n, prompt=given)
