@@ -2,21 +2,26 @@
 
 A record is made from the package that the engine's lock installs: the flags that its `--help` explains, the names that
 its own registries of parsers hold, and the types of KV cache its argument parser takes. A new lock needs a new record.
+Dynamo's worker gives its help only where vLLM finds a GPU; it was recorded with vLLM told that there is one.
 """
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from app.engine_store.recipe import ENGINES, read_recipe
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.api import Draft, Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.dynamo.launch import TABLE as DYNAMO
 from engines.flags import checked_extra
-from engines.served import Served
-from engines.sglang.launch import ADAPTER as SGLANG
+from engines.lmdeploy.launch import TABLE as LMDEPLOY
+from engines.parsers import Calls
+from engines.registry import ADAPTERS
 from engines.sglang.launch import KV_TYPES as SGLANG_KV_TYPES
-from engines.vllm.launch import ADAPTER as VLLM
+from engines.sglang.launch import TABLE as SGLANG
 from engines.vllm.launch import KV_TYPES as VLLM_KV_TYPES
+from engines.vllm.launch import TABLE as VLLM
 
 HELP = Path(__file__).resolve().parents[1] / "fixtures" / "engine_help"
 KV_TYPES = {"vllm": VLLM_KV_TYPES, "sglang": SGLANG_KV_TYPES}
@@ -30,12 +35,16 @@ class Record(msgspec.Struct, frozen=True):
     flags: frozenset[str]
     tool_parsers: frozenset[str]
     reasoning_parsers: frozenset[str]
-    kv_types: frozenset[str]
+    kv_types: frozenset[str] = frozenset()
+    frontend_flags: frozenset[str] = frozenset()
+    """Of the second program, where there are two."""
 
 
 RECORDS = [msgspec.json.decode(path.read_bytes(), type=Record) for path in sorted(HELP.glob("*.json"))]
 EACH = pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.engine}-{record.version}")
-ADAPTERS: dict[str, Served] = {"vllm": VLLM, "sglang": SGLANG}
+TABLES = {"vllm": VLLM, "sglang": SGLANG, "lmdeploy": LMDEPLOY, "dynamo": DYNAMO}
+MODEL = ModelSource(name="m", path=Path("/m"), format=ModelFormat.SAFETENSORS)
+NET = Net(host="127.0.0.1", port=1, key="k")
 
 
 def found(record: Record) -> Installation:
@@ -45,36 +54,40 @@ def found(record: Record) -> Installation:
 
 
 def test_each_engine_has_a_record_of_the_version_it_is_installed_in() -> None:
-    installed = {(engine, each.version) for engine in ADAPTERS for each in read_recipe(ENGINES / engine).variants}
+    installed = {(engine, each.version) for engine in TABLES for each in read_recipe(ENGINES / engine).variants}
     assert {(record.engine, record.version) for record in RECORDS} == installed
 
 
 @EACH
 def test_it_has_every_flag_an_option_may_become(record: Record) -> None:
-    said = {name for flag in ADAPTERS[record.engine].table.flags for name in flag.names}
+    said = {name for flag in TABLES[record.engine].flags for name in flag.names}
     assert said <= record.flags, said - record.flags
 
 
 @EACH
-def test_it_has_every_flag_each_launch_begins_with(record: Record) -> None:
-    model = ModelSource(name="m", path=Path("/m"), format=ModelFormat.SAFETENSORS)
-    plan = ADAPTERS[record.engine].plan(model, LaunchOptions(), Net(host="127.0.0.1", port=1, key="k"), found(record))
-    server = plan.processes[0].argv
-    said = {word for word in server[server.index("engines.foreign_worker") :] if word.startswith("--")}
-    assert said <= record.flags, said - record.flags
+def test_it_has_every_flag_that_launches_say(record: Record) -> None:
+    asked = LaunchOptions(context=8192, slots=4, tool_parser="x", draft=Draft(path=Path("/d"), kind="eagle3"))
+    for options in (LaunchOptions(), asked):
+        plan = ADAPTERS[record.engine].plan(MODEL, options, NET, found(record))
+        said = {word for process in plan.processes for word in process.argv[3:] if word.startswith("--")}
+        assert said <= record.flags | record.frontend_flags
+        assert not plan.left_out
 
 
 @EACH
 def test_what_is_reserved_is_there_to_be_reserved(record: Record) -> None:
-    reserved = ADAPTERS[record.engine].table.reserved
+    if record.engine == "dynamo":
+        pytest.skip("it has vLLM's list, of which its worker takes a part")
+    reserved = TABLES[record.engine].reserved
     assert reserved <= record.flags, reserved - record.flags
 
 
 @EACH
 def test_it_has_the_parsers_and_types_that_are_named_to_it(record: Record) -> None:
-    adapter = ADAPTERS[record.engine]
-    assert set(adapter.descriptor.tool_parsers.values()) <= record.tool_parsers
-    assert set(KV_TYPES[record.engine].values()) <= record.kv_types
+    named = ADAPTERS[record.engine].descriptor.tool_parsers
+    assert named
+    assert set(named.values()) <= record.tool_parsers
+    assert set(KV_TYPES.get(record.engine, {}).values()) <= record.kv_types
 
 
 @EACH
@@ -85,4 +98,26 @@ def test_what_opens_doors_or_says_an_option_in_other_words_is_refused(record: Re
     if (record.engine, shown) == ("sglang", "--data-parallel-size"):
         pytest.skip("its copies share one server")
     with pytest.raises(ValueError, match="Roundhouse's to set"):
-        checked_extra(ADAPTERS[record.engine].table, LaunchOptions(extra_args=(shown, "2")), found(record))
+        checked_extra(TABLES[record.engine], LaunchOptions(extra_args=(shown, "2")), found(record))
+
+
+READ_BY_DYNAMO = frozenset(
+    {Calls.HERMES, Calls.QWEN_CODER, Calls.GLM_47, Calls.LLAMA_3, Calls.DEEPSEEK_V3, Calls.DEEPSEEK_V31}
+    | {Calls.DEEPSEEK_V32, Calls.KIMI_K2, Calls.MINIMAX_M2, Calls.GEMMA_4}
+)
+"""What its frontend 1.6.0 was seen to read, whole and streamed, from a worker that wrote one call in that form."""
+
+
+def test_dynamo_is_given_no_parser_that_was_not_seen_to_read() -> None:
+    assert set(ADAPTERS["dynamo"].descriptor.tool_parsers) == READ_BY_DYNAMO
+
+
+@pytest.mark.parametrize(
+    "options", [{"draft": Draft(path=Path("/d"), kind="eagle3")}, {"lora": (Path("/models/tone"),)}], ids=list
+)
+def test_lmdeploy_takes_the_engine_that_heeds_drafts_and_adapters(options: dict[str, Any]) -> None:
+    record = next(one for one in RECORDS if one.engine == "lmdeploy")
+    adapter = ADAPTERS["lmdeploy"]
+    argv = adapter.plan(MODEL, LaunchOptions(**options), NET, found(record)).processes[0].argv
+    assert argv[argv.index("--backend") + 1] == "pytorch"
+    assert "--backend" not in adapter.plan(MODEL, LaunchOptions(), NET, found(record)).processes[0].argv
