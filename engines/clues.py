@@ -265,7 +265,6 @@ GENERIC = clues(
             r"could not find a model",
             r"does not appear to have (a file|files) named",
             r"entrynotfounderror",
-            r"hfvalidationerror:",  # a path that is not there is taken for a name on the hub
         ),
     ),
     (

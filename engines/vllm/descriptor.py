@@ -89,8 +89,8 @@ DESCRIPTOR = Descriptor(
     verified=(
         "Its options, what they come to, its parsers of tool calls and its ends without a GPU are those of vLLM "
         "0.32.0, installed by its lock. Its server, behind the key guard, answered chat, completions, responses, "
-        "messages, embeddings, ranking, tokens and metrics, on the processor and with kernels replaced by stand- "
-        "ins; all it started ended with its lifeline. What takes a GPU is played: log lines, ends for lack of "
+        "messages, embeddings, ranking, tokens and metrics, on the processor and with kernels replaced by "
+        "stand-ins; all it started ended with its lifeline. What takes a GPU is played: log lines, ends for lack of "
         "memory."
     ),
     unverified=(
