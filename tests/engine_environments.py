@@ -24,6 +24,12 @@ KEPT = ROOT / "build" / "engines"
 _NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
+def has_amx() -> bool:
+    """Tell whether the processor names AMX, with which a compiled llama.cpp is known to crash in virtual machines."""
+    about = Path("/proc/cpuinfo")
+    return about.exists() and "amx_tile" in about.read_text(encoding="utf-8")
+
+
 def engine_environment(folder: str, variant: str = "cpu") -> Installation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
     engine = read_recipe(ROOT / "engines" / folder).engine
