@@ -74,8 +74,8 @@ class Measuring:
             log.warning("A measurement was not used: %s", error)
 
     async def _refine(self, known: Calibration, generation: Generation) -> None:
-        from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- as above
-        from app.advisor.speed.calibration import refine  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.speed.calibration import refine  # noqa: PLC0415 -- as above
         from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
 
         facts, machine = await self._facts.find(generation.model), await self._machine.read()

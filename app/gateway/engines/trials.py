@@ -28,6 +28,7 @@ from app.supervisor.pool import Supervisor
 from engines.api import (
     Adapter,
     BufferAllocated,
+    FailureKind,
     LaunchOptions,
     LogEvent,
     ModelFormat,
@@ -47,6 +48,10 @@ ANSWER_TOKENS = 32
 CONTEXT = 1024
 STALL_S = 20.0
 """Without a sign of life for so long it hangs. Whoever uses the version before notices nothing meanwhile."""
+_LOAD_AGAIN = frozenset(
+    {FailureKind.CRASHED, FailureKind.STALLED, FailureKind.BACKEND_CRASH, FailureKind.LOST_PARENT, FailureKind.BAD_FLAG}
+)
+"""What helps against these when somebody loads a model, as their hints say, does not help one who tries a version."""
 _ANSWER = aiohttp.ClientTimeout(total=60)
 _OWN_QUESTION = "Say hello in one short sentence."
 
@@ -113,7 +118,7 @@ class Trials:
                 model=subject.name,
                 code=error.code,
                 problem=str(error),
-                hint=error.hint,
+                hint="" if error.code in _LOAD_AGAIN else error.hint,
                 log=error.body.detail,
             )
         finally:

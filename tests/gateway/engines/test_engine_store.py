@@ -41,6 +41,7 @@ async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_me
     code, words = BAD[version]
     assert job.error is not None
     assert (job.error.code, words in job.error.sentence) == (code, True), job.error
+    assert "Load the model" not in job.error.hint, "nobody loaded one"
     assert store.current() == "1.0-cpu"
     assert version + "-cpu" not in await store.versions()
 

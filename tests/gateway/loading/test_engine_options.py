@@ -1,6 +1,5 @@
 """A model's own code, its parsers and further arguments: set for one model, told its engine, shown, and refused."""
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -13,15 +12,14 @@ from app.config.paths import Paths
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
-from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.launch import resolve
 from app.gateway.relay.supplying import started
-from app.gateway.services import Limits, Services
-from app.hub.library.library import Library
+from app.gateway.services import Services
 from engines.api import Feature, Installation, LaunchOptions
 from engines.registry import ADAPTERS as REAL
+from tests.gateway.loading.over_models import over
 from tests.gateway.loading.test_tuned import Admin
-from tests.gateway.played import Gateway, Upstream, played_services
+from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
 
 GUIDE = Path(__file__).resolve().parents[3] / "resources" / "guide" / "hf"
@@ -70,16 +68,8 @@ def models(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream, models: Path) -> Services:
-    played = await played_services(paths, environ, limits, upstream)
-    library = Library(lambda: [models], paths.data / "models.json", TinyLlama().write(paths.data / "guide.gguf"))
-    parts: dict[str, Any] = {
-        "library": library,
-        "facts": FactsReader(library),
-        "catalogue": Catalogue(),
-        "adapters": {name: REAL[name] for name in USED},
-    }
-    return dataclasses.replace(played, **parts)
+def services(services: Services, paths: Paths, models: Path) -> Services:
+    return over(models, services, paths, catalogue=Catalogue(), adapters={name: REAL[name] for name in USED})
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What is set for one model, and what it recommends itself: how it reaches the engine, and what is refused before."""
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -15,16 +14,15 @@ from app.core.api import PREFIX
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
-from app.gateway.advising.model_facts import FactsReader
 from app.gateway.library.model_choices import check_template
 from app.gateway.loading.launch import resolve
-from app.gateway.services import Limits, Services
-from app.hub.library.library import Library
+from app.gateway.services import Services
 from engines.api import Installation
 from engines.registry import ADAPTERS as REAL
 from engines.sampling import Sampling
 from tests.fake_engine.adapter import ADAPTERS as FAKE
-from tests.gateway.played import Gateway, Upstream, played_services
+from tests.gateway.loading.over_models import over
+from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama, gguf_bytes, lora_for, projector_for
 
 TOLD = {"general.sampling.temp": 0.5, "general.sampling.top_k": 7}
@@ -63,16 +61,8 @@ def models(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream, models: Path) -> Services:
-    played = await played_services(paths, environ, limits, upstream)
-    library = Library(lambda: [models], paths.data / "models.json", TinyLlama().write(paths.data / "guide.gguf"))
-    parts: dict[str, Any] = {
-        "library": library,
-        "facts": FactsReader(library),
-        "catalogue": Catalogue(),
-        "adapters": BOTH,
-    }
-    return dataclasses.replace(played, **parts)
+def services(services: Services, paths: Paths, models: Path) -> Services:
+    return over(models, services, paths, catalogue=Catalogue(), adapters=BOTH)
 
 
 class Admin:
