@@ -24,12 +24,6 @@ KEPT = ROOT / "build" / "engines"
 _NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
-def has_amx() -> bool:
-    """Tell whether the processor names AMX, with which a compiled llama.cpp is known to crash in virtual machines."""
-    about = Path("/proc/cpuinfo")
-    return about.exists() and "amx_tile" in about.read_text(encoding="utf-8")
-
-
 def engine_environment(folder: str, variant: str = "cpu") -> Installation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
     engine = read_recipe(ROOT / "engines" / folder).engine
@@ -47,7 +41,8 @@ def _place(folder: str, variant_name: str) -> Place:
     recipe = read_recipe(ROOT / "engines" / folder)
     variant = next(one for one in recipe.variants if one.name == variant_name)
     lock = recipe.lock_of(variant)
-    key = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    made_of = (lock.read_bytes(), sys.version.encode(), repr(variant.build_settings).encode())
+    key = hashlib.sha256(b"".join(made_of)).hexdigest()[:12]
     place = KEPT / f"{folder}-{variant_name}-{key}"
     if not place.exists():
         _make(folder, variant_name, place)

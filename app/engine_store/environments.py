@@ -41,27 +41,34 @@ async def make_environment(
     await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET, about=variant.package)
     python = python_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
-    argv = [*base, *([] if variant.builds else ["--only-binary", ":all:"]), "--strict"]
-    env = {**_QUIET, **variant.build_env}
+    argv = [*base, *(_settings(variant) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
     meter = Meter(variant.download_bytes, progress)
     if wheels is not None:
-        await run(
-            [*argv, "--offline", "--no-index", "--find-links", str(wheels)], stage=stage, hear=meter.hear, env=env
-        )
+        offline = [*argv, "--offline", "--no-index", "--find-links", str(wheels)]
+        await run(offline, stage=stage, hear=meter.hear, env=_QUIET)
         return python
     sources = [part for url in variant.index_urls for part in ("--index", url)]
     progress("Looking into the cache", None)
     try:
-        await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=env)
+        await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=_QUIET)
     except EnvironmentFault:
         progress("Asking the package index", None)
-        await run([*argv, *sources], stage=stage, hear=meter.hear, env=env, about=variant.package)
+        await run([*argv, *sources], stage=stage, hear=meter.hear, env=_QUIET, about=variant.package)
     return python
 
 
 def _venv_argv(uv: Path, variant: Variant, folder: Path) -> list[str]:
     wanted = sys.executable if own_python_fits(variant.python) else variant.python
     return [str(uv), "venv", "--quiet", "--relocatable", "--no-project", "--python", wanted, str(folder)]
+
+
+def _settings(variant: Variant) -> list[str]:
+    """Return the settings as arguments. uv keeps what it built by them, and so builds anew where they change."""
+    return [
+        part
+        for name, value in variant.build_settings.items()
+        for part in ("--config-settings-package", f"{variant.package}:{name}={value}")
+    ]
 
 
 def own_python_fits(limits: str, version: tuple[int, int] = sys.version_info[:2]) -> bool:

@@ -88,7 +88,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """venv: indexes beside PyPI, searched first."""
     builds: bool = False
     """venv: something is compiled on this machine; without it wheels alone are taken."""
-    build_env: dict[str, str] = {}
+    build_settings: dict[str, str] = {}
+    """venv: what `package`'s build backend is told. `{folder}` stands for the recipe's own folder."""
 
     pick: dict[str, str] = {}
     """archive: the pattern's groups and what they must be; a version may be given by its beginning."""
@@ -170,10 +171,15 @@ def read_recipe(folder: Path) -> Recipe:
         engine=said.engine,
         folder=folder,
         smoke=said.smoke,
-        variants=said.variant,
+        variants=tuple(_in_folder(variant, folder) for variant in said.variant),
         release=said.release,
         bundled=said.bundled,
     )
+
+
+def _in_folder(variant: Variant, folder: Path) -> Variant:
+    settings = {name: value.replace("{folder}", str(folder)) for name, value in variant.build_settings.items()}
+    return msgspec.structs.replace(variant, build_settings=settings)
 
 
 def _problem(variant: Variant, said: _File) -> str:

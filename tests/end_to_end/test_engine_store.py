@@ -8,7 +8,6 @@ import pytest
 
 from app.config.paths import Paths
 from tests.end_to_end.conftest import Roundhouse
-from tests.engine_environments import has_amx
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
 
@@ -89,30 +88,24 @@ def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundho
     roundhouse("engines", "remove", "llama.cpp", name)
 
 
-NO_AMX = """
+CRASHING = """
 import os, signal, sys
 
-class Amx:
+class Crash:
     def find_spec(self, name, path=None, target=None):
         if name == "llama_cpp":
             os.kill(os.getpid(), signal.SIGSEGV)
 
-sys.meta_path.insert(0, Amx())
+sys.meta_path.insert(0, Crash())
 """
-"""A kernel that crashes as the library is loaded, as AMX does in some virtual machines."""
+"""A kernel that crashes as the library is loaded, as AMX did before it was compiled with care."""
 
 
 @pytest.mark.timeout(1800)
 def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     roundhouse: Roundhouse, home: Paths
 ) -> None:
-    reply = said(roundhouse, "install", "llama.cpp", "--variant", "native", within_s=COMPILING_S)
-    if has_amx() and "error" in reply:  # it crashes by itself here
-        assert reply["error"]["code"] in {"crashed", "illegal_instruction"}
-        assert "Guide" in roundhouse("run", "guide", "hello").stdout
-        assert list(versions(roundhouse, "llama.cpp")) == ["bundled"]
-        return
-    job = reply["job"]
+    job = said(roundhouse, "install", "llama.cpp", "--variant", "native", within_s=COMPILING_S)["job"]
     name = job["version"]
     assert name.endswith("-native")
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
@@ -121,7 +114,7 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
 
     roundhouse("unload", "guide")
     (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
-    (packages / "sitecustomize.py").write_text(NO_AMX, encoding="utf-8")
+    (packages / "sitecustomize.py").write_text(CRASHING, encoding="utf-8")
     assert "Guide" in roundhouse("run", "guide", "hello").stdout, "the version before answers, and nobody had to ask"
     here = versions(roundhouse, "llama.cpp")
     assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)

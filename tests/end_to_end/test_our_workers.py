@@ -3,7 +3,6 @@
 import http.client
 import json
 import shutil
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
-from tests.engine_environments import has_amx, installed
+from tests.engine_environments import installed
 
 GUIDE = RESOURCES / "guide"
 OPTIONS = LaunchOptions(context=512, slots=4)
@@ -54,21 +53,10 @@ def start(engine: str) -> Callable[..., Worker]:
 
 
 @pytest.fixture(scope="module")
-def running(engine: str, start: Callable[..., Worker]) -> Iterator[Worker]:
+def running(start: Callable[..., Worker]) -> Iterator[Worker]:
     with closing(start()) as worker:
         assert worker.is_ready(), worker.lines
-        if engine == BINDING and has_amx():
-            skip_where_amx_crashes(worker)
         yield worker
-
-
-def skip_where_amx_crashes(worker: Worker) -> None:
-    """Leave out what was compiled for a processor whose AMX a virtual machine only names; installs find that out."""
-    try:
-        said(worker, max_tokens=1)
-    except OSError:
-        assert worker.process.wait(WITHIN_S) in {-signal.SIGSEGV, -signal.SIGILL}, worker.lines[-20:]
-        pytest.skip("llama.cpp's AMX kernels crash in this virtual machine")
 
 
 def said(worker: Worker, **wishes: object) -> dict[str, Any]:

@@ -112,6 +112,18 @@ def test_a_wrong_recipe_is_a_bug_that_names_the_file(tmp_path: Path, text: str, 
     assert str(tmp_path / FILE) in str(caught.value)
 
 
+def test_a_build_is_told_where_the_recipe_lies(tmp_path: Path) -> None:
+    text = (
+        VENV
+        + """builds = true
+[variant.build_settings]
+flags = '-include "{folder}/a.h"'
+"""
+    )
+    recipe = read(tmp_path, text)
+    assert recipe.variants[0].build_settings == {"flags": f'-include "{tmp_path}/a.h"'}
+
+
 def test_a_missing_recipe_is_a_bug(tmp_path: Path) -> None:
     with pytest.raises(Bug, match="cannot be used"):
         read_recipe(tmp_path)
