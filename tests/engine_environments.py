@@ -13,7 +13,7 @@ import pytest
 
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
-from app.engine_store.environments import LOCK, make_environment
+from app.engine_store.environments import make_environment, write_locks
 from app.engine_store.recipe import read_recipe
 from app.engine_store.shelf import python_in
 from engines.api import Adapter, Installation, Place
@@ -41,7 +41,7 @@ def _place(folder: str, variant_name: str) -> Place:
     recipe = read_recipe(ROOT / "engines" / folder)
     variant = next(one for one in recipe.variants if one.name == variant_name)
     lock = recipe.lock_of(variant)
-    made_of = (lock.read_bytes(), sys.version.encode(), repr(variant.build_settings).encode())
+    made_of = (lock.read_bytes(), sys.version.encode(), repr((variant.build_requires, variant.build_settings)).encode())
     key = hashlib.sha256(b"".join(made_of)).hexdigest()[:12]
     place = KEPT / f"{folder}-{variant_name}-{key}"
     if not place.exists():
@@ -58,7 +58,7 @@ def _make(folder: str, variant_name: str, place: Path) -> None:
     stage = place.with_suffix(".stage")
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
-    shutil.copyfile(recipe.lock_of(variant), stage / LOCK)
+    write_locks(stage, recipe.lock_of(variant).read_text(encoding="utf-8"), recipe.tools_of(variant))
     try:
         asyncio.run(make_environment(uv, variant, stage, lambda _stage, _fraction: None))
     except EnvironmentFault as error:

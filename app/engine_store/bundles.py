@@ -33,6 +33,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
     """Name -> SHA-256."""
     lock: str = ""
+    tools: str = ""
+    """The lock of what is built with, where something is."""
     chosen: Chosen | None = None
 
 
@@ -46,6 +48,11 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     def lock(self) -> str:
         """The lock its wheels belong to."""
         return self.about.lock
+
+    @property
+    def tools(self) -> str:
+        """The lock of what its packages are built with."""
+        return self.about.tools
 
     @property
     def chosen(self) -> Chosen:
@@ -101,7 +108,7 @@ def opened(path: Path, recipe: Recipe, variant: Variant, stage: Path) -> Bundle:
         )
     if variant.kind is Kind.VENV and about.version == variant.version:
         own = recipe.lock_of(variant).read_text(encoding="utf-8")
-        if own != about.lock:
+        if (own, recipe.tools_of(variant)) != (about.lock, about.tools):
             raise BadRequest(f"{path.name} was made from another lock of {about.version}.", code="bad_bundle")
     folder = stage / "bundle"
     unpack(path, folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from app.engine_store.bundles import About, write_bundle
-from app.engine_store.environments import LOCK
+from app.engine_store.environments import LOCK, TOOLS, write_locks
 from app.engine_store.host import Host
 from app.engine_store.installer import Installer, Work, lock_for, locked_version, program_of
 from app.engine_store.recipe import Kind
@@ -39,21 +39,29 @@ async def make_bundle(installer: Installer, work: Work, path: Path, host: Host) 
 
 
 async def _with_wheels(installer: Installer, work: Work, about: About, folder: Path) -> About:
-    """Fetch the lock's wheels for this machine. uv has no command for it; pip, which uv runs from its cache, has."""
+    """Fetch the lock's wheels for this machine, and those that what is no wheel is built with."""
     uv, variant = program_of(installer.uv), work.variant
     lock = await lock_for(uv, work)
-    await asyncio.to_thread((work.stage / LOCK).write_text, lock, encoding="utf-8")
+    tools = await asyncio.to_thread(work.recipe.tools_of, variant)
+    await asyncio.to_thread(write_locks, work.stage, lock, tools)
     work.progress("Fetching packages", None)
-    sources = [part for url in variant.index_urls for part in ("--extra-index-url", url)]
-    kinds = [] if variant.builds else ["--only-binary", ":all:"]
+    await _download(uv, work, LOCK, folder, builds=variant.builds)
+    if tools:
+        await _download(uv, work, TOOLS, folder, builds=False)
+    return msgspec.structs.replace(about, version=locked_version(lock, variant.package), lock=lock, tools=tools)
+
+
+async def _download(uv: Path, work: Work, lock: str, folder: Path, *, builds: bool) -> None:
+    """Fetch what a lock says. uv has no command for it; pip, which uv runs from its cache, has."""
+    sources = [part for url in work.variant.index_urls for part in ("--extra-index-url", url)]
+    kinds = [] if builds else ["--only-binary", ":all:"]
     await run(
         [
             *(str(uv), "tool", "run", "--quiet", _PIP, "download", "--disable-pip-version-check", "--no-deps"),
-            *("--require-hashes", "--requirement", str(work.stage / LOCK), "--dest", str(folder), *kinds, *sources),
+            *("--require-hashes", "--requirement", str(work.stage / lock), "--dest", str(folder), *kinds, *sources),
         ],
         stage=work.stage,
         hear=lambda line: work.progress(line.strip()[:80], None) if line.startswith("Downloading") else None,
         env={"NO_COLOR": "1"},
         about=work.recipe.engine,
     )
-    return msgspec.structs.replace(about, version=locked_version(lock, variant.package), lock=lock)

@@ -19,6 +19,7 @@ Progress = Callable[[str, float | None], None]
 
 ENVIRONMENT = "venv"
 LOCK = "lock.txt"
+TOOLS = "build.txt"
 _DOWNLOADING = re.compile(
     r"^ *(Downloading|Downloaded|Building|Built) (?P<package>\S+?)(?: \((?P<size>[\d.]+)(?P<unit>[KMG])iB\))?$"
 )
@@ -34,14 +35,15 @@ async def make_environment(
 ) -> Path:
     """Make `<stage>/venv` hold exactly what `<stage>/lock.txt` says; return its interpreter. Raises EnvironmentFault.
 
-    With `wheels`, a folder, everything comes from there and the network is not used.
+    What has to be built is built with what `<stage>/build.txt` says. With `wheels`, a folder, everything comes from
+    there and the network is not used.
     """
     folder, lock = stage / ENVIRONMENT, stage / LOCK
     progress("Making an environment", None)
     await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET, about=variant.package)
     python = python_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
-    argv = [*base, *(_settings(variant) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
+    argv = [*base, *(_building(variant, stage) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
     meter = Meter(variant.download_bytes, progress)
     if wheels is not None:
         offline = [*argv, "--offline", "--no-index", "--find-links", str(wheels)]
@@ -62,13 +64,20 @@ def _venv_argv(uv: Path, variant: Variant, folder: Path) -> list[str]:
     return [str(uv), "venv", "--quiet", "--relocatable", "--no-project", "--python", wanted, str(folder)]
 
 
-def _settings(variant: Variant) -> list[str]:
-    """Return the settings as arguments. uv keeps what it built by them, and so builds anew where they change."""
-    return [
+def write_locks(stage: Path, lock: str, tools: str) -> None:
+    """Write down what `make_environment` shall make: what is installed, and what that is built with."""
+    (stage / LOCK).write_text(lock, encoding="utf-8")
+    (stage / TOOLS).write_text(tools, encoding="utf-8")
+
+
+def _building(variant: Variant, stage: Path) -> list[str]:
+    """Return arguments for a build. uv keeps what it built by the settings, and so builds anew where they change."""
+    settings = [
         part
         for name, value in variant.build_settings.items()
         for part in ("--config-settings-package", f"{variant.package}:{name}={value}")
     ]
+    return ["--build-constraints", str(stage / TOOLS), *settings]
 
 
 def own_python_fits(limits: str, version: tuple[int, int] = sys.version_info[:2]) -> bool:

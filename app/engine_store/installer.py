@@ -20,7 +20,7 @@ from app.engine_store import bundles
 from app.engine_store.archives import unpack
 from app.engine_store.asking import asked
 from app.engine_store.choosing import proved, switched
-from app.engine_store.environments import LOCK, Progress, make_environment
+from app.engine_store.environments import LOCK, Progress, make_environment, write_locks
 from app.engine_store.fetching import Fetcher
 from app.engine_store.lock import compile_argv
 from app.engine_store.recipe import Channel, Kind, Recipe, Variant
@@ -115,7 +115,8 @@ class Installer:
     async def _environment(self, work: Work, bundle: bundles.Bundle | None) -> Manifest:
         uv, stage = program_of(self._means.uv), work.stage
         lock = await lock_for(uv, work) if bundle is None else bundle.lock
-        await asyncio.to_thread((stage / LOCK).write_text, lock, encoding="utf-8")
+        tools = await asyncio.to_thread(work.recipe.tools_of, work.variant) if bundle is None else bundle.tools
+        await asyncio.to_thread(write_locks, stage, lock, tools)
         wheels = bundle.files if bundle else None
         python = await make_environment(uv, work.variant, stage, work.progress, wheels=wheels)
         lock_hash = hashlib.sha256(lock.encode()).hexdigest()

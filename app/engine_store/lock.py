@@ -1,8 +1,9 @@
 """Write the locks of engines' recipes: `python -m app.engine_store.lock [ENGINE ...]`, all of them without a name.
 
 A lock is `uv pip compile --universal --generate-hashes` of a variant's requirements: one file with environment markers
-that serves every platform and Python of the variant, and the SHA-256 of every file that may be installed. It is run by
-whoever raises a version in a recipe; the result is committed. The newest channel makes the same lock on the spot.
+that serves every platform and Python of the variant, and the SHA-256 of every file that may be installed. What packages
+are built with, where they are, has a lock of its own. It is run by whoever raises a version in a recipe; the result is
+committed. The newest channel makes the same lock on the spot.
 """
 
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
-from app.engine_store.recipe import Kind, Recipe, Variant, recipes
+from app.engine_store.recipe import Kind, Variant, recipes
 
 _TIMEOUT_S = 600.0
 _OLDEST_PYTHON = "3.11"
@@ -31,14 +32,15 @@ def main(engines: Sequence[str]) -> int:
             continue
         for variant in recipe.variants:
             if variant.kind is Kind.VENV:
-                _write(uv, recipe, variant)
+                _write(uv, variant, variant.requires, recipe.lock_of(variant))
+                if variant.build_requires:
+                    _write(uv, variant, variant.build_requires, recipe.tools_lock_of(variant))
     return 0
 
 
-def _write(uv: Path, recipe: Recipe, variant: Variant) -> None:
-    path = recipe.lock_of(variant)
+def _write(uv: Path, variant: Variant, requires: Sequence[str], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(locked(compile_argv(uv, variant), variant.requires), encoding="utf-8")
+    path.write_text(locked(compile_argv(uv, variant), requires), encoding="utf-8")
     sys.stdout.write(f"{path}\n")
 
 

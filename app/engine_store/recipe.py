@@ -88,6 +88,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """venv: indexes beside PyPI, searched first."""
     builds: bool = False
     """venv: something is compiled on this machine; without it wheels alone are taken."""
+    build_requires: tuple[str, ...] = ()
+    """venv: what may be needed to build `package`, locked as `requires` is."""
     build_settings: dict[str, str] = {}
     """venv: what `package`'s build backend is told. `{folder}` stands for the recipe's own folder."""
 
@@ -142,6 +144,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     def lock_of(self, variant: Variant) -> Path:
         """Return where a venv's lock lies."""
         return self.folder / "locks" / f"{variant.name}.txt"
+
+    def tools_lock_of(self, variant: Variant) -> Path:
+        """Return where the lock of what it is built with lies; only where something is."""
+        return self.folder / "locks" / f"{variant.name}.build.txt"
+
+    def tools_of(self, variant: Variant) -> str:
+        """Return the lock of what it is built with, empty where nothing is."""
+        return self.tools_lock_of(variant).read_text(encoding="utf-8") if variant.build_requires else ""
 
     def variant(self, name: str) -> Variant | None:
         """Return the variant of that name."""

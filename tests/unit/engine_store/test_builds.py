@@ -16,21 +16,25 @@ import pytest
 
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
-from app.engine_store.environments import LOCK, make_environment
+from app.engine_store.environments import make_environment, write_locks
 from app.engine_store.recipe import ENGINES, Kind, Variant
+from tests.unit.engine_store import package_index
+from tests.unit.engine_store.package_index import Index
 
+TOOL, TOOL_MODULE = package_index.PACKAGE, package_index.MODULE
 PACKAGE, MODULE, VERSION = "roundhouse-built-engine", "roundhouse_built_engine", "1.0"
-PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+PROJECT = f'[build-system]\nrequires = ["{TOOL}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = f"""
 import json, zipfile
 from pathlib import Path
+import {TOOL_MODULE} as tool
 
 INFO = "{MODULE}-{VERSION}.dist-info"
 METADATA = "Metadata-Version: 2.1\\nName: {PACKAGE}\\nVersion: {VERSION}\\n"
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     files = {{
-        "{MODULE}/settings.json": json.dumps(config_settings or {{}}),
+        "{MODULE}/settings.json": json.dumps([tool.__version__, config_settings]),
         f"{{INFO}}/METADATA": METADATA,
         f"{{INFO}}/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     }}
@@ -57,7 +61,16 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def variant(tmp_path: Path) -> Variant:
+def index(tmp_path: Path) -> Index:
+    """Two versions of what is built with."""
+    made = Index(tmp_path)
+    made.add("1.0")
+    made.add("2.0")
+    return made
+
+
+@pytest.fixture
+def variant(tmp_path: Path, index: Index) -> Variant:
     """What is built from a source that lies in an index, a folder."""
     name = f"{MODULE}-{VERSION}.tar.gz"
     folder = tmp_path / "simple" / PACKAGE
@@ -72,7 +85,7 @@ def variant(tmp_path: Path) -> Variant:
         platforms=(sys.platform,),
         package=PACKAGE,
         requires=(f"{PACKAGE}=={VERSION}",),
-        index_urls=((tmp_path / "simple").as_uri(),),
+        index_urls=(index.url,),
         builds=True,
         build_settings={"cmake.define.FLAGS": '-include "/a folder/a.h"'},
     )
@@ -89,19 +102,21 @@ def source() -> bytes:
     return made.getvalue()
 
 
-def told(variant: Variant, stage: Path) -> dict[str, str]:
-    """Build it; return what its build was told."""
+def built(variant: Variant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
+    """Build it; return what it was built with and what its build was told."""
     uv = uv_program()
     if uv is None:
         pytest.skip("uv is not here")
     stage.mkdir()
-    (stage / LOCK).write_text(
-        f"{PACKAGE}=={VERSION} --hash=sha256:{hashlib.sha256(source_of(variant)).hexdigest()}\n", encoding="utf-8"
-    )
+    write_locks(stage, f"{PACKAGE}=={VERSION} --hash=sha256:{hashlib.sha256(source_of(variant)).hexdigest()}\n", tools)
     asyncio.run(make_environment(uv, variant, stage, lambda _stage, _fraction: None))
     (settings,) = (stage / "venv").rglob(f"{MODULE}/settings.json")
-    said: dict[str, str] = json.loads(settings.read_text(encoding="utf-8"))
-    return said
+    version, told = json.loads(settings.read_text(encoding="utf-8"))
+    return version, told
+
+
+def locked(index: Index, version: str) -> str:
+    return f"{TOOL}=={version} --hash=sha256:{index.hashes[version]}\n"
 
 
 def source_of(variant: Variant) -> bytes:
@@ -109,15 +124,24 @@ def source_of(variant: Variant) -> bytes:
     return (folder / f"{MODULE}-{VERSION}.tar.gz").read_bytes()
 
 
-def test_a_build_is_told_its_settings_and_done_again_where_they_change(variant: Variant, tmp_path: Path) -> None:
-    assert told(variant, tmp_path / "one") == variant.build_settings
+def test_a_build_is_told_its_settings_and_done_again_where_they_change(
+    variant: Variant, index: Index, tmp_path: Path
+) -> None:
+    tools = locked(index, "1.0")
+    assert built(variant, tmp_path / "one", tools) == ("1.0", variant.build_settings)
     other = msgspec.structs.replace(variant, build_settings={"cmake.define.FLAGS": "-O1"})
-    assert told(other, tmp_path / "two") == other.build_settings
+    assert built(other, tmp_path / "two", tools) == ("1.0", other.build_settings)
 
 
-def test_nothing_is_built_that_does_not_say_so(variant: Variant, tmp_path: Path) -> None:
+def test_what_it_is_built_with_has_a_hash_of_its_own(variant: Variant, index: Index, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault) as caught:
+        built(variant, tmp_path / "one", locked(index, "1.0").replace(index.hashes["1.0"], index.hashes["2.0"]))
+    assert "Hash mismatch" in caught.value.body.detail
+
+
+def test_nothing_is_built_that_does_not_say_so(variant: Variant, index: Index, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault):
-        told(msgspec.structs.replace(variant, builds=False), tmp_path / "one")
+        built(msgspec.structs.replace(variant, builds=False), tmp_path / "one", locked(index, "1.0"))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("g++"), reason="there is no GCC that knows AMX")

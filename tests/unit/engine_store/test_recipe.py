@@ -69,10 +69,15 @@ def test_the_lock_has_the_version_the_recipe_promises_and_only_hashed_files(reci
     for variant in recipe.variants:
         if variant.kind is not Kind.VENV:
             continue
-        lines = recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()
-        starts = [line for line in lines if line and not line.startswith((" ", "#", "-"))]
+        starts = requirements(recipe.lock_of(variant).read_text(encoding="utf-8"))
         assert any(line.split()[0] == f"{variant.package}=={variant.version}" for line in starts)
-        assert all(line.endswith("\\") for line in starts), "a requirement without a hash"
+        tools = requirements(recipe.tools_of(variant))
+        assert bool(tools) == variant.builds
+        assert all(line.endswith("\\") for line in (*starts, *tools)), "a requirement without a hash"
+
+
+def requirements(lock: str) -> list[str]:
+    return [line for line in lock.splitlines() if line and not line.startswith((" ", "#", "-"))]
 
 
 def test_a_recipe_is_read_with_its_sizes_in_bytes(tmp_path: Path) -> None:
