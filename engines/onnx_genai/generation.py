@@ -2,7 +2,8 @@
 
 import json
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from engines.serving.backend import Finish, Outcome, Sampling, Token, Work
@@ -24,33 +25,62 @@ class Generation:
         self._work = work
         self._ends = frozenset(int(end) for end in ends)
         self._generator = genai.Generator(model, parameters)
-        self._read = 0
+        self._told = 0
+        """Tokens of prompt and answer that were read, or told of."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it can write several tokens on end: its first has been told, and nobody asks how likely they are."""
+        return self._told > len(self._work.prompt) and self._work.logprobs is None
+
+    @property
+    def turn(self) -> tuple[Callable[[], None], Callable[[], bool]]:
+        """The library's own calls that write a token and tell whether it was the last."""
+        return self._generator.generate_next_token, self._generator.is_done
 
     def step(self) -> Outcome | None:
         """Read a piece of the prompt, or write a token; None while there is nothing to tell."""
         prompt = self._work.prompt
-        if self._read < len(prompt):
-            piece = prompt[self._read : self._read + PROMPT_PIECE]
+        if self._told < len(prompt):
+            piece = prompt[self._told : self._told + PROMPT_PIECE]
             self._generator.append_tokens(piece)
-            self._read += len(piece)
+            self._told += len(piece)
             return None
-        return self._written()
-
-    def _written(self) -> Outcome:
         logits = None if self._work.logprobs is None else self._generator.get_logits()
         self._generator.generate_next_token()
-        token = int(self._generator.get_next_tokens()[0])
-        is_done = self._generator.is_done()
-        if is_done and token in self._ends and not self._work.ignores_end:
-            return Outcome(self._work.id, (), Finish.STOP)
-        told = Token(token) if logits is None else _likely(token, logits, self._work.logprobs or 0)
-        return Outcome(self._work.id, (told,), self._finish(is_done=is_done))
+        return self.outcome(logits)
 
-    def _finish(self, *, is_done: bool) -> Finish | None:
-        if not is_done:
-            return None
-        is_full = self._generator.token_count() >= len(self._work.prompt) + self._work.max_tokens
-        return Finish.LENGTH if is_full else Finish.STOP
+    def outcome(self, logits: Any = None) -> Outcome:  # noqa: ANN401 -- a NumPy array
+        """Return what was written since this was last asked; `logits` are what one token was chosen by."""
+        written = self._generator.get_sequence(0)[self._told :].tolist()
+        is_done = self._generator.is_done()
+        if is_done and written and written[-1] in self._ends and not self._work.ignores_end:
+            written.pop()  # not every provider leaves it out by itself
+        self._told += len(written)
+        if logits is None:
+            told = [Token(token) for token in written]
+        else:
+            told = [_likely(token, logits, self._work.logprobs or 0) for token in written]
+        return Outcome(self._work.id, told, self._finish() if is_done else None)
+
+    def _finish(self) -> Finish:
+        return Finish.LENGTH if self._told >= len(self._work.prompt) + self._work.max_tokens else Finish.STOP
+
+
+def together(generations: Sequence[Generation], until: float) -> Iterator[Outcome]:
+    """Have each write a token in turn, until that time of `time.perf_counter()` or until one is done.
+
+    A step of the library leaves little of ours in the processor's caches, so that every call between two of them costs
+    microseconds. What was written is therefore asked for at the end, once.
+    """
+    turns = [one.turn for one in generations]
+    is_over = False
+    while not is_over:
+        for generate, is_done in turns:
+            generate()
+            is_over |= is_done()
+        is_over |= time.perf_counter() >= until
+    return (one.outcome() for one in generations)
 
 
 def _without_spaces(schema: str) -> str:

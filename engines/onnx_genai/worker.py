@@ -4,13 +4,14 @@ Each request has a generator of its own, and generators take turns, a token each
 have a request that joins wait until the others end, unless a model was built for dynamic batching on a GPU.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engines import worker_base
-from engines.onnx_genai.generation import Generation
-from engines.serving.backend import Ability, Decoder, Loaded, Outcome, Tell, Work
+from engines.onnx_genai.generation import Generation, together
+from engines.serving.backend import SHARE_S, Ability, Decoder, Loaded, Outcome, Tell, Work
 from engines.serving.json_text import compact, parse_object
 from engines.serving.refusals import Refused, invalid
 from engines.serving.server import serve
@@ -81,8 +82,12 @@ class Generators:
             ) from error
 
     def step(self) -> Iterable[Outcome]:
-        """Compute the next token of every request, or a part of a long prompt."""
-        for generation in list(self._running.values()):
+        """Compute the next tokens of every request, or a part of a long prompt."""
+        running = list(self._running.values())
+        if all(generation.is_steady for generation in running):
+            yield from together(running, time.perf_counter() + SHARE_S)
+            return
+        for generation in running:
             outcome = generation.step()
             if outcome is not None:
                 yield outcome

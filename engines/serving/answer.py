@@ -110,11 +110,12 @@ class Answer:
         self.clock.last = time.perf_counter()
         if not self.written:
             self.clock.first = self.clock.last
-        self.written += len(tokens)
         if self._is_plain:  # every token of every answer comes by here: a fast model writes thousands a second
+            self.written += len(tokens)
             self._text += filter(None, [self._decoder.feed(token.id) for token in tokens])
             return
         for token in tokens:
+            self.written += 1
             piece = self._decoder.feed(token.id)
             if self.wanted.logprobs is not None:
                 self._tokens.append((piece, token))

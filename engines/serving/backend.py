@@ -1,8 +1,8 @@
 """What a library must do to be served, and the values it is asked with.
 
 Everything is called on one thread, but `load`, which has one of its own, so that health is told while it goes on. A
-step is the library's smallest piece of work, as a rule one token for each request that runs: between steps requests
-come, go and are answered.
+step is a small piece of work, as a rule one token for each request that runs: between steps requests come, go and are
+answered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from engines.serving.refusals import Refused
+
+SHARE_S = 0.008
+"""What steps bring within this time is sent together: it appears to come at once below some hundredths of a second."""
 
 
 class Ability(StrEnum):
@@ -135,7 +138,7 @@ class Backend(Protocol):
         """Take on a request. Raises `refusals.Refused` for what it cannot do."""
 
     def step(self) -> Iterable[Outcome]:
-        """Compute a little for every request that runs, and return what came of it."""
+        """Compute a token for every request that runs, or several within `SHARE_S`, and return what came of it."""
 
     def cancel(self, work: int) -> None:
         """Let go of a request, whether it runs or has ended."""

@@ -12,12 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engines.serving.answer import Answer
-from engines.serving.backend import Backend, Outcome, Sampling, Work
+from engines.serving.backend import SHARE_S, Backend, Outcome, Sampling, Work
 from engines.serving.metrics import Metrics
 from engines.serving.refusals import Refused, failed
-
-SHARE_S = 0.008
-"""Text appears to come at once below some hundredths of a second; this is below."""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,8 @@ class Scripted:
         self.may_load = threading.Event()
         self.may_load.set()
         self.may_step = True
+        self.at_once = 1
+        """Tokens of an answer that a step writes."""
         self.pauses_at = self.breaks_at = -1
         """After so many tokens of an answer it waits for ever, or fails."""
         self.load_error = ""
@@ -72,8 +74,11 @@ class Scripted:
                 continue
             if written == self.breaks_at:
                 raise RuntimeError("the device is gone")
-            self.running[number] = (work, written + 1)
-            yield self._outcome(work, written)
+            outcomes = [self._outcome(work, at) for at in range(written, written + self.at_once)]
+            self.running[number] = (work, written + self.at_once)
+            yield outcomes[0]._replace(
+                tokens=[token for one in outcomes for token in one.tokens], finish=outcomes[-1].finish
+            )
 
     def cancel(self, work: int) -> None:
         if self.running.pop(work, None) is not None:

@@ -76,9 +76,12 @@ async def test_a_bare_completion_has_text(server: Running) -> None:
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
-async def test_a_stop_ends_the_library_s_work(server: Running, backend: Scripted) -> None:
+@pytest.mark.parametrize("at_once", [1, 4, 7])
+async def test_a_stop_ends_the_library_s_work(server: Running, backend: Scripted, at_once: int) -> None:
+    backend.at_once = at_once
     answer = await server.ask(CHAT, {**HELLO, "stop": "lo"})
     assert (answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"]) == ("hél", "stop")
+    assert answer["usage"]["completion_tokens"] == 6, "what was written after the stop is nobody's"
     assert backend.cancelled == [1]
 
 
