@@ -14,7 +14,7 @@ import pytest
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
 from app.engine_store.environments import make_environment, write_locks
-from app.engine_store.recipe import read_recipe
+from app.engine_store.recipe import Recipe, Variant, read_recipe
 from app.engine_store.shelf import python_in
 from engines.api import Adapter, Installation, Place
 from engines.registry import ADAPTERS
@@ -37,16 +37,30 @@ def installed(adapter: Adapter, folder: str, variant: str = "cpu") -> Installati
     return found
 
 
+def is_made(folder: str, variant: str) -> bool:
+    """Tell whether that installation is there already."""
+    return _kept(folder, variant).exists()
+
+
 def _place(folder: str, variant_name: str) -> Place:
+    place = _kept(folder, variant_name)
+    if not place.exists():
+        _make(folder, variant_name, place)
+    variant = _variant(read_recipe(ROOT / "engines" / folder), variant_name)
+    return Place(folder=place, version=variant.version, backend=variant.backend, python=python_in(place / "venv"))
+
+
+def _variant(recipe: Recipe, name: str) -> Variant:
+    return next(one for one in recipe.variants if one.name == name)
+
+
+def _kept(folder: str, variant_name: str) -> Path:
     recipe = read_recipe(ROOT / "engines" / folder)
-    variant = next(one for one in recipe.variants if one.name == variant_name)
+    variant = _variant(recipe, variant_name)
     lock = recipe.lock_of(variant)
     made_of = (lock.read_bytes(), sys.version.encode(), repr((variant.build_requires, variant.build_settings)).encode())
     key = hashlib.sha256(b"".join(made_of)).hexdigest()[:12]
-    place = KEPT / f"{folder}-{variant_name}-{key}"
-    if not place.exists():
-        _make(folder, variant_name, place)
-    return Place(folder=place, version=variant.version, backend=variant.backend, python=python_in(place / "venv"))
+    return KEPT / f"{folder}-{variant_name}-{key}"
 
 
 def _make(folder: str, variant_name: str, place: Path) -> None:
@@ -54,7 +68,7 @@ def _make(folder: str, variant_name: str, place: Path) -> None:
     if uv is None:
         pytest.skip("uv is not here")
     recipe = read_recipe(ROOT / "engines" / folder)
-    variant = next(one for one in recipe.variants if one.name == variant_name)
+    variant = _variant(recipe, variant_name)
     stage = place.with_suffix(".stage")
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)

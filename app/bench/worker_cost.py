@@ -29,11 +29,14 @@ def measure(rounds: int = ROUNDS) -> Sequence[Figure]:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
     if done.returncode:
         return [not_measured(name, f">= {RATIO:g}", (done.stderr.strip().splitlines() or ["it failed"])[-1])]
-    told: dict[str, dict[str, float]] = json.loads(done.stdout)
+    told: dict[str, dict[str, float] | None] = json.loads(done.stdout)
     return [figure for library, figures in told.items() for figure in _figures(library, figures)]
 
 
-def _figures(library: str, told: dict[str, float]) -> Iterator[Figure]:
+def _figures(library: str, told: dict[str, float] | None) -> Iterator[Figure]:
+    if told is None:
+        yield not_measured(f"{library}: worker's tokens/s / its own loop", f">= {RATIO:g}", "`make test-engines` first")
+        return
     for streams in (1, 4):
         ratio = told[f"ratio_{streams}"]
         yield at_least(f"{library}: worker's tokens/s / its own loop, {streams} at once", ratio, RATIO)

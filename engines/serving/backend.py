@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 from engines.serving.refusals import Refused
 
-SHARE_S = 0.008
-"""What steps bring within this time is sent together: it appears to come at once below some hundredths of a second."""
+SHARE_S = 0.016
+"""What steps bring within this time is sent together: about as long as a screen shows one picture."""
 
 
 class Ability(StrEnum):

@@ -1,4 +1,4 @@
-"""A library's own generate loop, run in its environment: `library_loop.py openvino|onnx FOLDER THREADS`.
+"""A library's own loop, run in its environment: `library_loop.py openvino|onnx|llama_cpp_python MODEL THREADS`.
 
 Reads a number of streams a line, writes a line of JSON for each: how many tokens a second all streams had together,
 every token turned into text as soon as it is there. The prompt and the length are those of `worker_against_loop.py`.
@@ -81,6 +81,31 @@ def onnx(folder: str, threads: int) -> Callable[[int], int]:
     return run
 
 
+def llama_cpp_python(file: str, threads: int) -> Callable[[int], int]:
+    """Return what runs streams one after the other, which is all the library's own generator can.
+
+    With flash attention, which llama.cpp would choose here if it were asked, and the library's default is not.
+    """
+    import llama_cpp  # noqa: PLC0415 -- as above
+
+    model = llama_cpp.Llama(
+        file, n_ctx=1024, n_threads=threads, n_threads_batch=threads, verbose=False, flash_attn=True
+    )
+    tokens = model.tokenize(PROMPT.encode(), add_bos=False, special=True)
+
+    def run(streams: int) -> int:
+        written = 0
+        for _ in range(streams):
+            for number, token in enumerate(model.generate(tokens, temp=0.0), 1):
+                model.detokenize([token])
+                if number == TOKENS:
+                    break
+            written += TOKENS
+        return written
+
+    return run
+
+
 def tell(**figures: float) -> None:
     """Write one line."""
     sys.stdout.write(f"{json.dumps(figures)}\n")
@@ -90,7 +115,9 @@ def tell(**figures: float) -> None:
 def main() -> None:
     """Load, then run as many streams as each line says."""
     began = time.perf_counter()
-    run = {"openvino": openvino, "onnx": onnx}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    run = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python}[sys.argv[1]](
+        sys.argv[2], int(sys.argv[3])
+    )
     tell(load_s=time.perf_counter() - began)
     for line in sys.stdin:
         began = time.perf_counter()

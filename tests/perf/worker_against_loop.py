@@ -17,10 +17,11 @@ from typing import IO, NamedTuple
 from app.bench.load import CHAT, Target, stream_all
 from app.config.paths import RESOURCES
 from engines.api import Adapter, Installation, LaunchOptions
+from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.end_to_end.worker import KEY, Engine, Worker
-from tests.engine_environments import installed
+from tests.engine_environments import installed, is_made
 from tests.perf.library_loop import SLOTS, TOKENS
 
 LOOP = Path(__file__).with_name("library_loop.py")
@@ -29,16 +30,30 @@ THREADS = max(1, (os.cpu_count() or 2) - 1)
 OPTIONS = LaunchOptions(context=1024, slots=SLOTS, threads=THREADS)
 
 
-class Case(NamedTuple):
-    """A library: its adapter, its folder under `engines` and the Guide's form, and its name in the loop."""
+COMPILED = "native"
 
+
+class Case(NamedTuple):
+    """A library: its folder and variant under `engines`, the Guide's form, and its name in `library_loop.py`."""
+
+    title: str
     adapter: Adapter
     folder: str
     form: str
     name: str
+    variant: str = "cpu"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be measured at once; what has to be compiled first takes minutes."""
+        return self.variant != COMPILED or is_made(self.folder, self.variant)
 
 
-CASES = (Case(OPENVINO, "openvino", "openvino", "openvino"), Case(ONNX, "onnx_genai", "onnx", "onnx"))
+CASES = (
+    Case("OpenVINO GenAI", OPENVINO, "openvino", "openvino", "openvino"),
+    Case("ONNX Runtime GenAI", ONNX, "onnx_genai", "onnx", "onnx"),
+    Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
+)
 
 
 class Loop:
@@ -89,7 +104,7 @@ def rate(worker: Worker, streams: int) -> float:
 @contextmanager
 def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
     """Start the worker and the loop."""
-    found, model = installed(case.adapter, case.folder), RESOURCES / "guide" / case.form
+    found, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
     with ExitStack() as stack:
         worker = stack.enter_context(closing(Worker(model, OPTIONS, engine=Engine(case.adapter, found))))
         assert worker.is_ready(), worker.lines
@@ -104,7 +119,7 @@ def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
 
 def extra_start_s(case: Case, rounds: int) -> float:
     """Return how much longer the worker takes to be ready than the library to start and load, at best of each."""
-    found, model = installed(case.adapter, case.folder), RESOURCES / "guide" / case.form
+    found, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
     ours, theirs = [], []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -118,14 +133,16 @@ def extra_start_s(case: Case, rounds: int) -> float:
 
 
 def main() -> None:
-    """Measure every library."""
+    """Measure every library; null stands for one that has to be compiled first."""
     rounds = int(sys.argv[1])
-    told: dict[str, dict[str, float]] = {}
-    for case in CASES:
-        with both(case) as (worker, loop):
-            figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in (1, SLOTS)}
-        told[case.adapter.descriptor.name] = {**figures, "extra_start_s": extra_start_s(case, rounds)}
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in CASES}))
+
+
+def measured(case: Case, rounds: int) -> dict[str, float]:
+    """Measure one."""
+    with both(case) as (worker, loop):
+        figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in (1, SLOTS)}
+    return {**figures, "extra_start_s": extra_start_s(case, rounds)}
 
 
 if __name__ == "__main__":
