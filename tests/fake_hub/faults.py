@@ -2,6 +2,7 @@
 
 import itertools
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -57,13 +58,18 @@ def truncates(count: int) -> Fault:
     return short
 
 
-def wrong_bytes(at: int) -> Fault:
-    """Change one byte on the way."""
+def wrong_bytes(at: int, *, times: int = sys.maxsize) -> Fault:
+    """Change one byte on the way, the first times that it is sent."""
+    turns, lock = itertools.count(), threading.Lock()
 
     def changed(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
         damaged = bytearray(file.content)
         damaged[at] ^= 0xFF
-        code, body, headers = cut(StoredFile(file.path, bytes(damaged)), request.headers.get("Range"))
+        wanted = request.headers.get("Range")
+        code, body, headers = cut(StoredFile(file.path, bytes(damaged)), wanted)
+        with lock:
+            if body == cut(file, wanted)[1] or next(turns) >= times:
+                return False
         request.reply(code, body, {"ETag": f'"{file.etag}"', **headers})
         return True
 
