@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -16,16 +16,20 @@ _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What of this machine decides which variants start. `drivers` are those that are known, by vendor."""
+    """What of this machine decides which variants start, and which are fast.
+
+    `drivers` are those that are known, by vendor; `isa` names the processor's vector extensions, as Linux does.
+    """
 
     platform: str
     architecture: str
     glibc: str = ""
     drivers: Mapping[str, str] = {}
     has_uv: bool = True
+    isa: Sequence[str] = ()
 
 
-def this_host(drivers: Mapping[str, str], *, has_uv: bool = True) -> Host:
+def this_host(drivers: Mapping[str, str], *, isa: Sequence[str] = (), has_uv: bool = True) -> Host:
     """Return the machine this process runs on."""
     machine = platform.machine().lower()
     return Host(
@@ -34,6 +38,7 @@ def this_host(drivers: Mapping[str, str], *, has_uv: bool = True) -> Host:
         glibc=_glibc(),
         drivers=drivers,
         has_uv=has_uv,
+        isa=isa,
     )
 
 
@@ -77,6 +82,13 @@ def _old_driver(variant: Variant, host: Host) -> str:
         if there and as_numbers(there) < as_numbers(least):
             return f"It needs {name}'s driver {least} or newer; this machine has {there}."
     return ""
+
+
+def gain(variant: Variant, host: Host) -> str:
+    """Return what a variant makes of this processor that others do not, in a sentence; empty where it is nothing."""
+    if unfit(variant, host):
+        return ""
+    return next((words for extension, words in variant.gains.items() if extension in host.isa), "")
 
 
 def best_variant(recipe: Recipe, host: Host, name: str = "") -> Variant | None:

@@ -76,6 +76,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The oldest C library it starts with, on Linux."""
     driver: dict[str, str] = {}
     """Vendor of a GPU there must be -> oldest driver; empty: any."""
+    gains: dict[str, str] = {}
+    """Extension of a processor -> what this build makes of it that others do not, in a sentence, measured."""
     download_mb: int = 0
     disk_mb: int = 0
 

@@ -1,6 +1,6 @@
 """What there is of every engine, put together: the advisor's judgement of this machine, what is here, what could be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from app.advisor.choosing.intents import workload
@@ -10,7 +10,7 @@ from app.core.engine_store import BUNDLED, OWN, EngineOffer, EngineStock, Engine
 from app.core.errors import NotFound
 from app.core.machine import Machine
 from app.engine_store.catalogue import Catalogue
-from app.engine_store.host import Host, is_for, this_host, unfit
+from app.engine_store.host import Host, gain, is_for, this_host, unfit
 from app.engine_store.placed import missing
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import Manifest, State, place_of
@@ -24,7 +24,7 @@ def drivers_of(machine: Machine) -> Mapping[str, str]:
 
 def host_of(machine: Machine, *, has_uv: bool) -> Host:
     """Return what decides which variants start here."""
-    return this_host(drivers_of(machine), has_uv=has_uv)
+    return this_host(drivers_of(machine), isa=machine.cpu.isa.value or (), has_uv=has_uv)
 
 
 def stock(catalogue: Catalogue, machine: Machine, host: Host, preferred: Sequence[str]) -> list[EngineStock]:
@@ -49,6 +49,9 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
     about, manifests = adapter.descriptor, catalogue.shelf.manifests(engine)
     versions = versions_of(catalogue, engine)
     way = "" if versions or (rank is None and not about.legacy) else about.obtained
+    offers = offers_of(recipe, host, manifests, catalogue.shelf.state(engine)) if recipe else []
+    tried = {one.variant for one in versions} | {offer.variant for offer in offers if offer.problem}
+    gains = _gains(recipe, host, tried) if recipe and rank is not None else ""
     return EngineStock(
         id=engine,
         name=about.name,
@@ -56,10 +59,10 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, judged, versions), way))),
+        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, judged, versions), way, gains))),
         is_preferred=is_preferred,
         versions=versions,
-        offers=offers_of(recipe, host, manifests, catalogue.shelf.state(engine)) if recipe else [],
+        offers=offers,
         size_bytes=sum(version.size_bytes for version in versions),
         verified=about.verified,
         unverified=about.unverified,
@@ -75,6 +78,11 @@ def _advice(name: str, rank: int | None, judged: Ranked | None, versions: Sequen
         return f"It passed its test here, though it is not advised: {judged.refused}" if works else judged.refused
     best = "The best choice for this machine" if rank == 1 else "It can run here"
     return " ".join((f"{best}: {name} {judged.traits.strength}.", *judged.warnings))
+
+
+def _gains(recipe: Recipe, host: Host, tried: Container[str]) -> str:
+    """Return what builds that were not tried here would make of this very processor."""
+    return " ".join(filter(None, (gain(one, host) for one in recipe.variants if one.name not in tried)))
 
 
 def versions_of(catalogue: Catalogue, engine: str) -> list[EngineVersion]:

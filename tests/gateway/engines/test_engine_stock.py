@@ -8,7 +8,7 @@ from app.core.engine_store import EngineStock
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.host import Host
 from app.engine_store.recipe import recipes
-from app.engine_store.shelf import Shelf, State
+from app.engine_store.shelf import Manifest, Shelf, State
 from app.gateway.engines.stock import offers_of, stock
 from engines.registry import ADAPTERS
 from tests.unit.advisor.boxes import Box, gpu
@@ -78,3 +78,34 @@ def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineSt
     assert here["mlc-llm"].rank is None
     assert "PATH" not in here["mlc-llm"].advice
     assert "PATH" not in here["vllm"].advice
+
+
+@pytest.mark.parametrize(
+    ("platform", "isa", "named"),
+    [("linux", ["avx2", "amx_int8"], 1), ("linux", ["avx2"], 0), ("win32", ["amx_int8"], 0)],
+)
+def test_a_build_that_makes_more_of_the_processor_is_named(
+    tmp_path: Path, platform: str, isa: list[str], named: int
+) -> None:
+    host = Host(platform=platform, architecture="x86_64", glibc="2.36", isa=isa)
+    assert told(Shelf(tmp_path), host).count("AMX") == named
+
+
+def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None:
+    host = Host(platform="linux", architecture="x86_64", isa=["amx_int8"])
+    native = LLAMA_CPP.variant("native")
+    assert native is not None
+    failed, here = Shelf(tmp_path / "failed"), Shelf(tmp_path / "here")
+    failed.change("llama.cpp", lambda _state: State(bad={f"{native.version}-native": "It crashed."}))
+    assert "AMX" not in told(failed, host)
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    here.publish(
+        stage, Manifest(engine="llama.cpp", version=native.version, variant="native", backend="cpu", kind="venv")
+    )
+    assert "AMX" not in told(here, host)
+
+
+def told(shelf: Shelf, host: Host) -> str:
+    found = stock(Catalogue(ADAPTERS, shelf), Box().machine(), host, [])
+    return next(one.advice for one in found if one.id == "llama.cpp")
