@@ -51,6 +51,7 @@ def emit(event: str, **fields: object) -> None:
 def run(serve: Callable[[Launch], None]) -> None:
     """Hold the lifeline, read the launch, serve until told to end. Never returns; the exit code says how it ended."""
     hold_lifeline()
+    keep_output()
     end_on_signals()
     try:
         serve(read_launch())
@@ -93,6 +94,15 @@ def hold_lifeline() -> None:
     os.dup2(silent, 0)
     os.close(silent)
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
+
+
+def keep_output() -> None:
+    """Tell the supervisor through a descriptor of our own.
+
+    llama.cpp points descriptor 1 at standard error once it has loaded, and writes its log there in parts of lines:
+    what we tell would come in between, and be understood by nobody.
+    """
+    sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
 
 
 def _watch(lifeline: int) -> None:

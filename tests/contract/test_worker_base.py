@@ -79,6 +79,12 @@ def test_the_launch_arrives_and_leaves_the_environment() -> None:
     assert seen == {"event": "seen", "config": {"a": 1}, "key": "secret", "left": []}
 
 
+def test_what_a_library_does_to_standard_output_keeps_nothing_back() -> None:
+    with worker("os.dup2(2, 1); os.write(2, b'half a line'); worker_base.emit('ready', text='é')") as process:
+        assert json.loads(piped(process.stdout).readline()) == {"event": "ready", "text": "é"}
+        assert piped(process.stderr).read() == "half a line"
+
+
 def test_it_ends_when_its_standard_input_ends() -> None:
     with worker("worker_base.emit('ready'); threading.Event().wait()") as process:
         piped(process.stdout).readline()
