@@ -72,7 +72,7 @@ def test_a_configuration_that_is_none_is_refused(config: str) -> None:
 
 
 def test_the_launch_arrives_and_leaves_the_environment() -> None:
-    left = "[name for name in os.environ if 'ROUNDHOUSE' in name]"
+    left = "[name for name in os.environ if 'ROUNDHOUSE_WORKER' in name]"
     body = f"worker_base.emit('seen', config=launch.config, key=launch.key, left={left})"
     with worker(body) as process:
         seen = json.loads(piped(process.stdout).readline())
