@@ -51,7 +51,9 @@ def _place(folder: str, variant_name: str) -> Place:
 
 
 def _variant(recipe: Recipe, name: str) -> Variant:
-    return next(one for one in recipe.variants if one.name == name)
+    found = recipe.variant(name)
+    assert found is not None
+    return found
 
 
 def _kept(folder: str, variant_name: str) -> Path:

@@ -65,9 +65,10 @@ def _venv_argv(uv: Path, variant: Variant, folder: Path) -> list[str]:
 
 
 def write_locks(stage: Path, lock: str, tools: str) -> None:
-    """Write down what `make_environment` shall make: what is installed, and what that is built with."""
+    """Write down what `make_environment` shall make: what is installed, and what that is built with, if so."""
     (stage / LOCK).write_text(lock, encoding="utf-8")
-    (stage / TOOLS).write_text(tools, encoding="utf-8")
+    if tools:
+        (stage / TOOLS).write_text(tools, encoding="utf-8")
 
 
 def _building(variant: Variant, stage: Path) -> list[str]:
@@ -77,7 +78,8 @@ def _building(variant: Variant, stage: Path) -> list[str]:
         for name, value in variant.build_settings.items()
         for part in ("--config-settings-package", f"{variant.package}:{name}={value}")
     ]
-    return ["--build-constraints", str(stage / TOOLS), *settings]
+    tools = stage / TOOLS
+    return [*(("--build-constraints", str(tools)) if tools.exists() else ()), *settings]
 
 
 def own_python_fits(limits: str, version: tuple[int, int] = sys.version_info[:2]) -> bool:
