@@ -30,7 +30,7 @@ test-package: .venv/ready  ## install what `make package` made on a clean Debian
 # 330 MB of packages that nothing else here needs, so they have an environment of their own.
 clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the endpoint
 	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
-	  tests/gateway/routes/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py
+	  tests/gateway/dialects/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py
 
 check: .venv/ready  ## lint, format, types, import rules
 	@$(RUN) ruff check .

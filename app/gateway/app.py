@@ -3,6 +3,13 @@
 from aiohttp import web
 
 from app.gateway.admin.routes import add_routes as add_admin_routes
+from app.gateway.dialects.anthropic import routes as anthropic
+from app.gateway.dialects.llama_server import routes as llama_server
+from app.gateway.dialects.lmstudio import routes as lmstudio
+from app.gateway.dialects.ollama import pull as ollama_pull
+from app.gateway.dialects.ollama import routes as ollama
+from app.gateway.dialects.openai import routes as openai
+from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.middleware import ACCESS, GUARD, add_headers, answer
@@ -10,9 +17,9 @@ from app.gateway.hub.downloading import add_downloads
 from app.gateway.hub.searching import add_catalogue
 from app.gateway.library.work import add_library
 from app.gateway.listen import own_names
-from app.gateway.routes import anthropic, llama_server, lmstudio, ollama, ollama_pull, openai, public, responses
 from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import add_updates
+from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
 from app.gateway.watching.inspector import INSPECTOR, Inspector
 

@@ -36,13 +36,13 @@ from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
+from app.gateway.exchange.proxy import engine_session
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.library.watch import watch_library
 from app.gateway.listen import Endpoint, bind
 from app.gateway.loading.gauge import MemoryGauge
 from app.gateway.loading.launch import devices_of, model_folders, policy_from
 from app.gateway.own_memory import give_back, leave_start_up_out_of_collections
-from app.gateway.relay.proxy import engine_session
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.gateway.updates.afterwards import Afterwards
 from app.gateway.watching.journal import open_journal

@@ -26,8 +26,8 @@ from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
+from app.gateway.exchange.proxy import engine_session
 from app.gateway.loading.launch import policy_from
-from app.gateway.relay.proxy import engine_session
 from app.gateway.services import Identity, Limits, Services
 from app.gateway.watching.metrics import Metrics
 from app.store.database import ChatStore

@@ -12,8 +12,8 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
+from app.gateway.exchange.proxy import with_model
 from app.gateway.loading.recent import Found, Recent
-from app.gateway.relay.proxy import with_model
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
 from app.gateway.watching.metrics import Metrics
 from app.gateway.watching.watch import Watch, watched

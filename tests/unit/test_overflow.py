@@ -5,9 +5,9 @@ import json
 import pytest
 
 from app.gateway.dialects.anthropic.form import Messages
-from app.gateway.dialects.engine.refusals import ContextOverflow, refused
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.relay.overflow import Counts, counts_in
+from app.gateway.exchange.engine.overflow import Counts, counts_in
+from app.gateway.exchange.engine.refusals import ContextOverflow, refused
 
 PROMPT = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
 BOTH = (

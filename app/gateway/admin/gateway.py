@@ -26,12 +26,12 @@ from app.core.events import (
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.listen import reachable_at
 from app.gateway.loading.aliases import AUTO, stand_in
 from app.gateway.loading.launch import policy_from
-from app.gateway.routes import responses_kept
 from app.gateway.services import Services
 from app.network.door import door
 

@@ -3,10 +3,10 @@
 import msgspec
 
 from app.core.models import ModelInfo
+from app.gateway.canonical.events import Event, Finish, Finished, ReasoningDelta, TextDelta
+from app.gateway.canonical.families.answer import AnswerReader, Reading
 from app.gateway.chats.stream import Piece
-from app.gateway.dialects.canonical import Event, Finish, Finished, ReasoningDelta, TextDelta
-from app.gateway.dialects.families.answer import AnswerReader, Reading
-from app.gateway.relay.supplying import family_for
+from app.gateway.exchange.capability_fallback import family_for
 from app.gateway.services import Services
 from engines.api import Descriptor, Feature
 

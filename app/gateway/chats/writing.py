@@ -20,9 +20,9 @@ from app.gateway.chats.live import LiveAnswer
 from app.gateway.chats.refusal import refusal
 from app.gateway.chats.request import chat_request
 from app.gateway.chats.stream import AnswerReader
-from app.gateway.relay.presets import applied
-from app.gateway.relay.proxy import EngineLost, engine_headers, lost
-from app.gateway.relay.supplying import started
+from app.gateway.exchange.capability_fallback import started
+from app.gateway.exchange.presets import applied
+from app.gateway.exchange.proxy import EngineLost, engine_headers, lost
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest

@@ -1,4 +1,4 @@
-"""What clients speak, as pure pairs.
+"""The endpoint's dialects, a folder each: routes, and requests, answers and errors to and from the canonical form.
 
-A request is decoded into `canonical.Request`; `canonical.Event`s are encoded into bytes.
+Codecs are pure; only the modules that add routes know of the web.
 """

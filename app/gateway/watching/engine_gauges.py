@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import hdrs
 
 from app.core.errors import EngineFailed
-from app.gateway.relay.bounds import whole
+from app.gateway.exchange.bounds import whole
 from app.gateway.services import Services
 from app.gateway.watching.metrics import Said
 from app.supervisor.lease import Reachable

@@ -19,7 +19,7 @@ from app.core.events import RequestChanged, RequestsForgotten
 from app.core.requests import Peer, RequestDetail, RequestInfo, Usage
 from app.gateway.background import Background
 from app.gateway.entry.faults import OLLAMA_PREFIX
-from app.gateway.relay.engine_errors import understood
+from app.gateway.exchange.engine.error_document import understood
 from app.gateway.services import Services
 from app.gateway.watching.exchange import BODY_BYTES, Exchange, Origin, client_name
 from app.gateway.watching.watch import LISTENER, Outcome

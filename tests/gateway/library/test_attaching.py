@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, NotFound
+from app.gateway.exchange.resolving import Resolver
 from app.gateway.library import attaching
 from app.gateway.library.attaching import checked_url
-from app.gateway.relay.resolving import Resolver
 from app.supervisor import dialing
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import RemoteModel, look

@@ -12,8 +12,8 @@ from app.config.paths import Paths
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
+from app.gateway.exchange.capability_fallback import started
 from app.gateway.loading.launch import resolve
-from app.gateway.relay.supplying import started
 from app.gateway.services import Services
 from engines.api import Feature, Installation, LaunchOptions
 from engines.registry import ADAPTERS as REAL

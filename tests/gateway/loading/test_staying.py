@@ -6,9 +6,9 @@ import pytest
 
 from app.gateway.loading import asked_context
 from app.supervisor.policy import Terms
+from tests.gateway.exchange.test_streaming import DONE, event, streams
 from tests.gateway.loading.test_asked_context import Room
 from tests.gateway.played import Gateway
-from tests.gateway.relay.test_streaming import DONE, event, streams
 
 CHAT: dict[str, object] = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}]}
 MESSAGES: dict[str, object] = {**CHAT, "max_tokens": 5}

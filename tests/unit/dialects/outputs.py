@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.dialects.canonical import Tool
+from app.gateway.canonical.request import Tool
 
 WEATHER = Tool(
     name="get_weather",

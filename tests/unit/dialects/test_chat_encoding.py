@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.anthropic.encoding import Blocks
-from app.gateway.dialects.anthropic.encoding import whole as anthropic_whole
-from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import fold
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
@@ -22,10 +20,12 @@ from app.gateway.dialects.canonical import (
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.engine.stream import StreamReader
-from app.gateway.dialects.folding import fold
+from app.gateway.dialects.anthropic.encoding import Blocks
+from app.gateway.dialects.anthropic.encoding import whole as anthropic_whole
+from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, counts_chunk
 from app.gateway.dialects.openai.chat_reply import whole as openai_whole
+from app.gateway.exchange.engine.stream import StreamReader
 
 ABOUT = About(id="chatcmpl-1", model="guide", created=1)
 TEXTS = st.text(alphabet='aé\U0001f682<{"\\ \n', min_size=1, max_size=5)

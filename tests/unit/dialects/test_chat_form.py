@@ -4,8 +4,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
-from app.gateway.relay.form import Editor
 
 TEXTS = st.text(alphabet='ab"\\\n,{}:é"\\', max_size=12) | st.just('"reasoning_content":"x"')
 

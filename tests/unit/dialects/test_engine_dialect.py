@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, EngineFailed, Unavailable
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import fold
+from app.gateway.canonical.events import Event, Failed, Finish, Finished, TextDelta, Timings, Usage
+from app.gateway.canonical.request import (
     Choose,
     Complete,
-    Event,
-    Failed,
-    Finish,
-    Finished,
     Generate,
     Image,
     Level,
@@ -27,20 +25,16 @@ from app.gateway.dialects.canonical import (
     Sampling,
     Shape,
     Text,
-    TextDelta,
     Thinking,
-    Timings,
     Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
-    Usage,
 )
-from app.gateway.dialects.engine.refusals import refused
-from app.gateway.dialects.engine.request import body_of, route_of
-from app.gateway.dialects.engine.stream import StreamReader
-from app.gateway.dialects.engine.supply import check
-from app.gateway.dialects.folding import fold
+from app.gateway.exchange.engine.capability import check
+from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.request import body_of, route_of
+from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature, Route
 
 EVERYTHING = frozenset(Feature)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import Answer, fold
+from app.gateway.canonical.events import (
     Event,
     Finish,
     Finished,
@@ -17,12 +18,11 @@ from app.gateway.dialects.canonical import (
     TokenLogprob,
     ToolCallDelta,
 )
-from app.gateway.dialects.engine.stream import StreamReader
-from app.gateway.dialects.families.answer import AnswerReader, Reading, new_id
-from app.gateway.dialects.families.arguments import fitted
-from app.gateway.dialects.families.choosing import family_of
-from app.gateway.dialects.families.json_repair import loads
-from app.gateway.dialects.folding import Answer, fold
+from app.gateway.canonical.families.answer import AnswerReader, Reading, new_id
+from app.gateway.canonical.families.arguments import fitted
+from app.gateway.canonical.families.choosing import family_of
+from app.gateway.canonical.families.json_repair import loads
+from app.gateway.exchange.engine.stream import StreamReader
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output
 
 DONE = Finished(reason=Finish.STOP)

@@ -11,24 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, ErrorBody
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
     Finished,
-    Generate,
-    Image,
-    Level,
-    Message,
     ReasoningDelta,
-    Role,
     Started,
-    Text,
     TextDelta,
     Timings,
     ToolCallDelta,
     Usage,
 )
+from app.gateway.canonical.request import Generate, Image, Level, Message, Role, Text
 from app.gateway.dialects.lmstudio.requests import NOTHING, ChatRequest, Earlier, conversation, generate
 from app.gateway.dialects.lmstudio.stream import Encoder
 

@@ -12,7 +12,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import Layer, ModelFacts
 from app.core.models import ModelInfo
-from app.gateway.dialects.canonical import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
+from app.gateway.canonical.request import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.describing import (
     capabilities_of,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.request import (
     Complete,
     Generate,
     Image,
@@ -27,12 +27,12 @@ from app.gateway.dialects.canonical import (
     ToolCall,
     ToolResult,
 )
-from app.gateway.dialects.engine.request import body_of
 from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage
 from app.gateway.entry.bodies import decode
+from app.gateway.exchange.engine.request import body_of
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
 WEBP = base64.b64encode(b"RIFF\0\0\0\0WEBPVP8 ").decode()

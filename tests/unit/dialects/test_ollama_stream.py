@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import fold
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
@@ -25,7 +26,6 @@ from app.gateway.dialects.canonical import (
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.folding import fold
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, whole
 
 WHEN = "2026-01-01T00:00:00.000000+00:00"

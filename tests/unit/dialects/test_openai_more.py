@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
+from app.gateway.dialects.llama_server.form import Detokenize, Infill
 from app.gateway.dialects.openai import fim, ranking, vectors
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.openai.native import Detokenize, Infill
 from app.gateway.dialects.openai.text_form import Texts
 from app.gateway.dialects.openai.vectors import Vectors
-from app.gateway.relay.engine_errors import understood
+from app.gateway.exchange.engine.error_document import understood
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.dialects.anthropic import reply
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.openai.chat_form import Chat
-from app.gateway.dialects.prefilled import NOTHING, Prefilled
 
 
 @pytest.mark.parametrize(

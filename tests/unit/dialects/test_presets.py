@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.models import ModelInfo, Preset, PresetMessage
-from app.gateway.relay.presets import applied
+from app.gateway.exchange.presets import applied
 from engines.api import Route
 
 PRESET = Preset(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.request import (
     Choose,
     Generate,
     Image,
@@ -29,7 +29,7 @@ from app.gateway.dialects.canonical import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.engine.refusals import ContextOverflow, refused
+from app.gateway.canonical.trimming import shortened
 from app.gateway.dialects.responses.items import (
     Item,
     conversation,
@@ -43,8 +43,8 @@ from app.gateway.dialects.responses.items import (
 from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.request import Asked, check, generate
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
-from app.gateway.dialects.trimming import shortened
 from app.gateway.entry.bodies import decode
+from app.gateway.exchange.engine.refusals import ContextOverflow, refused
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai.types.responses import Response as TheirResponse
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.families.choosing import family_of
+from app.gateway.canonical.request import (
     Choose,
     Complete,
     Generate,
@@ -23,10 +24,9 @@ from app.gateway.dialects.canonical import (
     Text,
     ToolChoice,
 )
-from app.gateway.dialects.engine.call_schema import may_call
-from app.gateway.dialects.engine.planning import Plan, planned
-from app.gateway.dialects.engine.supply import SUPPLY, How, Need, how, needs
-from app.gateway.dialects.families.choosing import family_of
+from app.gateway.exchange.engine.call_schema import may_call
+from app.gateway.exchange.engine.capability import SUPPLY, How, Need, how, needs
+from app.gateway.exchange.engine.planning import Plan, planned
 from engines.api import Descriptor
 from engines.registry import ADAPTERS
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, WEATHER

@@ -3,9 +3,7 @@
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.anthropic.request import Asked, is_set, offered_tools, system_texts
-from app.gateway.dialects.anthropic.turns import Block, Said, arranged, kind_of, opening
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.request import (
     Choose,
     Generate,
     Image,
@@ -24,6 +22,8 @@ from app.gateway.dialects.canonical import (
     ToolChoice,
     ToolResult,
 )
+from app.gateway.dialects.anthropic.request import Asked, is_set, offered_tools, system_texts
+from app.gateway.dialects.anthropic.turns import Block, Said, arranged, kind_of, opening
 
 _LEVELS = {"low": Level.LOW, "medium": Level.MEDIUM, "high": Level.HIGH, "xhigh": Level.MAX, "max": Level.MAX}
 _NOTHING = msgspec.Raw()

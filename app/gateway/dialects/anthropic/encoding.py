@@ -5,22 +5,22 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import anthropic_error
-from app.gateway.dialects.anthropic.reply import Fields, Wishes
-from app.gateway.dialects.anthropic.stream import event
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import Answer
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
     Finished,
     ReasoningDelta,
     TextDelta,
-    ToolCall,
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.folding import Answer
+from app.gateway.canonical.request import ToolCall
+from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.reply import Fields, Wishes
+from app.gateway.dialects.anthropic.stream import event
 
 _REASONS = {
     Finish.STOP: "end_turn",

@@ -8,12 +8,12 @@ from app.gateway.dialects.anthropic.errors import anthropic_error, document
 from app.gateway.dialects.anthropic.refusals import refusal_sentence
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.stream import StreamMender, event
-from app.gateway.relay.engine_errors import understood
-from app.gateway.relay.form import Editor, Refusal
+from app.gateway.dialects.form import Editor, Refusal
+from app.gateway.exchange.engine.error_document import understood
 
 
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request."""
+    """`app.gateway.dialects.form.Form` for one request."""
 
     request_id: str
     wishes: Wishes = Wishes()

@@ -1,6 +1,6 @@
 """An engine's refusal in Anthropic's words."""
 
-from app.gateway.relay.engine_errors import Refused
+from app.gateway.exchange.engine.error_document import Refused
 
 
 def refusal_sentence(refused: Refused) -> str:

@@ -8,7 +8,7 @@ import secrets
 
 import msgspec
 
-from app.gateway.dialects.prefilled import NOTHING, Prefilled
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 
 Fields = dict[str, object]
 

@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 
 from app.core.errors import BadRequest
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.dialects.anthropic.turns import Block, Turn, arranged, kind_of, opening, text_of, thinking_of
-from app.gateway.dialects.prefilled import NOTHING, Prefilled
-from app.gateway.dialects.staying import Staying
+from app.gateway.dialects.keep_alive import Staying
 
 _BILLING = "x-anthropic-billing-header:"
 """Claude Code's first system block changes with every request, which would make the engine read everything anew."""

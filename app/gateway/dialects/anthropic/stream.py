@@ -11,7 +11,7 @@ from app.gateway.dialects.anthropic import reply
 from app.gateway.dialects.anthropic.errors import anthropic_error
 from app.gateway.dialects.anthropic.refusals import refusal_sentence
 from app.gateway.dialects.anthropic.reply import Fields, Wishes
-from app.gateway.relay.engine_errors import understood
+from app.gateway.exchange.engine.error_document import understood
 
 _END = b"\n\n"
 _SERVER_ERROR = 500
@@ -25,7 +25,7 @@ def event(name: str, data: object) -> bytes:
 
 
 class StreamMender:
-    """An `app.gateway.relay.form.Editor` for one stream.
+    """An `app.gateway.dialects.form.Editor` for one stream.
 
     llama.cpp signs and ends all blocks together at the end; here a block ends before the next one begins.
     """

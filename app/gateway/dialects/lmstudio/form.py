@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from app.core.errors import RoundhouseError
+from app.gateway.dialects.form import Editor, Refusal
 from app.gateway.dialects.lmstudio.stats import About, Clock, Stats, Told, stats_of, told, with_blocks
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.relay.form import Editor, Refusal
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')

@@ -9,17 +9,9 @@ Roundhouse offers a model no tools there, so a call it makes anyway has a name t
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.canonical import (
-    Event,
-    Failed,
-    Finished,
-    ReasoningDelta,
-    Started,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-)
-from app.gateway.dialects.folding import Calls
+from app.gateway.canonical.aggregate import Calls
+from app.gateway.canonical.events import Event, Failed, Finished, ReasoningDelta, Started, TextDelta, ToolCallDelta
+from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.lmstudio.errors import error_document
 
 _MESSAGE, _REASONING = "message", "reasoning"

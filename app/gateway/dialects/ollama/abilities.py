@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import Complete, Generate, Image, Level, Request
+from app.gateway.canonical.request import Complete, Generate, Image, Level, Request
 
 
 def needed(request: Request) -> list[str]:

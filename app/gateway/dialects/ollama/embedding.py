@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.engine.answers import understood
 from app.gateway.dialects.ollama.wire import value_of
+from app.gateway.exchange.engine.answers import understood
 
 
 class _Vector(msgspec.Struct, frozen=True):

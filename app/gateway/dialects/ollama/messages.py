@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
+from app.gateway.canonical.request import Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
 from app.gateway.dialects.ollama.wire import SentCall, SentMessage, value_of
 
 _ROLES = {"developer": Role.SYSTEM} | {role.value: role for role in Role}

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import Sampling
+from app.gateway.canonical.request import Sampling
 from app.gateway.dialects.ollama.wire import value_of
 
 _Reader = Callable[[object], Any]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.request import (
     Complete,
     Generate,
     Level,

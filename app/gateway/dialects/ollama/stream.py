@@ -10,7 +10,8 @@ from typing import Protocol
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import Answer, Calls
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
@@ -18,10 +19,9 @@ from app.gateway.dialects.canonical import (
     ReasoningDelta,
     TextDelta,
     TokenLogprob,
-    ToolCall,
     ToolCallDelta,
 )
-from app.gateway.dialects.folding import Answer, Calls
+from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.ollama.durations import nanoseconds
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
 

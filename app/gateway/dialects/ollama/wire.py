@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import TokenLogprob
+from app.gateway.canonical.events import TokenLogprob
 
 Fields = dict[str, msgspec.Raw]
 ABSENT = msgspec.Raw()

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.engine.request import EFFORTS
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.dialects.keep_alive import Staying
 from app.gateway.dialects.openai.chat_request import (
     ABSENT,
     FORMATS,
@@ -25,8 +26,7 @@ from app.gateway.dialects.openai.chat_request import (
 )
 from app.gateway.dialects.openai.content import with_text
 from app.gateway.dialects.openai.ranges import Answers, Bias, Most, Penalty, Share, Temperature, without_empty
-from app.gateway.dialects.prefilled import NOTHING, Prefilled
-from app.gateway.dialects.staying import Staying
+from app.gateway.exchange.engine.request import EFFORTS
 
 _EMPTY = (b"", b"null", b"[]")
 _FREE_CHOICES = (b'"auto"', b'"none"')

@@ -8,9 +8,9 @@ import re
 
 import msgspec
 
+from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.several import Totals
-from app.gateway.relay.form import Editor
 
 _THOUGHT = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.aggregate import Answer
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,
@@ -13,11 +14,10 @@ from app.gateway.dialects.canonical import (
     ReasoningDelta,
     TextDelta,
     TokenLogprob,
-    ToolCall,
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.folding import Answer
+from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.openai.sse import as_event
 from app.gateway.entry.faults import openai_error
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.data_uris import image_of, text_of
+from app.gateway.canonical.request import (
     Choose,
     Generate,
     Level,
@@ -26,7 +27,6 @@ from app.gateway.dialects.canonical import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.data_uris import image_of, text_of
 from app.gateway.dialects.openai.content import SentFile
 
 ABSENT = msgspec.Raw()

@@ -9,9 +9,9 @@ import time
 import msgspec
 
 from app.core.errors import BadRequest
+from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.sse import END, as_event
-from app.gateway.relay.form import Editor
 
 _DATA = b"data:"
 _DONE = b"data: [DONE]\n\n"
@@ -70,7 +70,7 @@ def _only(prompt: str | list[str]) -> str:
 
 
 class Fim(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one such request."""
+    """`app.gateway.dialects.form.Form` for one such request."""
 
     model: str
     includes_usage: bool = False

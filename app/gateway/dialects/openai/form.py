@@ -3,14 +3,14 @@
 import msgspec
 
 from app.core.errors import RoundhouseError
-from app.gateway.dialects.prefilled import NOTHING, Prefilled
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.dialects.form import Editor, Refusal, as_it_is
 from app.gateway.entry.faults import in_band
-from app.gateway.relay.engine_errors import in_openai_shape, understood
-from app.gateway.relay.form import Editor, Refusal, as_it_is
+from app.gateway.exchange.engine.error_document import in_openai_shape, understood
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
+    """`app.gateway.dialects.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
 
     Routes where something does inherit what is the same for all. `prefilled` is what a whole chat repeats of what it
     was asked.

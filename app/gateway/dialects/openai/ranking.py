@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request; `shown` are the documents to send back, by index.
+    """`app.gateway.dialects.form.Form` for one request; `shown` are the documents to send back, by index.
 
     `is_list`: TEI's answer is a bare list, Jina's and Cohere's is not. `most` rows are wanted, the best.
     """

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from app.gateway.dialects.engine.refusals import refused
+from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.sse import END, as_event
-from app.gateway.relay.form import Editor
+from app.gateway.exchange.engine.refusals import refused
 
 _DATA = b"data:"
 _DONE, _NOTHING = b"[DONE]", b"null"

@@ -8,10 +8,10 @@ from collections import defaultdict
 
 import msgspec
 
+from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.several import Counts
 from app.gateway.dialects.openai.sse import END, as_event
-from app.gateway.relay.form import Editor
 
 _DATA = b"data:"
 _DONE = b"[DONE]"
@@ -45,7 +45,7 @@ class _Choices(msgspec.Struct, frozen=True):
 
 
 class Texts(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request."""
+    """`app.gateway.dialects.form.Form` for one request."""
 
     includes_usage: bool = False
     is_only_chosen: bool = False

@@ -37,7 +37,7 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 class Vectors(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.relay.form.Form` for one request, perhaps with `dimensions`."""
+    """`app.gateway.dialects.form.Form` for one request, perhaps with `dimensions`."""
 
     dimensions: int | None = None
     prompt: str = "input"

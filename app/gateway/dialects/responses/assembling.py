@@ -7,7 +7,7 @@ shell's waits for the end, since it is nothing without its command.
 
 import msgspec
 
-from app.gateway.dialects.canonical import ReasoningDelta, TextDelta, ToolCallDelta
+from app.gateway.canonical.events import ReasoningDelta, TextDelta, ToolCallDelta
 from app.gateway.dialects.responses.calls import Call
 from app.gateway.dialects.responses.items import NewId
 from app.gateway.dialects.responses.parts import Message, Part, Place, Reasoning, Sink, Summary

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.gateway.dialects.canonical import TokenLogprob
+from app.gateway.canonical.events import TokenLogprob
 from app.gateway.dialects.responses.items import ENCRYPTED
 from app.gateway.dialects.responses.wire import (
     UNSET,

@@ -10,19 +10,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import (
-    Generate,
-    Level,
-    Limits,
-    Message,
-    ResponseFormat,
-    Role,
-    Sampling,
-    Shape,
-    Text,
-)
+from app.gateway.canonical.request import Generate, Level, Limits, Message, ResponseFormat, Role, Sampling, Shape, Text
+from app.gateway.dialects.keep_alive import Staying
 from app.gateway.dialects.responses.tools import Offer
-from app.gateway.dialects.staying import Staying
 
 ABSENT = msgspec.Raw()
 _NOTHING = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"false"))

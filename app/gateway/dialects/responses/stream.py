@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from app.gateway.dialects.canonical import (
+from app.gateway.canonical.events import (
     Event,
     Failed,
     Finish,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.canonical import Choose, Tool, ToolChoice
+from app.gateway.canonical.request import Choose, Tool, ToolChoice
 
 T = TypeVar("T")
 LOCAL_SHELL = "local_shell"

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from app.gateway.dialects.canonical import Likely, TokenLogprob, Usage
+from app.gateway.canonical.events import Likely, TokenLogprob, Usage
 from app.gateway.dialects.responses.request import Asked, Format
 from app.gateway.dialects.responses.tools import Offer
 

@@ -1,0 +1,106 @@
+"""What an engine answers, in the form that every dialect is translated from: a stream of events.
+
+`Started`, then any number of deltas, then exactly one of `Finished` and `Failed`. A whole answer is its stream put
+together (`aggregate`).
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from app.core.errors import ErrorBody
+
+
+class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token and its natural log probability. `bytes` are its UTF-8 bytes: a token may be part of a character."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+
+
+class TokenLogprob(Likely, frozen=True, kw_only=True, omit_defaults=True):
+    """A token that was written, and what else could have been, likeliest first."""
+
+    top_logprobs: tuple[Likely, ...] = ()
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, as the engine counts them; None where it does not say. `prompt` includes the `cached` ones."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    reasoning: int | None = None
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds: waiting for the model to load, reading the prompt, writing the answer, and everything together.
+
+    `ready_s` is until an engine was at hand, with all that came before: reading the request, queueing, loading.
+    """
+
+    load_s: float = 0.0
+    ready_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    total_s: float = 0.0
+
+
+class Finish(StrEnum):
+    """Why an answer ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    """The limit asked for, or the end of the context."""
+    TOOL_CALLS = "tool_calls"
+    CONTENT_FILTER = "content_filter"
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    """The engine has taken the request. `context` is what it keeps, in tokens."""
+
+    load_s: float = 0.0
+    context: int | None = None
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
+    """The answer goes on."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True, tag="reasoning_delta"):
+    """The reasoning goes on."""
+
+    text: str
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, tag="tool_call_delta"):
+    """Call number `index` begins (`id` and `name` are given once) or its arguments' JSON text goes on."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """The answer is complete."""
+
+    reason: Finish = Finish.STOP
+    usage: Usage = Usage()
+    timings: Timings = Timings()
+    stop: str | None = None
+    """The stop sequence that ended it, where that is known."""
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The answer broke off. `status` is what would have been answered before the first byte."""
+
+    error: ErrorBody
+    status: int
+
+
+Event = Started | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed

@@ -1,0 +1,182 @@
+"""A request in the form that every dialect is translated to: a conversation (`Generate`) or a bare prompt (`Complete`).
+
+A dialect decodes its own request into one of them, and what engines are sent is made of it (`exchange.engine.request`).
+Nothing here knows a wire format, so a new dialect is two functions and no change to the others.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Role(StrEnum):
+    """Who speaks. What some dialects call "developer" is the system."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Text(msgspec.Struct, frozen=True, tag="text"):
+    """Something said."""
+
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
+    """A picture, as base64 without a data URI around it. Addresses are never fetched."""
+
+    media_type: str
+    data: str
+
+
+class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
+    """What an assistant reasoned before an earlier answer."""
+
+    text: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag="tool_call"):
+    """An assistant's wish that a tool be run. `arguments` is JSON text: an object, if the model kept to its format."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag="tool_result"):
+    """What a tool answered to the call with that id."""
+
+    call_id: str
+    text: str
+    name: str = ""
+    is_error: bool = False
+
+
+Part = Text | Image | Thinking | ToolCall | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn."""
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Everything said in it, without pictures, reasoning and tools."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function the model may call. `parameters` is a JSON schema as it came, None where there are none."""
+
+    name: str
+    description: str = ""
+    parameters: msgspec.Raw | None = None
+    strict: bool | None = None
+
+
+class Choose(StrEnum):
+    """Whether the model calls a tool."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` makes a required call one of that function. `one_at_a_time` allows at most one call per answer."""
+
+    choose: Choose = Choose.AUTO
+    name: str = ""
+    one_at_a_time: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        """Whether an answer without a call is none."""
+        return self.choose is Choose.REQUIRED or bool(self.name)
+
+
+class Shape(StrEnum):
+    """What form an answer must have."""
+
+    TEXT = "text"
+    JSON = "json"
+    """Any JSON object."""
+    SCHEMA = "schema"
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """`schema` is a JSON schema as it came, for `Shape.SCHEMA`."""
+
+    shape: Shape = Shape.TEXT
+    schema: msgspec.Raw | None = None
+    name: str = "answer"
+
+
+class Level(StrEnum):
+    """How much to think before answering. `DEFAULT` leaves it to the model; `ON` says yes and not how much."""
+
+    DEFAULT = "default"
+    OFF = "off"
+    ON = "on"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    MAX = "max"
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are drawn. None leaves it to the engine and the model."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    seed: int | None = None
+    repeat_last_n: int | None = None
+    """Tokens looked back upon by `repeat_penalty`; -1 is the whole context."""
+    repeat_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    """Token ids of the engine's own vocabulary, and what to add to their logits."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """When to stop, and what to tell about tokens. `logprobs` is how many alternatives each token is told with."""
+
+    max_tokens: int | None = None
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
+
+
+class Generate(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the next turn of a conversation. The model is named beside it: its name never reaches the engine."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    response_format: ResponseFormat = ResponseFormat()
+    thinking: Level = Level.DEFAULT
+    sampling: Sampling = Sampling()
+    limits: Limits = Limits()
+    template_arguments: dict[str, msgspec.Raw] = {}
+    """More that the chat template is told. These go before what `thinking` says to it."""
+
+
+class Complete(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for what follows a text, without a chat template; with `suffix`, for what belongs between the two."""
+
+    prompt: str
+    suffix: str | None = None
+    response_format: ResponseFormat = ResponseFormat()
+    sampling: Sampling = Sampling()
+    limits: Limits = Limits()
+
+
+Request = Generate | Complete

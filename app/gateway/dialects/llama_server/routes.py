@@ -1,0 +1,87 @@
+"""llama-server's own routes: what editors ask for completions in the middle of code, and tokens.
+
+Clients made for llama-server name no model, as one of it has only one: they mean the model in use (`aliases.AUTO`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import BadRequest
+from app.gateway.dialects.llama_server.form import Detokenize, Infill
+from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.entry.bodies import decode
+from app.gateway.exchange import proxy
+from app.gateway.exchange.infilling import Around, preparer
+from app.gateway.exchange.native import BESIDE_SLOTS, answered, path_of
+from app.gateway.exchange.presets import applied
+from app.gateway.loading.aliases import AUTO
+from app.gateway.loading.launch import resolve
+from app.gateway.services import SERVICES
+from app.supervisor.policy import Terms
+from engines.api import Route
+
+_ROUTES = {
+    "/infill": Route.INFILL,
+    "/tokenize": Route.TOKENIZE,
+    "/detokenize": Route.DETOKENIZE,
+    "/apply-template": Route.APPLY_TEMPLATE,
+}
+_NEEDED = {
+    Route.INFILL: ("input_prefix", "input_suffix"),
+    Route.TOKENIZE: ("content",),
+    Route.DETOKENIZE: ("tokens",),
+    Route.APPLY_TEMPLATE: ("messages",),
+}
+"""llama-server answers some requests without these as if they were empty."""
+_FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill(), Route.DETOKENIZE: Detokenize()}
+
+
+class Named(msgspec.Struct, frozen=True):
+    """The model, if a client names one."""
+
+    model: str | None = None
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """Tokens to be written out."""
+
+    tokens: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
+
+
+def add_routes(app: web.Application) -> None:
+    """Add llama-server's routes."""
+    for path, route in _ROUTES.items():
+        app.router.add_post(path, _handler(route))
+
+
+def _handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await answered(request, route, _understood)
+
+    return handle
+
+
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
+    services = request.app[SERVICES]
+    fields = decode(body, dict[str, msgspec.Raw])
+    for name in _NEEDED[route]:
+        if name not in fields:
+            raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
+    if route is Route.DETOKENIZE:
+        decode(body, Numbers)
+    if route is Route.INFILL:
+        decode(body, Around)
+    name = decode(body, Named).model or AUTO
+    model, load = await resolve(services, name)
+    return proxy.Ask(
+        load=load,
+        path=path_of(services, load.engine, model, route),
+        body=applied(body, model, route),
+        model=name,
+        terms=Terms(takes_slot=route not in BESIDE_SLOTS),
+        form=_FORMS.get(route, OPENAI),
+        prepare=preparer(route),
+    )

@@ -1,0 +1,93 @@
+"""Ollama's routes about models: which there are, which are loaded, what one is.
+
+Nothing is pushed from here, and that route says so. Pulling is in `ollama_pull`.
+"""
+
+import asyncio
+
+from aiohttp import hdrs, web
+
+from app.core.engines import EngineState
+from app.core.errors import Unauthorized
+from app.gateway.dialects.ollama.create import NotOffered
+from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
+from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
+from app.gateway.loading.tuned import facts_of
+from app.gateway.services import SERVICES
+
+VERSION = "0.13.5"
+"""The level of Ollama's API that is emulated, bare: Codex wants 0.13.4 or later, Open WebUI reads three numbers."""
+_COPILOT = "GitHubCopilotChat/"
+_NO_CLOUD = {"cloud": {"disabled": True, "source": "config"}}
+
+
+def add_routes(app: web.Application) -> None:
+    """Add the routes. `GET` answers `HEAD` too, by which clients probe."""
+    router = app.router
+    router.add_get("/", root)
+    router.add_get("/api/version", version)
+    router.add_get("/api/status", status)
+    router.add_get("/api/tags", tags)
+    router.add_get("/api/ps", running)
+    router.add_post("/api/show", show)
+    router.add_post("/api/push", push)
+    for path in ("/api/me", "/api/signout", "/api/web_search", "/api/web_fetch"):
+        router.add_post(path, cloud)
+
+
+async def root(_request: web.Request) -> web.Response:
+    """GET /: what clients look for to tell whether Ollama is there."""
+    return web.Response(text="Ollama is running")
+
+
+async def version(_request: web.Request) -> web.Response:
+    """GET /api/version."""
+    return json_reply(Version(VERSION))
+
+
+async def status(_request: web.Request) -> web.Response:
+    """GET /api/status."""
+    return json_reply(_NO_CLOUD)
+
+
+async def tags(request: web.Request) -> web.Response:
+    """GET /api/tags: the models that can be used."""
+    models = await asyncio.to_thread(request.app[SERVICES].library.models)
+    return json_reply(Models([listed(model) for model in models if not model.problem]))
+
+
+async def running(request: web.Request) -> web.Response:
+    """GET /api/ps: the models that are loaded, and until when."""
+    services = request.app[SERVICES]
+    models = {model.name: model for model in await asyncio.to_thread(services.library.models)}
+    ready = [one for one in services.supervisor.statuses() if one.state is EngineState.READY and one.model in models]
+    return json_reply(Models([loaded(models[one.model], one) for one in sorted(ready, key=longest_first)]))
+
+
+async def show(request: web.Request) -> web.Response:
+    """POST /api/show."""
+    services = request.app[SERVICES]
+    named = (await read_document(request, NamedRequest)).named
+    found = await find(services, named)
+    model = found.model
+    now = next((one.context for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    reply = shown(
+        model,
+        await facts_of(services, model),
+        capabilities=await abilities_of(services, found),
+        context=now or found.load.options.context or 0,
+        basename=named if request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
+    )
+    return json_reply(reply)
+
+
+async def push(request: web.Request) -> web.Response:
+    """POST /api/push."""
+    await find(request.app[SERVICES], (await read_document(request, NamedRequest)).named)
+    raise NotOffered("Models are not uploaded from here.")
+
+
+async def cloud(_request: web.Request) -> web.Response:
+    """Say of Ollama's cloud that nobody is signed in to it."""
+    raise Unauthorized("This endpoint is not connected to Ollama's cloud.")

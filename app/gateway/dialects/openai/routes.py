@@ -1,0 +1,136 @@
+"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs.
+
+`model` must be there and name a model: guessing one would answer with something the caller did not ask for.
+"""
+
+import asyncio
+
+import msgspec
+from aiohttp import web
+
+from app.core.engines import EngineState, EngineStatus
+from app.core.models import ModelInfo
+from app.gateway.dialects.anthropic import models as anthropic_models
+from app.gateway.dialects.openai import chat_checks, preparing
+from app.gateway.dialects.openai.translated import Wish, ask_for, passes
+from app.gateway.entry.bodies import decode
+from app.gateway.entry.faults import is_anthropic
+from app.gateway.exchange import proxy
+from app.gateway.exchange.infilling import preparer
+from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
+from app.gateway.exchange.presets import applied
+from app.gateway.loading.launch import find_model, resolve
+from app.gateway.loading.recent import Found
+from app.gateway.services import SERVICES
+from engines.api import Route
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as OpenAI lists it, with LM Studio's names for what OpenAI does not say. Contexts in tokens."""
+
+    id: str
+    created: int
+    object: str = "model"
+    owned_by: str = "roundhouse"
+    state: str = "not-loaded"
+    loaded: bool = False
+    max_context_length: int | None = None
+    loaded_context_length: int | None = None
+
+
+class ModelCards(msgspec.Struct, frozen=True, kw_only=True):
+    """The list of models."""
+
+    data: list[ModelCard]
+    object: str = "list"
+
+
+def add_routes(app: web.Application) -> None:
+    """Add OpenAI's routes."""
+    app.router.add_get("/v1/models", list_models)
+    app.router.add_get("/v1/models/{id:.+}", show_model)
+    app.router.add_post("/v1/chat/completions", chat)
+    app.router.add_post("/v1/completions", completions)
+    app.router.add_post("/v1/embeddings", embeddings)
+    for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):
+        app.router.add_post(path, rerank)
+
+
+async def list_models(request: web.Request) -> web.Response:
+    """GET /v1/models, to whichever of its audiences asks."""
+    services = request.app[SERVICES]
+    models = await asyncio.to_thread(services.library.models)
+    if is_anthropic(request.path, request.headers):
+        usable = [model for model in models if not model.problem]
+        return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
+    running = {status.model: status for status in services.supervisor.statuses()}
+    return _json(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in models if not model.problem]))
+
+
+async def show_model(request: web.Request) -> web.Response:
+    """GET /v1/models/{id}; ids may contain slashes and colons."""
+    services = request.app[SERVICES]
+    model = await find_model(services, request.match_info["id"])
+    if is_anthropic(request.path, request.headers):
+        return _json(anthropic_models.card(model))
+    running = {status.model: status for status in services.supervisor.statuses()}
+    return _json(_card(model, running.get(model.runs_as)))
+
+
+async def chat(request: web.Request) -> web.StreamResponse:
+    """POST /v1/chat/completions."""
+    return await answered(request, Route.CHAT, _understood)
+
+
+async def completions(request: web.Request) -> web.StreamResponse:
+    """POST /v1/completions."""
+    return await answered(request, Route.COMPLETIONS, _understood)
+
+
+async def embeddings(request: web.Request) -> web.StreamResponse:
+    """POST /v1/embeddings."""
+    return await answered(request, Route.EMBEDDINGS, _understood)
+
+
+async def rerank(request: web.Request) -> web.StreamResponse:
+    """POST /v1/rerank, the other names llama-server has for it, and Cohere's."""
+    return await answered(request, Route.RERANK, _understood)
+
+
+async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
+    services = request.app[SERVICES]
+    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
+    name = named(asked.model)
+    prepared = preparing.prepared(body, asked, route)
+    found = await resolve(services, name)
+    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
+    if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
+        return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
+    path = path_of(services, load.engine, model, prepared.route)
+    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, body, asked)
+    return proxy.Ask(
+        load=load,
+        path=path,
+        body=applied(prepared.body, model, prepared.route),
+        model=name,
+        terms=terms,
+        form=prepared.form,
+        gather=prepared.gather,
+        prepare=preparer(prepared.route),
+    )
+
+
+def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:
+    is_loaded = status is not None and status.state is EngineState.READY
+    return ModelCard(
+        id=model.name,
+        created=int(model.modified_at),
+        state="loaded" if is_loaded else "not-loaded",
+        loaded=is_loaded,
+        max_context_length=model.trained_context,
+        loaded_context_length=status.context if status is not None and is_loaded else None,
+    )
+
+
+def _json(value: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,179 @@
+"""From a canonical request to what its engine is sent: what the engine lacks is supplied, or refused by name.
+
+Every dialect that is translated asks here, so that all of them have the same on every engine.
+"""
+
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from app.core.errors import BadRequest, EngineFailed
+from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo, Preset
+from app.gateway.canonical.events import Finished, Usage
+from app.gateway.canonical.families.choosing import Family, family_of
+from app.gateway.canonical.request import Generate, Message, Request, Role, Text
+from app.gateway.exchange.bounds import whole
+from app.gateway.exchange.engine.answers import Prompt, Tokens, understood
+from app.gateway.exchange.engine.capability import Need, needs
+from app.gateway.exchange.engine.planning import Plan, planned, reads_itself
+from app.gateway.exchange.engine.request import route_of
+from app.gateway.exchange.presets import applied
+from app.gateway.exchange.proxy import Ask, engine_headers
+from app.gateway.loading.known_facts import own_facts_of
+from app.gateway.loading.launch import is_ready
+from app.gateway.loading.recent import Found
+from app.gateway.services import Services
+from app.supervisor.lease import Lease
+from app.supervisor.policy import LoadRequest
+from engines.api import Descriptor, Feature, ModelFormat, Route
+from engines.parsers import able
+
+T = TypeVar("T")
+
+_NO_FAMILY = Family()
+_FAMILIES: dict[tuple[str, str], Family] = {}
+_MOST_FAMILIES = 64
+_COUNT_WITHIN_S = 5.0
+"""Counting tokens is quick, or not worth the wait."""
+
+
+async def supplied(services: Services, found: Found, request: Request) -> Plan:
+    """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
+    descriptor = started(services, found.load)
+    if Feature.VISION in descriptor.features:
+        _check_sight(request, found)
+    if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
+        descriptor = _without(descriptor, Feature.TOOLS)
+        request = _with_system(request, found.model.preset)
+    family = _NO_FAMILY
+    if isinstance(request, Generate) and not reads_itself(descriptor):
+        family = await family_for(services, found.model)
+    plan = planned(request, descriptor, family, model=found.model.name)
+    if found.model.preset is None:
+        return plan
+    route = route_of(request)
+    again = None if plan.again is None else applied(plan.again, found.model, route)
+    return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
+
+
+def started(services: Services, load: LoadRequest) -> Descriptor:
+    """Return what an engine can do with the parsers it was started with; if it was not yet, with those it will have."""
+    about, model = services.adapters[load.engine].descriptor, load.source.name
+    if Feature.TOOL_PARSER not in about.features:
+        return about
+    running = services.supervisor.request_of(model) if is_ready(services, model) else None
+    return able(about, (running or load).options)
+
+
+def _check_sight(request: Request, found: Found) -> None:
+    """Raise BadRequest for images to a model of GGUF files without a projector."""
+    load = found.load
+    is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
+    if is_blind and Need.IMAGES in needs(request):
+        raise BadRequest(
+            f"{found.model.title} takes no images: no projector (mmproj) belongs to it here.",
+            hint="Leave them out, or choose a model that sees.",
+            code="unsupported_content",
+        )
+
+
+def _without(descriptor: Descriptor, feature: Feature) -> Descriptor:
+    if feature not in descriptor.features:
+        return descriptor
+    return msgspec.structs.replace(descriptor, features=descriptor.features - {feature})
+
+
+def _with_system(request: Generate, preset: Preset | None) -> Generate:
+    """Return the request with the system prompt of a made model, which would give way to what is said of the tools."""
+    has_system = any(message.role is Role.SYSTEM for message in request.messages)
+    if preset is None or not preset.system or has_system:
+        return request
+    system = Message(Role.SYSTEM, (Text(preset.system),))
+    return msgspec.structs.replace(request, messages=(system, *request.messages))
+
+
+async def with_plan(services: Services, ask: Ask, found: Found, request: Request) -> Ask:
+    """Return what asks the engine for this. Raises as `supplied` does."""
+    plan = await supplied(services, found, request)
+    return msgspec.structs.replace(ask, body=plan.body, plan=plan)
+
+
+async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool:
+    """Tell whether nothing in the model's answers is left for us to tell apart, and nobody else tells it of its tools.
+
+    An engine that reads tool calls alone is enough for a model that does not think.
+    """
+    descriptor = started(services, found.load)
+    if Feature.TOOLS not in descriptor.features:
+        return False
+    if has_tools and not await is_told_of_tools(services, found.model):
+        return False
+    if reads_itself(descriptor):
+        return True
+    facts = await own_facts_of(services, found.model)
+    return facts is not None and "thinking" not in facts.capabilities
+
+
+async def is_told_of_tools(services: Services, model: ModelInfo) -> bool:
+    """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
+    facts = await own_facts_of(services, model)
+    return facts is None or _family_of(services, model, facts).renders_tools
+
+
+async def family_for(services: Services, model: ModelInfo) -> Family:
+    """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
+    return _family_of(services, model, await own_facts_of(services, model))
+
+
+def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> Family:
+    architecture = facts.architecture if facts else model.architecture
+    set_for_it = (model.preset.chat_template if model.preset else "") or services.tuning.of(model.runs_as).chat_template
+    template = set_for_it or (facts.chat_template + facts.tool_template if facts else "")
+    family = _FAMILIES.get((template, architecture))
+    if family is None:
+        if len(_FAMILIES) >= _MOST_FAMILIES:
+            _FAMILIES.clear()
+        family = _FAMILIES[template, architecture] = family_of(template, architecture)
+    return family
+
+
+class Counter:
+    """Counts tokens with the engine's own tokenizer, where the engine does not say. What cannot be is unknown."""
+
+    def __init__(self, services: Services, lease: Lease, ask: Ask) -> None:
+        self._http = services.http
+        self._lease = lease
+        self._body = ask.body
+        self._engine = services.adapters[ask.load.engine].descriptor
+
+    async def counted(self, end: Finished, said: str) -> Finished:
+        """Return the end of an answer in which the model wrote this, with both counts."""
+        usage = end.usage
+        prompt = usage.prompt if usage.prompt is not None else await self._prompt()
+        completion = usage.completion if usage.completion is not None else await self._text(said)
+        counts = Usage(prompt=prompt, cached=usage.cached, completion=completion, reasoning=usage.reasoning)
+        return msgspec.structs.replace(end, usage=counts)
+
+    async def _prompt(self) -> int | None:
+        told = await self._told(Route.APPLY_TEMPLATE, self._body, Prompt)
+        return None if told is None else await self._text(told.prompt, special=True)
+
+    async def _text(self, text: str, *, special: bool = False) -> int | None:
+        asked = {"content": text, "add_special": special, "parse_special": True}
+        told = await self._told(Route.TOKENIZE, msgspec.json.encode(asked), Tokens)
+        return None if told is None else len(told.tokens)
+
+    async def _told(self, route: Route, body: bytes, kind: type[T]) -> T | None:
+        path = self._engine.routes.get(route)
+        if path is None:
+            return None
+        headers = engine_headers(self._lease, self._engine, body)
+        limit = aiohttp.ClientTimeout(total=_COUNT_WITHIN_S)
+        try:
+            url = self._lease.base_url + path
+            async with self._http.post(url, data=body, headers=headers, timeout=limit) as answer:
+                return understood(await whole(answer), kind) if answer.ok else None
+        except (aiohttp.ClientError, TimeoutError, EngineFailed):
+            return None

@@ -1,0 +1,136 @@
+"""Refuse what no answer can be held to, and what an engine cannot make a grammar of and live.
+
+llama.cpp writes repetitions out. Of what must be there more often than it may be (`minLength` 5 with `maxLength` 2, or
+`a{5,2}`) that goes on until the memory is gone, and of lists of a thousand million, which some programs write for "any
+number", it takes tens of GB; 1,000,000 items take 0.1 GB and half a second (measured with b11549). A pattern that is no
+regular expression it passes over. `grammar_triggers` is what its parts tell one another: a kind it does not know ends
+the process. Requests without any of it, nearly all, cost one search through their bytes.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.entry.bodies import decode
+from app.gateway.exchange.remote_media import HIDDEN
+
+MOST_ITEMS = 1_000_000
+"""Of all lists of a request together."""
+_BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"))
+_TOGETHER = [tuple(f'{name}"'.encode() for name in pair) for pair in _BOUNDS]
+_ALONE = (b'pattern"', b'grammar"')
+_TRIGGERS = b'"grammar_triggers"'
+_ESCAPE = b"\\u00"
+_LENGTH, _ITEMS, _PATTERN, _GRAMMAR = b'Length"', b'Items"', b'pattern"', b"grammar"
+_HIDDEN = re.compile(HIDDEN)
+_COUNTS = re.compile(rb'"(?:min|max)Items"\s*:\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)')
+_REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]', re.DOTALL)
+_LONGEST_PATTERN = 2000
+_NO_PATTERN = re.compile(
+    r"missing \)|unbalanced parenthesis|unterminated character set|nothing to repeat|multiple repeat"
+)
+"""Of what Python says of a regular expression, what is wrong in JavaScript's too, whose patterns schemas have."""
+_ONLY_JAVASCRIPT = re.compile(r"\[\^?\]")
+
+
+class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests to engines keep what answers are held to."""
+
+    tools: Any = None
+    response_format: Any = None
+    json_schema: Any = None
+    output_config: Any = None
+    output_format: Any = None
+    grammar: Any = None
+    grammar_triggers: Any = None
+
+
+def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
+    """Return if the answer can be held to what the request says, as far as it can be told. Raises BadRequest.
+
+    Without `has_our_engine`, what would be too much for llama.cpp is for whoever runs the endpoint to judge.
+    """
+    if not (_LENGTH in body or _ITEMS in body or _PATTERN in body or _GRAMMAR in body or _ESCAPE in body):
+        return
+    if _ESCAPE in body and _HIDDEN.search(body):
+        body = msgspec.json.encode(decode(body, object))
+    if has_our_engine:
+        _refuse_deadly(body)
+    if _may_be_impossible(body):
+        _refuse_impossible(body)
+
+
+def _refuse_deadly(body: bytes) -> None:
+    if sum(map(float, _COUNTS.findall(body))) > MOST_ITEMS:
+        raise BadRequest(
+            f"The schema's lists may have more than {MOST_ITEMS:,} items, for which no grammar is made.",
+            hint="Leave out `maxItems` where any number will do.",
+            code="invalid_value",
+        )
+    if _TRIGGERS in body and decode(body, _Fields).grammar_triggers is not None:
+        raise BadRequest("`grammar_triggers` is not taken from clients.", code="unsupported_parameter")
+
+
+def _refuse_impossible(body: bytes) -> None:
+    fields = decode(body, _Fields)
+    if isinstance(fields.grammar, str):
+        _check_repetitions(_LITERAL.sub("", fields.grammar))
+    held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    for schema in _objects(held):
+        _check(schema)
+
+
+def _may_be_impossible(body: bytes) -> bool:
+    """Tell whether there could be something to refuse: of bounds both must be there, and tools often have one."""
+    return any(word in body for word in _ALONE) or any(low in body and high in body for low, high in _TOGETHER)
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """Yield every object in it."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            yield one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+
+
+def _check(schema: dict[str, Any]) -> None:
+    for least, most in _BOUNDS:
+        low, high = schema.get(least), schema.get(most)
+        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+            raise _refused(f"`{least}` is {low:g} and `{most}` {high:g}.")
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        _check_repetitions(pattern)
+        _check_pattern(pattern)
+
+
+def _check_repetitions(text: str) -> None:
+    for found in _REPEATED.finditer(text):
+        if int(found[1]) > int(found[2]):
+            raise _refused(f"{found[0]} repeats more than it may.")
+
+
+def _check_pattern(pattern: str) -> None:
+    if len(pattern) > _LONGEST_PATTERN or _ONLY_JAVASCRIPT.search(pattern):
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except re.error as error:
+        if _NO_PATTERN.search(error.msg):
+            raise _refused(f"the pattern {pattern!r} is no regular expression.") from None
+    except (OverflowError, RecursionError):
+        return
+
+
+def _refused(why: str) -> BadRequest:
+    return BadRequest(f"No answer can be held to this: {why}", code="invalid_value")

@@ -1,0 +1,228 @@
+"""What an engine sends while it answers: server-sent events in, canonical events out.
+
+Network chunks end anywhere, in the middle of an event or of a character, so only whole lines are decoded. One reader
+understands chat chunks, completion chunks and llama-server's own (infill); whichever fields are there count.
+"""
+
+import msgspec
+
+from app.core.errors import EngineFailed, RoundhouseError
+from app.gateway.canonical.events import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    Timings,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+)
+from app.gateway.exchange.engine.refusals import refused
+
+_MS = 1000.0
+_REASONS = {
+    "stop": Finish.STOP,
+    "length": Finish.LENGTH,
+    "limit": Finish.LENGTH,
+    "tool_calls": Finish.TOOL_CALLS,
+    "function_call": Finish.TOOL_CALLS,
+    "content_filter": Finish.CONTENT_FILTER,
+}
+"""OpenAI's words, and "limit", which is llama-server's own. Any other end is a stop."""
+
+
+_ABSENT = msgspec.Raw()
+_NO_ERROR = (_ABSENT, msgspec.Raw(b"null"))
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, frozen=True):
+    index: int = 0
+    id: str | None = None
+    function: _Function = _Function()
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    content: tuple[TokenLogprob, ...] | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    delta: _Delta = _Delta()
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Details(msgspec.Struct, frozen=True):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Timings(msgspec.Struct, frozen=True):
+    cache_n: int = 0
+    prompt_n: int | None = None
+    prompt_ms: float = 0.0
+    predicted_n: int | None = None
+    predicted_ms: float = 0.0
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    timings: _Timings | None = None
+    error: msgspec.Raw = _ABSENT
+    content: str | None = None
+    stop: bool = False
+    stop_type: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Chunk)
+_DONE = b"[DONE]"
+_NO_DELTA = _Delta()
+
+
+class StreamReader:
+    """Feed it bytes as they come. `is_over` once it has returned `Finished` or `Failed`."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._rest = b""
+        self._reason: Finish | None = None
+        self._usage: _Usage | None = None
+        self._timings: _Timings | None = None
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that `chunk` completes; none after the last one."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        events: list[Event] = []
+        for line in lines:
+            if self.is_over:
+                break
+            name, _, data = line.partition(b":")
+            if name == b"data":
+                self._take(data.strip(), events)
+            elif name == b"error":  # llama-server before 2025 named the field so
+                self._fail(refused(data), events)
+        return events
+
+    def end(self) -> list[Event]:
+        """Return what is left to say once the engine has hung up; nothing if it did so before its answer was over."""
+        events = self.feed(b"\n")
+        if not self.is_over and self._reason is not None:
+            self._finish(events)
+        return events
+
+    def _take(self, data: bytes, events: list[Event]) -> None:
+        if data == _DONE:
+            self._finish(events)
+            return
+        try:
+            chunk = _DECODER.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._fail(_nonsense(error), events)
+            return
+        if chunk.error not in _NO_ERROR:
+            self._fail(refused(data), events)
+            return
+        self._usage = chunk.usage or self._usage
+        self._timings = chunk.timings or self._timings
+        if chunk.choices:
+            self._choice(chunk.choices[0], events)
+        elif chunk.content is not None:
+            self._own(chunk, events)
+
+    def _choice(self, choice: _Choice, events: list[Event]) -> None:
+        delta = choice.delta
+        if delta is not _NO_DELTA:
+            _add_delta(delta, events)
+        text = choice.text or delta.content
+        if text:
+            told = choice.logprobs.content if choice.logprobs else None
+            events.append(TextDelta(text, told or ()))
+        if choice.finish_reason:
+            self._reason = _REASONS.get(choice.finish_reason, Finish.STOP)
+
+    def _own(self, chunk: _Chunk, events: list[Event]) -> None:
+        """Read llama-server's own form. Its last event says so itself: no [DONE] follows."""
+        if chunk.content:
+            events.append(TextDelta(chunk.content))
+        if chunk.stop:
+            self._reason = _REASONS.get(chunk.stop_type or "", Finish.STOP)
+            self._finish(events)
+
+    def _finish(self, events: list[Event]) -> None:
+        self.is_over = True
+        usage, timings = _usage(self._usage, self._timings), _timings(self._timings)
+        events.append(Finished(reason=self._reason or Finish.STOP, usage=usage, timings=timings))
+
+    def _fail(self, error: RoundhouseError, events: list[Event]) -> None:
+        self.is_over = True
+        events.append(failed(error))
+
+
+def failed(error: RoundhouseError) -> Failed:
+    """Return the event that an error is in a stream."""
+    return Failed(error=error.body, status=error.status)
+
+
+def _add_delta(delta: _Delta, events: list[Event]) -> None:
+    reasoning = delta.reasoning_content or delta.reasoning
+    if reasoning:
+        events.append(ReasoningDelta(reasoning))
+    for call in delta.tool_calls or ():
+        function = call.function
+        events.append(
+            ToolCallDelta(
+                index=call.index, id=call.id or "", name=function.name or "", arguments=function.arguments or ""
+            )
+        )
+
+
+def _usage(usage: _Usage | None, timings: _Timings | None) -> Usage:
+    if usage is not None and usage.prompt_tokens is not None:
+        read, wrote = usage.prompt_tokens_details, usage.completion_tokens_details
+        return Usage(
+            prompt=usage.prompt_tokens,
+            cached=read.cached_tokens if read else None,
+            completion=usage.completion_tokens,
+            reasoning=wrote.reasoning_tokens if wrote else None,
+        )
+    if timings is None or timings.prompt_n is None:
+        return Usage()
+    return Usage(prompt=timings.prompt_n + timings.cache_n, cached=timings.cache_n, completion=timings.predicted_n)
+
+
+def _timings(timings: _Timings | None) -> Timings:
+    """Return llama-server's own clock; zeros where an engine says nothing, for the gateway's to fill in."""
+    if timings is None:
+        return Timings()
+    return Timings(prefill_s=timings.prompt_ms / _MS, decode_s=timings.predicted_ms / _MS)
+
+
+def _nonsense(error: Exception) -> EngineFailed:
+    return EngineFailed(
+        "The engine's answer could not be understood.",
+        hint="Try again; if it happens again, restart the model.",
+        code="engine_nonsense",
+        detail=str(error),
+    )

@@ -1,0 +1,230 @@
+"""The middle of a text, asked for with all that is around it.
+
+Of what comes before the gap llama.cpp's infill route reads three quarters of a batch, of what comes after it one, and
+of other files what a batch leaves of the context. It drops the rest and says nothing. So what might not fit is written
+out here as tokens, in the order of that route, for the engine's plain one: that reads all of it, or refuses it with
+both counts.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from app.core.errors import EngineFailed
+from app.gateway.entry.bodies import decode
+from app.gateway.exchange.bounds import whole
+from app.gateway.exchange.engine.answers import Tokens
+from app.gateway.exchange.engine.refusals import ContextOverflow
+from app.gateway.exchange.proxy import Ask, Preparer, engine_headers
+from app.gateway.services import Services
+from app.supervisor.lease import Lease
+from engines.api import Descriptor, Route
+
+T = TypeVar("T")
+
+_BATCH = 2048
+"""llama.cpp's own, where the options say nothing."""
+_QUARTERS = 4
+_REPOSITORY = ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")
+_FILE = ("<|file_sep|>",)
+"""What llama.cpp takes for the marks of a repository and of a file, in its order."""
+_PROJECT, _THIS_FILE, _SNIPPET = "myproject\n", "filename\n", "\n\n--- snippet ---\n\n"
+"""What it writes around other files."""
+_AFTER_FIRST = "--spm-infill"
+"""Has llama.cpp put what comes after the gap first, which is not done here."""
+_MOST_KNOWN = 64
+
+Written = list[str | int]
+"""Texts, whose own marks mean nothing, and tokens."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A piece of another file."""
+
+    text: str
+    filename: str = "tmp"
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says is around the gap; `prompt` is the beginning of what is to be written."""
+
+    input_prefix: str
+    input_suffix: str
+    input_extra: list[Chunk] | None = None
+    prompt: str | None = None
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens a model was trained to know a gap by: what all begins with, before, after, and the gap itself."""
+
+    first: Sequence[int]
+    before: int
+    after: int
+    gap: int
+    repository: int | None = None
+    file: int | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    prompt: str
+    tokens_evaluated: int
+
+
+class _RefusesError(Exception):
+    """The engine writes no middles with this model. Asked for one, it says why."""
+
+
+_KNOWN: dict[str, Marks | None] = {}
+"""By the key of an engine's launch; None where they cannot be told."""
+
+
+def preparer(route: Route) -> Preparer | None:
+    """Return what has all of a request to this route read, None where nothing of it would be dropped."""
+    return _with_all if route is Route.INFILL else None
+
+
+async def _with_all(services: Services, lease: Lease, ask: Ask) -> Ask:
+    """Return what asks for the middle so that nothing around it is dropped.
+
+    Raises BadRequest for a body that is not as expected, and ContextOverflow where something would be dropped all the
+    same; aiohttp's errors where the engine cannot be reached.
+    """
+    around = decode(ask.body, Around)
+    options = ask.load.options
+    batch = 0 if options.extra_args else options.max_batch_tokens or _BATCH
+    engine = services.adapters[lease.engine].descriptor
+    if _surely_fits(around, batch) or Route.RAW not in engine.routes:
+        return ask
+    asked = _Engine(services, lease, engine)
+    try:
+        marks = None if _AFTER_FIRST in options.extra_args else await asked.marks()
+    except _RefusesError:
+        return ask
+    if marks is None:
+        await _check(asked, around, batch or _BATCH)
+        return ask
+    began = await asked.tokens([around.prompt], reads_marks=True) if around.prompt else []
+    tokens = await asked.tokens(written(around, marks, began))
+    return msgspec.structs.replace(ask, path=engine.routes[Route.RAW], body=_plain(ask.body, tokens))
+
+
+def written(around: Around, marks: Marks, began: Sequence[int]) -> Written:
+    """Return the whole prompt as llama.cpp's infill route would have it."""
+    others: Written = []
+    for chunk in around.input_extra or []:
+        others += [marks.file, chunk.filename + "\n"] if marks.file is not None else [_SNIPPET]
+        others.append(chunk.text)
+    if marks.file is not None:
+        others += [marks.file, _THIS_FILE]
+    if marks.repository is not None:
+        others = [marks.repository, _PROJECT, *others]
+    middle: Written = [marks.before, around.input_prefix, *began, marks.after, around.input_suffix, marks.gap]
+    return [*others, *marks.first, *middle]
+
+
+def _surely_fits(around: Around, batch: int) -> bool:
+    """Tell whether nothing could be dropped: no token is shorter than a byte, but for a space put first."""
+    texts = (around.input_prefix, around.input_suffix, around.prompt or "")
+    prefix, suffix, began = (len(text.encode()) + 1 for text in texts)
+    quarter = batch // _QUARTERS
+    return not around.input_extra and prefix <= 3 * quarter and suffix + began + 2 <= quarter
+
+
+def _plain(body: bytes, tokens: Sequence[int]) -> bytes:
+    fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
+    for name in msgspec.structs.fields(Around):
+        fields.pop(name.name, None)
+    return msgspec.json.encode({**fields, "prompt": tokens})
+
+
+async def _marks(engine: "_Engine") -> Marks | None:
+    """Return a model's marks, as the engine sets them around nothing; None if they are not told apart again.
+
+    Raises _RefusesError for a model without any.
+    """
+    told = await engine.said(Route.INFILL, {"input_prefix": "", "input_suffix": "", "n_predict": 0}, _Answer)
+    if told is None:
+        raise _RefusesError
+    tokens = await engine.tokens([told.prompt], reads_marks=True)
+    if len(tokens) != told.tokens_evaluated or len(tokens) < _QUARTERS - 1:
+        return None
+    *before, start, after, gap = tokens
+    first = await engine.tokens([""], adds_first=True)
+    return Marks(
+        first=first[:1] if first and before[-1:] == first[:1] else (),
+        before=start,
+        after=after,
+        gap=gap,
+        repository=await engine.mark_of(_REPOSITORY, apart=gap),
+        file=await engine.mark_of(_FILE, apart=gap),
+    )
+
+
+async def _check(engine: "_Engine", around: Around, batch: int) -> None:
+    """Raise ContextOverflow for what the engine's own route would drop."""
+    quarter = batch // _QUARTERS
+    began = len(await engine.tokens([around.prompt or ""], reads_marks=True))
+    others = [chunk.text for chunk in around.input_extra or []]
+    parts = (
+        ("before the gap", [around.input_prefix], 3 * quarter),
+        ("after the gap", [around.input_suffix], max(0, quarter - 2 - began)),
+        ("in other files", others, 0),
+    )
+    for place, texts, most in parts:
+        count = len(await engine.tokens(texts)) if texts else 0
+        if count > most:
+            said = f"This engine reads at most {most} tokens {place}, and there are {count}."
+            raise ContextOverflow(said, prompt_tokens=count, context=most, hint="Send less of it.")
+
+
+class _Engine:
+    """What an engine can be asked beside its work."""
+
+    def __init__(self, services: Services, lease: Lease, about: Descriptor) -> None:
+        self._http = services.http
+        self._lease = lease
+        self._about = about
+
+    async def marks(self) -> Marks | None:
+        """Return the model's marks, None where they cannot be told. Raises _RefusesError for a model without any."""
+        launch = self._lease.key
+        if launch not in _KNOWN:
+            if len(_KNOWN) >= _MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[launch] = await _marks(self)
+        return _KNOWN[launch]
+
+    async def tokens(
+        self, written: Sequence[str | int], *, reads_marks: bool = False, adds_first: bool = False
+    ) -> list[int]:
+        """Return the tokens of texts, one after another; tokens among them stay what they are."""
+        asked = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
+        told = await self.said(Route.TOKENIZE, asked, Tokens)
+        if told is None:
+            raise EngineFailed("The engine does not tell the tokens of a text.", code="engine_error")
+        return told.tokens
+
+    async def mark_of(self, names: Sequence[str], *, apart: int) -> int | None:
+        """Return the token that has one of these names; `apart` is put between them."""
+        tokens = await self.tokens([part for name in names for part in (name, apart)], reads_marks=True)
+        found: list[int] = []
+        for token in tokens:
+            if token != apart:
+                found.append(token)
+            elif len(found) == 1:
+                return found[0]
+            else:
+                found = []
+        return None
+
+    async def said(self, route: Route, asked: object, kind: type[T]) -> T | None:
+        """Return what the engine answers, None for anything else."""
+        body = msgspec.json.encode(asked)
+        url, headers = self._lease.base_url + self._about.routes[route], engine_headers(self._lease, self._about, body)
+        async with self._http.post(url, data=body, headers=headers) as answer:
+            said = await whole(answer)
+        try:
+            return msgspec.json.decode(said, type=kind)
+        except msgspec.MsgspecError:
+            return None

@@ -1,0 +1,109 @@
+"""What a made model adds to a request, put into the body its engine is sent, whichever dialect it came in.
+
+The request's own values go before the preset's: its system prompt, its stops, its temperature. For models without a
+preset, which is nearly all requests, the bytes are handed on untouched.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from app.core.models import ModelInfo, Preset
+from app.gateway.exchange.engine.request import looked_back
+from engines.api import Route
+
+_SAMPLING = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "seed",
+    "repeat_last_n",
+    "repeat_penalty",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
+_NAMES: Mapping[Route, Mapping[str, str]] = {
+    Route.CHAT: {"stop": "stop", "num_predict": "max_tokens"},
+    Route.COMPLETIONS: {"stop": "stop", "num_predict": "max_tokens"},
+    Route.INFILL: {"stop": "stop", "num_predict": "n_predict"},
+    Route.MESSAGES: {"stop": "stop_sequences"},
+    Route.RESPONSES: {"stop": "stop", "num_predict": "max_output_tokens"},
+}
+"""Routes that write, and what they call the parameters that have several names."""
+_SAME = {
+    "max_tokens": ("max_completion_tokens", "n_predict"),
+    "n_predict": ("max_tokens",),
+    "repeat_penalty": ("repetition_penalty",),
+    "repetition_penalty": ("repeat_penalty",),
+}
+"""Other names under which a request may have said the same."""
+_SYSTEM = frozenset({"system", "developer"})
+_TALKS = frozenset({Route.CHAT, Route.APPLY_TEMPLATE})
+_ANTHROPIC = frozenset({Route.MESSAGES, Route.COUNT_TOKENS})
+
+_Fields = dict[str, object]
+
+
+def applied(body: bytes, model: ModelInfo, route: Route) -> bytes:
+    """Return the body with what the model's preset adds to it on an engine's route."""
+    if model.preset is None:
+        return body
+    fields: _Fields = msgspec.json.decode(body)
+    if route in _TALKS:
+        _into_chat(fields, model.preset)
+    elif route in _ANTHROPIC:
+        _into_messages(fields, model.preset)
+    elif route is Route.RESPONSES:
+        _into_responses(fields, model.preset)
+    if route in _NAMES:
+        _add_parameters(fields, model.preset, _NAMES[route])
+    return msgspec.json.encode(fields)
+
+
+def _into_chat(fields: _Fields, preset: Preset) -> None:
+    turns = _turns(fields.get("messages"))
+    lead = next((at for at, turn in enumerate(turns) if _role(turn) not in _SYSTEM), len(turns))
+    has_system = any(_role(turn) in _SYSTEM for turn in turns)
+    system = [{"role": "system", "content": preset.system}] if preset.system and not has_system else []
+    fields["messages"] = [*system, *turns[:lead], *_begun(preset), *turns[lead:]]
+
+
+def _into_messages(fields: _Fields, preset: Preset) -> None:
+    turns = _turns(fields.get("messages"))
+    if preset.system and not fields.get("system") and not any(_role(turn) in _SYSTEM for turn in turns):
+        fields["system"] = preset.system
+    fields["messages"] = [*_begun(preset), *turns]
+
+
+def _into_responses(fields: _Fields, preset: Preset) -> None:
+    said = fields.get("input")
+    turns = [{"role": "user", "content": said}] if isinstance(said, str) and said else _turns(said)
+    if preset.system and not fields.get("instructions") and not any(_role(turn) in _SYSTEM for turn in turns):
+        fields["instructions"] = preset.system
+    if preset.messages:
+        fields["input"] = [*_begun(preset), *turns]
+
+
+def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -> None:
+    for ours, given in preset.parameters.items():
+        value = looked_back(given) if ours == "repeat_last_n" and isinstance(given, int) else given
+        theirs = ours if ours in _SAMPLING else names.get(ours)
+        if theirs is None or (ours == "num_predict" and isinstance(value, int) and value < 0):
+            continue
+        if all(fields.get(name) is None for name in (theirs, *_SAME.get(theirs, ()))):
+            fields[theirs] = value
+
+
+def _begun(preset: Preset) -> list[object]:
+    return [msgspec.to_builtins(turn) for turn in preset.messages if turn.role not in _SYSTEM]
+
+
+def _turns(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else []
+
+
+def _role(turn: object) -> object:
+    return turn.get("role") if isinstance(turn, dict) else None

@@ -1,1 +1,0 @@
-"""A request on its way to an engine, and the answer on its way back."""

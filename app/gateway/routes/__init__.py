@@ -1,1 +1,0 @@
-"""What the endpoint answers: a module for each group of routes of each dialect."""

@@ -1,0 +1,384 @@
+"""The Responses API in front of an engine the test plays: what reaches it, what comes back, what is kept."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.core.api import PREFIX
+from app.core.errors import EngineFailed
+from app.gateway.dialects.responses import routes as responses
+from app.gateway.exchange import opening
+from app.supervisor.policy import Terms
+from tests.gateway.dialects.test_ollama_generation import (
+    DONE,
+    END,
+    body_seen,
+    dies,
+    event,
+    refuses,
+    says,
+    streams,
+    waits,
+)
+from tests.gateway.played import Gateway, Play, until
+
+ASKED: dict[str, Any] = {"model": "guide", "input": "Hi"}
+TOO_LONG = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": 400}
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+
+
+@pytest.fixture(autouse=True)
+def engine(gateway: Gateway) -> None:
+    """Unless a test says otherwise, the engine says Hello."""
+    gateway.upstream.play = streams(says("Hel"), says("lo"), END)
+
+
+async def call(gateway: Gateway, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    async with gateway.http.request(method, f"{gateway.url}/v1/responses{path}", json=body) as reply:
+        return reply.status, await reply.json(content_type=None)
+
+
+async def created(gateway: Gateway, **fields: object) -> dict[str, Any]:
+    status, response = await call(gateway, "POST", "", {**ASKED, **fields})
+    assert status == 200, response
+    found: dict[str, Any] = response
+    return found
+
+
+async def events(gateway: Gateway, **fields: object) -> AsyncIterator[dict[str, Any]]:
+    async with gateway.http.post(f"{gateway.url}/v1/responses", json={**ASKED, "stream": True, **fields}) as reply:
+        assert (reply.status, reply.content_type) == (200, "text/event-stream")
+        async for line in reply.content:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+
+
+def text_of(response: dict[str, Any]) -> str:
+    return "".join(part["text"] for item in response["output"] for part in item.get("content", ()))
+
+
+async def counted(gateway: Gateway, outcome: str, model: str = "guide") -> None:
+    line = f'roundhouse_requests_total{{route="responses",model="{model}",outcome="{outcome}"}} 1'
+    await until(lambda: line in gateway.services.metrics.exposition([]).splitlines())
+
+
+async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> None:
+    whole = await created(gateway)
+    *_, last = [one async for one in events(gateway)]
+    assert (last["type"], text_of(whole), text_of(last["response"])) == ("response.completed", "Hello", "Hello")
+    assert whole.keys() == last["response"].keys()
+    usage = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
+    assert {key: whole["usage"][key] for key in usage} == usage
+    assert body_seen(gateway)["messages"] == [{"role": "user", "content": "Hi"}]
+    assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 14' in gateway.services.metrics.exposition([])
+
+
+async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(says("a"), then=waits)
+    stream = events(gateway)
+    async with asyncio.timeout(5):
+        async for one in stream:
+            if one["type"] == "response.output_text.delta":
+                break
+    assert one["delta"] == "a"
+
+
+async def test_a_conversation_goes_on_with_an_answer_by_its_id(gateway: Gateway) -> None:
+    first = await created(gateway, instructions="Be brief.", input=[{"role": "user", "content": "One?"}])
+    *_, last = [one async for one in events(gateway, input="Two?", previous_response_id=first["id"])]
+    assert last["response"]["previous_response_id"] == first["id"]
+    await created(gateway, input="Three?", previous_response_id=last["response"]["id"])
+    assert body_seen(gateway)["messages"] == [
+        {"role": "user", "content": "One?"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "Two?"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "Three?"},
+    ]
+
+
+async def test_a_round_with_a_tool_by_id(gateway: Gateway) -> None:
+    asks = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    gateway.upstream.play = streams(event(choices=[{"delta": {"tool_calls": [asks]}}]), END)
+    first = await created(gateway, tools=[LOOK])
+    assert [item["type"] for item in first["output"]] == ["function_call"]
+    gateway.upstream.play = streams(says("Seen."), END)
+    output = {"type": "function_call_output", "call_id": "c1", "output": "a cat"}
+    await created(gateway, input=[output], tools=[LOOK], previous_response_id=first["id"])
+    _, called, result = body_seen(gateway)["messages"]
+    assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at": 1}'}
+    assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "c1", "a cat")
+
+
+async def test_items_are_referred_to_by_their_ids(gateway: Gateway) -> None:
+    first = await created(gateway)
+    reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+    await created(gateway, input=[{"role": "user", "content": "Hi"}, reference, {"role": "user", "content": "And?"}])
+    assert [turn["content"] for turn in body_seen(gateway)["messages"]] == ["Hi", "Hello", "And?"]
+    status, refusal = await call(gateway, "POST", "", {**ASKED, "input": [{"type": "item_reference", "id": "msg_0"}]})
+    assert (status, refusal["error"]["code"]) == (400, "item_not_found")
+
+
+async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> None:
+    made = await created(gateway, metadata={"a": "b"})
+    path = f"/{made['id']}"
+    assert await call(gateway, "GET", path) == (200, made)
+    status, listed = await call(gateway, "GET", f"{path}/input_items?limit=5&order=asc")
+    assert (status, listed["has_more"], listed["object"]) == (200, False, "list")
+    assert listed["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+    assert listed["first_id"] == listed["last_id"] == listed["data"][0]["id"]
+    assert (await call(gateway, "GET", f"{path}?stream=true"))[1]["error"]["code"] == "unsupported_parameter"
+    assert (await call(gateway, "GET", f"{path}/input_items?limit=0"))[0] == 400
+    status, refusal = await call(gateway, "POST", f"{path}/cancel")
+    assert (status, refusal["error"]["code"]) == (400, "response_not_running")
+    assert await call(gateway, "DELETE", path) == (200, {"id": made["id"], "object": "response", "deleted": True})
+    for method, more in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        status, refusal = await call(gateway, method, path + more)
+        assert (status, refusal["error"]["code"]) == (404, "response_not_found")
+
+
+async def test_what_is_not_to_be_kept_is_not(gateway: Gateway) -> None:
+    made = await created(gateway, store=False)
+    assert made["store"] is False
+    assert (await call(gateway, "GET", f"/{made['id']}"))[0] == 404
+    status, refusal = await call(gateway, "POST", "", {**ASKED, "previous_response_id": made["id"]})
+    assert (status, refusal["error"]["code"]) == (400, "previous_response_not_found")
+    assert refusal["error"]["param"] == "previous_response_id"
+    gateway.services.settings.change({"responses.kept": 0})
+    made = await created(gateway)
+    assert made["store"] is False
+    assert (await call(gateway, "GET", f"/{made['id']}"))[0] == 404
+
+
+async def test_no_more_are_kept_than_the_setting_says(gateway: Gateway) -> None:
+    gateway.services.settings.change({"responses.kept": 2})
+    made = [(await created(gateway))["id"] for _ in range(3)]
+    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200, 200]
+
+
+async def test_keeping_fewer_forgets_at_once(gateway: Gateway) -> None:
+    made = [(await created(gateway))["id"] for _ in range(2)]
+    async with gateway.http.patch(
+        f"{gateway.url}{PREFIX}/settings", json={"responses.kept": 1}, headers={"Authorization": "Bearer token"}
+    ) as reply:
+        assert reply.status == 200
+    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200]
+
+
+@pytest.mark.parametrize("streams_it", [True, False])
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_client_that_leaves_stops_the_engines_work(
+    gateway: Gateway, *, streams_it: bool, has_begun: bool
+) -> None:
+    async def silent(_request: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
+    sent = {**ASKED, "stream": streams_it}
+    asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=sent))
+    async with asyncio.timeout(10):
+        await gateway.upstream.arrived.wait()
+        if has_begun and streams_it:
+            (await asking).close()
+        asking.cancel()
+        await gateway.upstream.dropped.wait()
+    await asyncio.gather(asking, return_exceptions=True)
+    await until(lambda: gateway.supervisor.in_flight == 0)
+    await counted(gateway, "client_gone")
+
+
+async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Gateway) -> None:
+    gateway.upstream.play = streams(says("half"), then=waits)
+    stream = events(gateway)
+    seen = [await anext(stream) for _ in range(5)]
+    name = seen[0]["response"]["id"]
+    status, made = await call(gateway, "GET", f"/{name}")
+    assert (status, made["status"], text_of(made)) == (200, "in_progress", "half")
+    status, ended = await call(gateway, "POST", f"/{name}/cancel")
+    assert (status, ended["status"], text_of(ended)) == (200, "cancelled", "half")
+    *_, last = [one async for one in stream]
+    assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
+    assert "stopped in Roundhouse" in last["response"]["error"]["message"]
+    async with asyncio.timeout(10):
+        await gateway.upstream.dropped.wait()
+    assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
+    await counted(gateway, "stopped")
+
+
+async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.05)
+    gateway.supervisor.may_load.clear()
+    stream = events(gateway)
+    name = (await anext(stream))["response"]["id"]
+    status, ended = await call(gateway, "POST", f"/{name}/cancel")
+    assert (status, ended["status"], ended["output"]) == (200, "cancelled", [])
+    assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
+    await until(lambda: gateway.supervisor.waiting == 0)
+    *_, last = [one async for one in stream]
+    assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
+
+
+async def test_a_slow_load_sends_the_head_and_signs_of_life_and_an_error_then_is_an_event(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.02)
+    monkeypatch.setattr(responses, "ALIVE_EVERY_S", 0.02)
+    gateway.supervisor.may_load.clear()
+    gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
+    sent = {**ASKED, "stream": True}
+    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/v1/responses", json=sent) as reply:
+        told = b""
+        while b": still loading\n\n" not in told:
+            told += await reply.content.readany()
+        gateway.supervisor.may_load.set()
+        told += await reply.read()
+    assert told.startswith(b"event: response.created\n")
+    last = json.loads(told.strip().split(b"data: ")[-1])
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
+    assert "too little memory" in last["response"]["error"]["message"]
+    await counted(gateway, "engine_failed")
+
+
+async def test_a_load_that_fails_at_once_has_a_status_of_its_own(gateway: Gateway) -> None:
+    gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
+    for stream in (True, False):
+        status, refusal = await call(gateway, "POST", "", {**ASKED, "stream": stream})
+        assert (status, refusal["error"]["code"]) == (502, "out_of_memory")
+
+
+async def test_an_engine_that_dies_ends_the_stream_as_failed(gateway: Gateway) -> None:
+    gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
+    gateway.upstream.play = streams(says("half"), then=dies)
+    *_, last = [one async for one in events(gateway)]
+    response = last["response"]
+    assert (last["type"], response["status"], text_of(response)) == ("response.failed", "failed", "half")
+    assert response["error"] == {"code": "server_error", "message": "The engine crashed."}
+    assert (await call(gateway, "GET", f"/{response['id']}"))[1] == response
+    await counted(gateway, "engine_failed")
+    status, refusal = await call(gateway, "POST", "", ASKED)
+    assert (status, refusal["error"]["message"]) == (502, "The engine crashed.")
+
+
+@pytest.mark.parametrize("last_words", [b"", event(error={"code": 500, "message": "no", "type": "server_error"})])
+async def test_a_stream_that_ends_badly_is_not_taken_for_whole(gateway: Gateway, last_words: bytes) -> None:
+    gateway.upstream.play = streams(says("half"), last_words)
+    *_, last = [one async for one in events(gateway)]
+    assert last["type"] == "response.failed"
+
+
+async def test_an_answer_cut_at_its_limit_is_incomplete(gateway: Gateway) -> None:
+    end = event(choices=[{"delta": {}, "finish_reason": "length"}])
+    gateway.upstream.play = streams(says("a"), end, DONE)
+    made = await created(gateway, max_output_tokens=1)
+    assert (made["status"], made["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert made["usage"] is None
+    assert body_seen(gateway)["max_tokens"] == 1
+
+
+async def test_a_prompt_too_long_is_refused_with_both_counts(gateway: Gateway) -> None:
+    gateway.upstream.play = refuses(400, {"error": TOO_LONG})
+    for stream in (True, False):
+        status, refusal = await call(gateway, "POST", "", {**ASKED, "stream": stream})
+        assert (status, refusal["error"]["code"]) == (400, "context_length_exceeded")
+        assert {"900", "400"} <= set(refusal["error"]["message"].split())
+
+
+def holds(messages: int) -> Play:
+    """Play an engine whose context holds so many messages."""
+    answers, refusal = streams(says("Hello"), END), refuses(400, {"error": TOO_LONG})
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        sent = json.loads(await request.read())["messages"]
+        return await (refusal if len(sent) > messages else answers)(request)
+
+    return play
+
+
+async def test_what_does_not_fit_is_left_out_where_that_is_wanted_and_said(gateway: Gateway) -> None:
+    gateway.upstream.play = holds(4)
+    talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
+    given = {"instructions": "Be brief.", "input": [*talk, {"role": "user", "content": "So?"}]}
+    made = await created(gateway, truncation="auto", **given)
+    sent = body_seen(gateway)["messages"]
+    assert (sent[0]["content"], sent[-1]["content"], sent[1]["role"]) == ("Be brief.", "So?", "user")
+    assert made["roundhouse"] == {"dropped_messages": 12 - len(sent)}
+    *_, last = [one async for one in events(gateway, truncation="auto", **given)]
+    assert last["response"]["roundhouse"] == made["roundhouse"]
+    gateway.upstream.play = holds(0)
+    status, refusal = await call(gateway, "POST", "", {**ASKED, "truncation": "auto", **given})
+    assert (status, refusal["error"]["code"]) == (400, "context_length_exceeded")
+
+
+async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway) -> None:
+    async def play(request: web.Request) -> web.StreamResponse:
+        sent = json.loads(gateway.upstream.bodies[-1])
+        if request.path == "/apply-template":
+            return web.json_response({"prompt": f"<user>{sent['messages'][0]['content']}"})
+        assert (request.path, sent["content"], sent["add_special"]) == ("/tokenize", "<user>Hi", True)
+        return web.json_response({"tokens": [1, 2, 3]})
+
+    gateway.upstream.play = play
+    counts = (200, {"object": "response.input_tokens", "input_tokens": 3})
+    assert await call(gateway, "POST", "/input_tokens", ASKED) == counts
+    assert gateway.supervisor.terms == [Terms(takes_slot=False)] * 2
+    assert await call(gateway, "POST", "/input_tokens", {"input": "Hi"}) == counts
+    assert (await call(gateway, "POST", "/input_tokens", {"model": "gpt-9", "input": "Hi"}))[0] == 404
+    status, refusal = await call(gateway, "POST", "/input_tokens", {"model": "org/embed:q8", "input": "Hi"})
+    assert (status, refusal["error"]["code"]) == (400, "model_cannot")
+    gateway.upstream.play = refuses(200, {"prompt": 7})
+    assert (await call(gateway, "POST", "/input_tokens", ASKED))[1]["error"]["code"] == "engine_nonsense"
+
+
+async def test_how_long_the_model_is_kept_and_its_context_go_with_the_lease(gateway: Gateway) -> None:
+    await created(gateway, ttl=60, options={"num_ctx": 300})
+    await created(gateway, keep_alive=-1)
+    assert gateway.supervisor.terms == [Terms(keep_s=60.0, context=300), Terms(keep_s=math.inf)]
+
+
+async def test_a_name_that_stands_for_a_model_reaches_it(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.aliases": ["gpt-*=guide"]})
+    assert (await created(gateway, model="gpt-6-codex"))["model"] == "guide"
+
+
+async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> None:
+    gateway.supervisor.base_urls = ["http://127.0.0.1:9"]
+    assert text_of(await created(gateway)) == "Hello"
+    assert len(gateway.supervisor.asked) == 2
+
+
+def picture(address: str) -> bytes:
+    content = [{"type": "input_image", "image_url": address}]
+    return json.dumps({"model": "guide", "input": [{"role": "user", "content": content}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"", 400, "invalid_json"),
+        (b"{", 400, "invalid_json"),
+        (b'{"input": "Hi"}', 400, "model_required"),
+        (b'{"model": "guide"}', 400, "input_required"),
+        (b'{"model": "gpt-9", "input": "Hi"}', 404, "model_not_found"),
+        (b'{"model": "org/embed:q8", "input": "Hi"}', 400, "model_cannot"),
+        (b'{"model": "guide", "input": 7}', 400, "invalid_value"),
+        (b'{"model": "guide", "input": "Hi", "background": true}', 400, "unsupported_parameter"),
+        (b'{"model": "guide", "input": "Hi", "previous_response_id": "resp_0"}', 400, "previous_response_not_found"),
+        (b'{"model": "guide", "input": "Hi", "tools": [7]}', 400, "invalid_tools"),
+        (b'{"model": "guide", "input": "Hi", "max_output_tokens": "many"}', 400, "invalid_value"),
+        (picture("http://192.168.0.1/"), 400, "invalid_value"),
+        (picture("data:image/png;base64,AA=="), 400, "unsupported_content"),
+    ],
+)
+async def test_a_bad_request_is_refused_in_openais_shape(gateway: Gateway, sent: bytes, status: int, code: str) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/responses", data=sent) as reply:
+        refusal = await reply.json()
+    assert (reply.status, refusal["error"]["code"]) == (status, code)
+    assert refusal["error"].keys() == {"message", "type", "param", "code"}
+    assert gateway.upstream.bodies == []
+    await counted(gateway, "refused", model="")
