@@ -1,45 +1,22 @@
-"""An engine's refusal to answer, said for the reader of a chat.
+"""Why an engine did not answer, said for the reader of a chat."""
 
-llama-server says how long the conversation is and what fits; others only write a text, which is quoted.
-"""
+from app.core.errors import EngineFailed, ErrorBody, RoundhouseError
+from app.gateway.exchange.engine.error_document import NO_REASON
+from app.gateway.exchange.engine.refusals import ContextOverflow
 
-import msgspec
-
-from app.core.errors import EngineFailed
-
-_CONTEXT = "exceed_context_size_error"
+_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
 _LONGEST_TEXT = 500
 
 
-class _Error(msgspec.Struct, frozen=True):
-    message: str = ""
-    type: str = ""
-    n_prompt_tokens: int | None = None
-    n_ctx: int | None = None
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    error: _Error | str = ""
-
-
-def refusal(body: bytes) -> EngineFailed:
-    """Return the error that an engine's error document, or its error event, stands for."""
-    error = _decoded(body)
-    if error.type == _CONTEXT:
-        return _too_long(error)
-    return EngineFailed(
-        f"The engine refused to answer: {error.message or 'it did not say why.'}",
-        hint="The model's log may say more.",
-        code="engine_refused",
-    )
-
-
-def _too_long(error: _Error) -> EngineFailed:
+def said_to_reader(error: RoundhouseError) -> RoundhouseError:
+    """Return an error as the reader of a chat can do something about it."""
+    if not isinstance(error, ContextOverflow):
+        return from_engine(error.body) if error.code in _ENGINES_WORDS else error
     counts = "This conversation is longer than the model's context."
-    if error.n_prompt_tokens is not None and error.n_ctx is not None:
+    if error.prompt_tokens is not None and error.context is not None:
         counts = (
-            f"This conversation is {error.n_prompt_tokens:,} tokens long, "
-            f"and the model keeps {error.n_ctx:,} tokens at once."
+            f"This conversation is {error.prompt_tokens:,} tokens long, "
+            f"and the model keeps {error.context:,} tokens at once."
         )
     return EngineFailed(
         counts,
@@ -48,9 +25,13 @@ def _too_long(error: _Error) -> EngineFailed:
     )
 
 
-def _decoded(body: bytes) -> _Error:
-    try:
-        error = msgspec.json.decode(body, type=_Refusal).error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        error = body.decode(errors="replace").strip()
-    return _Error(message=error[:_LONGEST_TEXT]) if isinstance(error, str) else error
+def from_engine(body: ErrorBody) -> EngineFailed:
+    """Return the error that an answer ended with; an engine's own words are quoted."""
+    if body.code not in _ENGINES_WORDS:
+        return EngineFailed(body.sentence, hint=body.hint, code=body.code)
+    reason = "it did not say why." if body.sentence == NO_REASON else body.sentence[:_LONGEST_TEXT]
+    return EngineFailed(
+        f"The engine refused to answer: {reason}",
+        hint="The model's log may say more.",
+        code="engine_refused",
+    )

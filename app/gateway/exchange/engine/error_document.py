@@ -19,6 +19,7 @@ from app.gateway.exchange.engine.overflow import Counts, counts_in
 _CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
 TOO_LONG = "context_length_exceeded"
+NO_REASON = "The engine refused the request and did not say why."
 _LONGEST_TEXT = 2000
 _BAD_REQUEST = 400
 _SERVER_ERROR = 500
@@ -184,4 +185,4 @@ def _sentence(said: _Engine | None, body: bytes) -> str:
         text = body.decode(errors="replace").strip()
     else:
         text = said.error if isinstance(said.error, str) else said.message or _text(said.detail)
-    return text[:_LONGEST_TEXT] or "The engine refused the request and did not say why."
+    return text[:_LONGEST_TEXT] or NO_REASON

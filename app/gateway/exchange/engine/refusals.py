@@ -1,7 +1,7 @@
 """What an engine says instead of an answer, as an error of ours that every dialect can put into its own shape."""
 
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError, Unavailable
-from app.gateway.exchange.engine.error_document import Refused, understood
+from app.gateway.exchange.engine.error_document import NO_REASON, Refused, understood
 
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
@@ -32,7 +32,7 @@ def refused(body: bytes, status: int = _SERVER_ERROR) -> RoundhouseError:
     told = understood(body, status)
     if told.is_too_long:
         return _too_long(told)
-    said = told.message.strip()[:_LONGEST_TEXT] or "The engine refused the request and did not say why."
+    said = told.message.strip()[:_LONGEST_TEXT] or NO_REASON
     status = told.code if isinstance(told.code, int) else told.status
     if status == _UNAVAILABLE:
         return Unavailable(said, code="engine_busy")
