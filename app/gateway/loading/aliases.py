@@ -2,7 +2,8 @@
 
 The setting `models.aliases` holds `pattern=model`. The model `auto` is the one in use: the chat model that was asked
 last among those loaded, else the one chosen for new chats, else the one that came here last, the Guide only if there is
-no other. A name of a model that is here always means that model.
+no other. A name of a model that is here always means that model; what Ollama's clients put around a name (`:latest`)
+hides no alias.
 """
 
 import shlex
@@ -17,12 +18,19 @@ from app.hub.library.naming import folded
 AUTO = "auto"
 
 
+def is_auto(name: str) -> bool:
+    """Tell whether a name asks for the model in use."""
+    return folded(name) == AUTO
+
+
 def stand_in(name: str, aliases: Iterable[str]) -> str:
     """Return what `name` stands for: a model's name, `AUTO`, or nothing. The first pattern that fits counts."""
+    spellings = {name.lower(), folded(name)}
     for alias in aliases:
         pattern, _, model = alias.rpartition("=")
-        if pattern and fnmatchcase(name.lower(), pattern.strip().lower()):
-            return model.strip()
+        shape = pattern.strip().lower()
+        if shape and any(fnmatchcase(spelling, shape) for spelling in spellings):
+            return AUTO if is_auto(model) else model.strip()
     return ""
 
 
@@ -45,5 +53,6 @@ def _preference(model: ModelInfo) -> tuple[bool, bool, float]:
 
 def unknown(name: str, missing: NotFound) -> NotFound:
     """Return the error for a name that neither is a model's nor stands for one, with what to do about it."""
-    hint = f"{missing.hint} To let another model answer: `roundhouse alias {shlex.quote(name)} MODEL`.".strip()
+    plain = shlex.quote(name.removesuffix(":latest"))
+    hint = f"{missing.hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
     return NotFound(missing.body.sentence, hint=hint, code=missing.code)

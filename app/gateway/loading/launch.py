@@ -139,7 +139,7 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus]) ->
     try:
         return library.find(model_name)
     except NotFound as missing:
-        is_auto = model_name == aliases.AUTO
+        is_auto = aliases.is_auto(model_name)
         stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
         if stands_for and stands_for != aliases.AUTO:
             return library.find(stands_for)

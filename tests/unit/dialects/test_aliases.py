@@ -18,6 +18,11 @@ from app.gateway.loading.aliases import AUTO, in_use, stand_in
         ("gpt-4", ["gpt-5=a:q4", "gpt-*=b"], "b"),
         ("a=b", ["a=b=c"], "c"),
         ("x", [], ""),
+        ("claude-opus-4-8:latest", ["claude-opus-4-8=a"], "a"),
+        ("Claude-Opus:latest", ["claude-*=auto"], AUTO),
+        ("library/gpt-4o:latest", ["gpt-4o=a"], "a"),
+        ("gpt-4o:latest", ["gpt-4o:latest=a", "gpt-4o=b"], "a"),
+        ("gpt-4o", ["*:latest=a", "gpt-4o=b"], "b"),
     ],
 )
 def test_the_first_pattern_that_fits_counts(name: str, aliases: list[str], model: str) -> None:
