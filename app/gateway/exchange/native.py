@@ -11,6 +11,7 @@ from app.gateway.entry.bodies import read_body
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange import proxy
 from app.gateway.exchange.patience import patiently
+from app.gateway.loading.aliases import is_able
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.watch import Outcome, watched
@@ -23,7 +24,6 @@ Understand = Callable[[web.Request, bytes, Route], Awaitable[proxy.Ask]]
 _UNKNOWN = ""
 """Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 
-_ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
 _NO_TERMS, _BESIDE = Terms(), Terms(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
@@ -38,21 +38,13 @@ _DOES = {
 def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
     descriptor = services.adapters[engine].descriptor
-    is_able = _is_able(model, route)
-    if is_able and route in descriptor.routes:
+    can = is_able(model, route)
+    if can and route in descriptor.routes:
         return descriptor.routes[route]
-    culprit = f"The engine {descriptor.name}" if is_able else model.title
+    culprit = f"The engine {descriptor.name}" if can else model.title
     raise BadRequest(
         f"{culprit} does not {_DOES.get(route, 'write text')}.", hint="Choose another model.", code="model_cannot"
     )
-
-
-def _is_able(model: ModelInfo, route: Route) -> bool:
-    if route in _ANY_MODEL:
-        return True
-    if route is Route.EMBEDDINGS:
-        return model.embeds
-    return model.ranks if route is Route.RERANK else model.chats
 
 
 async def answered(request: web.Request, route: Route, understand: Understand) -> web.StreamResponse:
@@ -82,10 +74,3 @@ async def load_of(services: Services, found: Found, context: int | None) -> Load
     from app.gateway.loading.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
     return await with_context(services, found, context)
-
-
-def named(model: str | None) -> str:
-    """Return the model a request names. Guessing one would answer with something the caller did not ask for."""
-    if not model:
-        raise BadRequest("The request does not say which model it is for.", hint="Set `model`.", code="model_required")
-    return model

@@ -6,6 +6,7 @@ import pytest
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
 from app.gateway.loading.aliases import AUTO, in_use, stand_in
+from engines.api import Route
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,25 @@ def test_the_model_in_use(
     models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, found: ModelInfo | None
 ) -> None:
     assert in_use(models, statuses, chosen) == found
+
+
+RANKS = msgspec.structs.replace(EMBEDS, name="r")
+MAKES = msgspec.structs.replace(EMBEDS, name="m", embeds=True)
+BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
+
+
+@pytest.mark.parametrize(
+    ("models", "statuses", "route", "found"),
+    [
+        ([GUIDE, MAKES], [], Route.EMBEDDINGS, MAKES),
+        ([GUIDE, BOTH, MAKES], [status("both", 1.0)], Route.EMBEDDINGS, MAKES),
+        ([GUIDE, BOTH], [], Route.EMBEDDINGS, BOTH),
+        ([GUIDE, RANKS], [], Route.EMBEDDINGS, None),
+        ([GUIDE, MAKES, RANKS], [], Route.RERANK, RANKS),
+        ([GUIDE, MAKES], [status("m", 1.0)], Route.RERANK, None),
+    ],
+)
+def test_the_model_that_can_do_what_is_asked(
+    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, found: ModelInfo | None
+) -> None:
+    assert in_use(models, statuses, "guide", route) == found

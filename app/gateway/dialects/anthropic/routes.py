@@ -13,8 +13,9 @@ from app.gateway.dialects.anthropic.translated import ask_for, count_for, passes
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange import proxy
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
+from app.gateway.exchange.native import answered, load_of, path_of, terms_of
 from app.gateway.exchange.presets import applied
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES
@@ -40,9 +41,9 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
     asked = decode(body, Asked)
-    name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
-    found = await resolve(services, name)
+    found = await resolve(services, asked.model)
+    name = name_in_answer(asked.model, found.model)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     found = Found(model, load)
     if not await passes(services, asked, found, route):
@@ -57,7 +58,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         load=load,
         path=path_of(services, load.engine, model, route),
         body=applied(for_engine(body, asked), model, route),
-        model=name,
+        model=asked.model or "",
         terms=terms,
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
     )

@@ -1,6 +1,6 @@
 """llama-server's own routes: what editors ask for completions in the middle of code, and tokens.
 
-Clients made for llama-server name no model, as one of it has only one: they mean the model in use (`aliases.AUTO`).
+Clients made for llama-server name no model, as one of it has only one: they mean the model in use.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,6 @@ from app.gateway.exchange import proxy
 from app.gateway.exchange.infilling import Around, preparer
 from app.gateway.exchange.native import BESIDE_SLOTS, answered, path_of
 from app.gateway.exchange.presets import applied
-from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
 from app.supervisor.policy import Terms
@@ -74,13 +73,13 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         decode(body, Numbers)
     if route is Route.INFILL:
         decode(body, Around)
-    name = decode(body, Named).model or AUTO
-    model, load = await resolve(services, name)
+    sent = decode(body, Named)
+    model, load = await resolve(services, sent.model)
     return proxy.Ask(
         load=load,
         path=path_of(services, load.engine, model, route),
         body=applied(body, model, route),
-        model=name,
+        model=sent.model or "",
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
         form=_FORMS.get(route, OPENAI),
         prepare=preparer(route),

@@ -24,7 +24,6 @@ from app.gateway.dialects.lmstudio.requests import (
     Earlier,
     conversation,
     generate,
-    required,
 )
 from app.gateway.dialects.lmstudio.stream import Encoder, failed
 from app.gateway.entry.bodies import read_json
@@ -85,10 +84,10 @@ async def chat(request: web.Request) -> web.StreamResponse:
 
 
 async def _understood(request: web.Request, wanted: ChatRequest) -> Job:
-    services, name = request.app[SERVICES], required(wanted.model, "model")
+    services = request.app[SERVICES]
     talk = conversation(wanted, _earlier(request, wanted.previous_response_id))
     work = generate(wanted, talk)
-    found = await resolve(services, name)
+    found = await resolve(services, wanted.model)
     path = path_of(services, found.load.engine, found.model, Route.CHAT)
     await _check_reasoning(services, found, work.thinking)
     context, plan = wanted.wanted_context, await supplied(services, found, work)

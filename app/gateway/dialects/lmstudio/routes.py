@@ -25,8 +25,9 @@ from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange import proxy
 from app.gateway.exchange.infilling import preparer
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
+from app.gateway.exchange.native import answered, load_of, path_of, terms_of
 from app.gateway.exchange.presets import applied
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
@@ -56,14 +57,13 @@ def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResp
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
     asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
-    name = named(asked.model)
     prepared = preparing.prepared(body, asked, route)
-    route, body = prepared.route, prepared.body
+    found = await resolve(services, asked.model, route=route)
+    route, body, name = prepared.route, prepared.body, name_in_answer(asked.model, found.model)
     prepared = prepared._replace(form=_AS_IT_COMES.get(route, prepared.form))
-    found = await resolve(services, name)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     engine = services.adapters[load.engine].descriptor
-    prepared = preparing.fitted(prepared, engine, body, asked)
+    prepared = preparing.fitted(prepared, engine, body, asked, name=name)
     form = V0(partial(_about, services, model, engine), started=request[ARRIVED], openai=prepared.form)
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
@@ -71,7 +71,7 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         load=load,
         path=path_of(services, load.engine, model, route),
         body=applied(prepared.body, model, route),
-        model=name,
+        model=asked.model or "",
         terms=terms,
         form=form,
         gather=prepared.gather,

@@ -28,6 +28,7 @@ from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.native import load_of
 from app.gateway.exchange.proxy import Ask
 from app.gateway.exchange.translated import READY_S, asked_whole
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
@@ -62,14 +63,14 @@ async def embed(request: web.Request) -> web.Response:
         texts = read_input(sent.input)
         if sent.dimensions is not None and sent.dimensions < 0:
             raise BadRequest("dimensions must not be negative", code="invalid_value")
-        ask = await _ask(services, sent, texts)
+        ask, name = await _ask(services, sent, texts)
     except RoundhouseError:
         services.metrics.requests.add("ollama/embed", _UNKNOWN, Outcome.REFUSED)
         raise
     cut = _Cut(services, ask, texts) if sent.truncate is not False else None
     found = await _embedded(request, "ollama/embed", ask, texts, cut)
     reply = EmbedReply(
-        model=sent.model,
+        model=name,
         embeddings=[normalised(one.embedding, sent.dimensions) for one in found.vectors.data],
         total_duration=nanoseconds(time.perf_counter() - request[ARRIVED]),
         load_duration=nanoseconds(found.ready_s),
@@ -85,7 +86,7 @@ async def embeddings(request: web.Request) -> web.Response:
     try:
         sent = await read_document(request, EmbeddingsRequest)
         texts = [sent.prompt] if sent.prompt else []
-        ask = await _ask(services, sent, texts)
+        ask, _ = await _ask(services, sent, texts)
     except RoundhouseError:
         services.metrics.requests.add("ollama/embeddings", _UNKNOWN, Outcome.REFUSED)
         raise
@@ -93,19 +94,22 @@ async def embeddings(request: web.Request) -> web.Response:
     return json_reply(EmbeddingsReply(found.vectors.data[0].embedding if found.vectors.data else []))
 
 
-async def _ask(services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]) -> Ask:
-    found = await find(services, sent.model)
+async def _ask(services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]) -> tuple[Ask, str]:
+    """Return what asks the engine, and what the answer calls the model."""
+    found = await find(services, sent.model or "", Route.EMBEDDINGS)
+    name = name_in_answer(sent.model, found.model)
     options, keep_s = read_options(sent.options), kept_s(sent)
     path = services.adapters[found.load.engine].descriptor.routes.get(Route.EMBEDDINGS)
     if not found.model.embeds or path is None:
-        raise abilities.cannot(sent.model, "embedding")
-    return Ask(
+        raise abilities.cannot(name, "embedding")
+    ask = Ask(
         load=await load_of(services, found, options.num_ctx),
         path=path,
         body=body_for(texts, model=found.model.name),
         model=found.model.name,
         terms=Terms(keep_s=keep_s, context=options.num_ctx),
     )
+    return ask, name
 
 
 async def _embedded(

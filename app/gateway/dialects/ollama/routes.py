@@ -40,6 +40,7 @@ from app.gateway.exchange.opening import first_of
 from app.gateway.exchange.proxy import Ask
 from app.gateway.exchange.translated import Batches
 from app.gateway.exchange.trimmed import Trimming, asked_trimmed
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.watch import Outcome, Watch, watched
@@ -79,7 +80,7 @@ async def chat(request: web.Request) -> web.StreamResponse:
 
     async def understood() -> Job:
         wanted = read_chat(await read_document(request, ChatRequest))
-        return await _job(request.app[SERVICES], wanted, ChatForm(wanted.model, _now))
+        return await _job(request.app[SERVICES], wanted, ChatForm)
 
     return await _answer(request, "ollama/chat", understood)
 
@@ -89,7 +90,7 @@ async def generate(request: web.Request) -> web.StreamResponse:
 
     async def understood() -> Job:
         wanted = read_generate(await read_document(request, GenerateRequest))
-        return await _job(request.app[SERVICES], wanted, GenerateForm(wanted.model, _now))
+        return await _job(request.app[SERVICES], wanted, GenerateForm)
 
     return await _answer(request, "ollama/generate", understood)
 
@@ -124,13 +125,14 @@ def _trimming(services: Services, job: Job) -> Trimming | None:
     return Trimming(work=work, ask_for=ask_for, dropped=dropped)
 
 
-async def _job(services: Services, wanted: Asked, form: Form) -> Job:
+async def _job(services: Services, wanted: Asked, form: type[ChatForm | GenerateForm]) -> Job:
     found = await find(services, wanted.model)
+    name = name_in_answer(wanted.model, found.model)
     if wanted.unheeded:
         log.warning("Options that have no effect here: %s", ", ".join(wanted.unheeded), extra={"model": wanted.model})
     load = await load_of(services, found, wanted.num_ctx)
     asks = wanted.request
-    path, plan = ("", None) if asks is None else await _sendable(services, found, wanted.model, asks)
+    path, plan = ("", None) if asks is None else await _sendable(services, found, name, asks)
     ask = Ask(
         load=load,
         path=path,
@@ -140,7 +142,7 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
         terms=Terms(keep_s=wanted.keep_s, context=wanted.num_ctx),
         prepare=None if asks is None else preparer(route_of(asks)),
     )
-    return Job(wanted=wanted, found=found, ask=ask, form=form)
+    return Job(wanted=wanted, found=found, ask=ask, form=form(name, _now))
 
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:

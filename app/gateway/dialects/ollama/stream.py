@@ -49,7 +49,7 @@ class Form(Protocol):
 
 
 class ChatForm:
-    """Replies of `/api/chat`. `model` is echoed as it was asked for; `moment` returns the time in RFC 3339."""
+    """Replies of `/api/chat`. `model` is what they call it; `moment` returns the time in RFC 3339."""
 
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model

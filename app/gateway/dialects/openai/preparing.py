@@ -55,8 +55,15 @@ def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Pre
     return Prepared(route, body)
 
 
-def fitted(prepared: Prepared, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> Prepared:
-    """Return it as an engine with ways of its own has to be asked, and understood; `body` is the request's."""
+def fitted(
+    prepared: Prepared, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked, *, name: str
+) -> Prepared:
+    """Return it as an engine with ways of its own has to be asked, and understood.
+
+    `body` is the request's, `name` what the answer calls the model.
+    """
+    if isinstance(prepared.form, fim.Fim):
+        return prepared._replace(form=msgspec.structs.replace(prepared.form, model=name))
     if asked.stream and asked.n is None and isinstance(asked, chat_checks.Asked):
         return prepared  # as with most
     each = int(asked.n or 1)
@@ -89,7 +96,7 @@ def _completion(body: bytes, asked: Asked) -> Prepared:
     checked = text_checks.checked(body, wanted)
     if asked.suffix:
         between = decode(body, fim.Asked)
-        form = fim.Fim(model=asked.model or "", includes_usage=wanted.includes_usage)
+        form = fim.Fim(includes_usage=wanted.includes_usage)
         return Prepared(Route.INFILL, fim.for_infill(checked, between), form)
     texts = text_form.Texts(includes_usage=wanted.includes_usage, is_only_chosen=wanted.is_only_chosen)
     return Prepared(Route.COMPLETIONS, checked, texts)

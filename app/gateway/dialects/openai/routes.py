@@ -1,7 +1,4 @@
-"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs.
-
-`model` must be there and name a model: guessing one would answer with something the caller did not ask for.
-"""
+"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs."""
 
 import asyncio
 
@@ -17,8 +14,9 @@ from app.gateway.entry.bodies import decode
 from app.gateway.entry.faults import is_anthropic
 from app.gateway.exchange import proxy
 from app.gateway.exchange.infilling import preparer
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
+from app.gateway.exchange.native import answered, load_of, path_of, terms_of
 from app.gateway.exchange.presets import applied
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import find_model, resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES
@@ -100,19 +98,19 @@ async def rerank(request: web.Request) -> web.StreamResponse:
 async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
     services = request.app[SERVICES]
     asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
-    name = named(asked.model)
     prepared = preparing.prepared(body, asked, route)
-    found = await resolve(services, name)
+    found = await resolve(services, asked.model, route=route)
+    name = name_in_answer(asked.model, found.model)
     model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
     if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
         return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
     path = path_of(services, load.engine, model, prepared.route)
-    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, body, asked)
+    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, body, asked, name=name)
     return proxy.Ask(
         load=load,
         path=path,
         body=applied(prepared.body, model, prepared.route),
-        model=name,
+        model=asked.model or "",
         terms=terms,
         form=prepared.form,
         gather=prepared.gather,

@@ -8,7 +8,6 @@ from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.answers import Prompt, Tokens, understood
 from app.gateway.exchange.native import path_of
 from app.gateway.exchange.proxy import Ask
-from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
 from app.gateway.services import Services
 from engines.api import Route
@@ -31,7 +30,7 @@ async def counted(services: Services, body: bytes) -> Counting:
     """Return what to ask the engine. Raises BadRequest, NotFound, or what `resolve` raises."""
     asked = decode(body, Asked)
     said = await read(services, asked)
-    found = await resolve(services, asked.model or AUTO)
+    found = await resolve(services, asked.model)
     tokenize = path_of(services, found.load.engine, found.model, Route.TOKENIZE)
     ask = await ask_for(services, asked, found, said.work, route=Route.APPLY_TEMPLATE)
     beside = msgspec.structs.replace(ask.terms, takes_slot=False)

@@ -25,7 +25,7 @@ from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.capability_fallback import supplied
-from app.gateway.exchange.native import load_of, named, path_of, terms_of
+from app.gateway.exchange.native import load_of, path_of, terms_of
 from app.gateway.exchange.proxy import Ask
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
@@ -60,7 +60,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 async def understood(services: Services, body: bytes) -> Job:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
     asked = decode(body, Asked)
-    found = await resolve(services, named(asked.model))
+    found = await resolve(services, asked.model)
     said = await read(services, asked)
     is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
     about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
