@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from app.gateway.canonical.events import Event
-from app.gateway.exchange.heartbeat import Heartbeat, Signs
+from app.gateway.exchange.heartbeat import QUIET_S, Heartbeat, Signs
 from app.gateway.exchange.translated import Batches
 
-HEAD_WITHIN_S = 30.0
-"""By then a stream's head is sent although the model still loads: clients give up on a silent server (Cline: 300 s)."""
+HEAD_WITHIN_S = QUIET_S
+"""By then a stream's head is sent although the model still loads: some clients give up on a silent server at 30 s."""
 
 
 async def first_of(
