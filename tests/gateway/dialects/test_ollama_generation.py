@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
-from app.gateway.exchange import opening
+from app.gateway.exchange import heartbeat, opening
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway, Play, until
 
@@ -156,17 +156,19 @@ async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gatewa
     await until(lambda: gateway.supervisor.waiting == 0)
 
 
+@pytest.mark.parametrize("sent", [CHAT, GENERATE], ids=["chat", "generate"])
 async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, sent: dict[str, object]
 ) -> None:
+    path = "chat" if "messages" in sent else "generate"
     monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
-    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
+    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/{path}", json=sent) as reply:
         assert reply.status == 200, "the head came although nothing is loaded"
         gateway.supervisor.may_load.set()
         assert json.loads(await reply.read()) == {"error": "There is too little memory."}
-    await counted(gateway, "chat", "engine_failed")
+    await counted(gateway, path, "engine_failed")
 
 
 async def test_a_slow_load_that_succeeds_goes_on_as_ever(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +178,27 @@ async def test_a_slow_load_that_succeeds_goes_on_as_ever(gateway: Gateway, monke
     async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
         gateway.supervisor.may_load.set()
         assert len((await reply.read()).splitlines()) == 2
+
+
+async def test_a_head_comes_long_before_clients_give_up() -> None:
+    """Many wait 30 s for the head of an answer, and a line of NDJSON would mean something."""
+    assert opening.HEAD_WITHIN_S <= heartbeat.QUIET_S
+
+
+@pytest.mark.parametrize("sent", [CHAT, GENERATE], ids=["chat", "generate"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_answer_that_comes_at_once_from_an_engine_without_a_clock_took_time(
+    gateway: Gateway, sent: dict[str, object], *, stream: bool
+) -> None:
+    end = event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}])
+    counts = event(choices=[], usage={"prompt_tokens": 7, "completion_tokens": 2})
+    gateway.upstream.play = streams(says("a") + end + counts + DONE)
+    path = "/api/chat" if "messages" in sent else "/api/generate"
+    async with gateway.http.post(gateway.url + path, json={**sent, "stream": stream}) as reply:
+        last = json.loads((await reply.text()).splitlines()[-1])
+    assert (last["prompt_eval_count"], last["eval_count"]) == (7, 2)
+    for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"):
+        assert 0 < last[name] <= last["total_duration"], name
 
 
 async def test_a_load_that_fails_at_once_has_a_status_of_its_own(gateway: Gateway) -> None:
