@@ -13,16 +13,15 @@ from app.gateway.dialects.anthropic.encoding import Blocks, whole
 from app.gateway.dialects.anthropic.errors import anthropic_error
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked
-from app.gateway.dialects.responses.count import Counting, count_of
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan
 from app.gateway.exchange.engine.planning import reads_itself
-from app.gateway.exchange.native import path_of
+from app.gateway.exchange.native import path_of, terms_of
 from app.gateway.exchange.proxy import Ask
 from app.gateway.exchange.streaming import SSE_HEADERS, written
+from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translated import asked as asked_of
-from app.gateway.exchange.translated import asked_whole
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from app.gateway.watching.watch import Watch
@@ -55,22 +54,15 @@ async def ask_for(services: Services, body: bytes, asked: Asked, found: Found, n
 
 
 async def count_for(services: Services, body: bytes, asked: Asked, found: Found) -> Ask:
-    """Return what has an engine without such a route write the prompt down, and answers with how long it is.
+    """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
+    terms = terms_of(asked, Route.COUNT_TOKENS)
+    counting = await counting_of(services, found, generate(asked, decode(body, Settings)), terms)
 
-    Raises BadRequest if it cannot do that either.
-    """
-    engine, model = found.load.engine, found.model
-    tokenize = path_of(services, engine, model, Route.TOKENIZE)
-    prompt = path_of(services, engine, model, Route.APPLY_TEMPLATE)
-    blank = Ask(load=found.load, path=prompt, body=b"", model=model.name)
-    ask = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
+    async def answer(request: web.Request, _ask: Ask, watch: Watch) -> web.StreamResponse:
+        count = await counting.count(request, watch)
+        return count.marked(_json({"input_tokens": count.tokens}))
 
-    async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
-        written, _ = await asked_whole(request, ask, watch)
-        tokens, _ = await asked_whole(request, Counting(ask, tokenize).of(written), watch)
-        return _json({"input_tokens": count_of(tokens)})
-
-    return msgspec.structs.replace(ask, answer=answer)
+    return msgspec.structs.replace(counting.ask, answer=answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

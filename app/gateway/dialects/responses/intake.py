@@ -88,16 +88,16 @@ async def read(services: Services, asked: Asked) -> Read:
     return Read(given=tuple(given), work=generate(asked, turns, offer), offer=offer)
 
 
-async def ask_for(services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT) -> Ask:
+async def ask_for(services: Services, asked: Asked, found: Found, work: Generate) -> Ask:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
     plan = await supplied(services, found, work)
     return Ask(
         load=await load_of(services, found, asked.context),
-        path=path_of(services, found.load.engine, found.model, route),
+        path=path_of(services, found.load.engine, found.model, Route.CHAT),
         body=plan.body,
         plan=plan,
         model=found.model.name,
-        terms=terms_of(asked, route),
+        terms=terms_of(asked, Route.CHAT),
     )
 
 

@@ -16,7 +16,7 @@ from app.gateway.canonical.events import Event, Failed
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.ollama.lookup import json_reply
 from app.gateway.dialects.responses import stored as responses_kept
-from app.gateway.dialects.responses.count import count_of, counted
+from app.gateway.dialects.responses.count import counted
 from app.gateway.dialects.responses.intake import Job, understood
 from app.gateway.dialects.responses.listing import Counted
 from app.gateway.dialects.responses.stored import keep, made
@@ -29,7 +29,7 @@ from app.gateway.exchange.engine.stream import failed
 from app.gateway.exchange.heartbeat import Signs
 from app.gateway.exchange.opening import first_of
 from app.gateway.exchange.proxy import Ask
-from app.gateway.exchange.translated import Batches, asked_whole
+from app.gateway.exchange.translated import Batches
 from app.gateway.exchange.trimmed import Trimming, asked_trimmed
 from app.gateway.services import SERVICES
 from app.gateway.watching.watch import Outcome, Stopped, Watch, was_stopped, watched
@@ -83,7 +83,7 @@ async def compact(_request: web.Request) -> web.Response:
 
 
 async def count(request: web.Request) -> web.Response:
-    """POST /v1/responses/input_tokens: the engine writes the prompt down, and counts its tokens."""
+    """POST /v1/responses/input_tokens: counted by the engine, or estimated."""
     services = request.app[SERVICES]
     try:
         counting = await counted(services, await read_body(request))
@@ -91,9 +91,8 @@ async def count(request: web.Request) -> web.Response:
         services.metrics.requests.add(_COUNT, _UNKNOWN, Outcome.REFUSED)
         raise
     with watched(services.metrics, route=_COUNT, model=counting.ask.model, started=request[ARRIVED]) as watch:
-        prompt, _ = await asked_whole(request, counting.ask, watch)
-        tokens, _ = await asked_whole(request, counting.of(prompt), watch)
-        return json_reply(Counted(input_tokens=count_of(tokens)))
+        tokens = await counting.count(request, watch)
+        return tokens.marked(json_reply(Counted(input_tokens=tokens.tokens)))
 
 
 def _heard(request: web.Request, job: Job, watch: Watch) -> Batches:
