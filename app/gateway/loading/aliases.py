@@ -87,7 +87,7 @@ def none_able(route: Route) -> NotFound:
     """Return the error for `AUTO` where no model here can do what a route is for."""
     return NotFound(
         f"No model here {_DOES.get(route, 'writes text')}.",
-        hint="`roundhouse pull MODEL` fetches one; or name an attached one.",
+        hint="Fetch one with `roundhouse pull MODEL`, or attach an endpoint that has one.",
         code=NONE_ABLE,
     )
 
