@@ -1,6 +1,16 @@
-"""What holds for every test: a slow or busy machine makes none of them fail."""
+"""What holds for every test: a slow or busy machine makes none of them fail, and they run on the gateway's event loop."""
+
+import asyncio
+from collections.abc import Callable, Mapping
 
 from hypothesis import HealthCheck, settings
 
+from app.gateway.event_loop import new_event_loop
+
 settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("loaded")
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Have processes, signals and sockets tried on the loop that they have in the gateway."""
+    return {"gateway": new_event_loop}

@@ -35,6 +35,7 @@ from app.gateway.engines.rescue import Rescuer, announce
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys
+from app.gateway.event_loop import run
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
 from app.gateway.exchange.resolving import resolving_session
@@ -103,7 +104,7 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] =
                 afterwards=Afterwards(),
             )
             try:
-                asyncio.run(serve(setup))
+                run(serve(setup))
                 setup.afterwards.do()
             finally:
                 journal.close()

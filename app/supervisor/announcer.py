@@ -1,6 +1,7 @@
 """Say that something changed: at once when it matters, and otherwise at most ten times a second, the last time too."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 INTERVAL_S = 0.1
@@ -17,7 +18,7 @@ class Announcer:
 
     def announce(self, *, at_once: bool) -> None:
         """Call `say` now, or soon. What is said is what is true when it is said."""
-        wait_s = self._said_at + INTERVAL_S - self._loop.time()
+        wait_s = self._said_at + INTERVAL_S - time.monotonic()
         if at_once or wait_s <= 0:
             self._now()
         elif self._due is None:
@@ -31,5 +32,5 @@ class Announcer:
 
     def _now(self) -> None:
         self.close()
-        self._said_at = self._loop.time()
+        self._said_at = time.monotonic()
         self._say()

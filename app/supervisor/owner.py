@@ -10,6 +10,7 @@ engine costs no turn of the event loop. The task takes what nobody waits for.
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol, assert_never
@@ -18,6 +19,7 @@ from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import Bug
 from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
+from app.supervisor.alarm import Alarm
 from app.supervisor.announcer import Announcer
 from app.supervisor.facts import Facts
 from app.supervisor.faults import as_error, turned_away, was_stopped
@@ -76,7 +78,7 @@ class Owner:
         self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
         self._tickets = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Held | EngineStatus]] = {}
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(lambda: self._inbox.put_nowait(None))
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.status())))
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._own(), name=f"engine owner {model}")
@@ -87,7 +89,7 @@ class Owner:
 
     async def lease(self, request: LoadRequest, terms: Terms) -> Lease:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
-        asked_s = self._loop.time()
+        asked_s = time.monotonic()
         # A ready one is taken as it runs: nobody would compare.
         seen = () if self.machine.state is _S.READY else await asyncio.to_thread(_fingerprint, request.source.path)
         who = CLIENT.get()
@@ -105,7 +107,7 @@ class Owner:
             engine=request.engine,
             context=facts.context,
             see=self.status,
-            load_s=0.0 if was_ready else self._loop.time() - asked_s,
+            load_s=0.0 if was_ready else time.monotonic() - asked_s,
             end=said.run.end,
             run=said.run.number,
             slot=said.slot,
@@ -180,13 +182,13 @@ class Owner:
             self._task.cancel()
 
     def _take(self, message: m.Message | None) -> None:
-        now = self._loop.time()
+        now = time.monotonic()
         before = self.machine.state
         effects = self.machine.tick(now) if message is None else self.machine.step(message, now)
         self._settle_leases()
         for effect in effects:
             self._perform(effect)
-        self._set_alarm()
+        self._alarm.set(self.machine.deadline)
         if not isinstance(message, m.Alive):
             self._announcer.announce(at_once=self.machine.state is not before)
             self._room.reconsider()
@@ -255,17 +257,8 @@ class Owner:
         elif self.machine.state is _S.STOPPED:
             self._run.end.set_result(was_stopped(self.model))
 
-    def _set_alarm(self) -> None:
-        due = self.machine.deadline
-        if self._alarm is not None:
-            if self._alarm.when() == due:
-                return
-            self._alarm.cancel()
-        self._alarm = None if due is None else self._loop.call_at(due, self._inbox.put_nowait, None)
-
     def _let_go(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.set(None)
         self._announcer.close()
         if self._run is not None:
             self._run.kill()
@@ -305,7 +298,7 @@ class Owner:
     def status(self) -> EngineStatus:
         """Return what everybody may know."""
         is_queued = self._room.is_queued(self.model)
-        return status_of(self.model, self.machine, self._facts, now=self._loop.time(), is_queued=is_queued)
+        return status_of(self.model, self.machine, self._facts, now=time.monotonic(), is_queued=is_queued)
 
     def _report(self, failure: Failure) -> FailureReport:
         return report_of(self.model, failure, self._facts, self.machine.request)

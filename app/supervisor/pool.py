@@ -5,6 +5,7 @@ same arguments would only repeat. `ensure_ready` is for "load this": exactly the
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
@@ -223,7 +224,7 @@ class Supervisor:
     async def memory(self) -> MemoryState:
         """Return the memory engines share, who holds it, and who waits for it. Pools are named by their ids."""
         limits = await self._room.read()
-        return memory_state(self._room.places, limits, self._policy, asyncio.get_running_loop().time())
+        return memory_state(self._room.places, limits, self._policy, time.monotonic())
 
     async def capacity(self, model: str) -> dict[str, int]:
         """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""

@@ -5,10 +5,12 @@ Memory is read for every decision that somebody waits for, in between never: an 
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from app.supervisor import messages as m
+from app.supervisor.alarm import Alarm
 from app.supervisor.faults import no_room
 from app.supervisor.measured import Gauge, limits_of
 from app.supervisor.places import LOOK_S, Places
@@ -31,7 +33,7 @@ class Room:
         self._send = send
         self.gauge: Gauge | None = None
         """Reads memory; without one it is taken to be endless."""
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self.reconsider)
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
@@ -41,13 +43,13 @@ class Room:
 
     def enter(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
         """Queue for room; the owner hears `RoomGranted` or `RoomRefused` of that run."""
-        self.places.enter(Waiting(model=model, since=self._loop.time(), needs=needs), run)
+        self.places.enter(Waiting(model=model, since=time.monotonic(), needs=needs), run)
         self._looked_at = 0.0
         self.reconsider()
 
     def leave(self, model: str) -> None:
         """Give up the place, or the place in the queue."""
-        self.places.leave(model, self._loop.time())
+        self.places.leave(model, time.monotonic())
         self._looked_at = 0.0
         self.reconsider()
 
@@ -59,7 +61,7 @@ class Room:
             self._decide(Limits())
         elif self._looking is not None:
             self._looks_again = True
-        elif (due := self._looked_at + LOOK_S) > self._loop.time():
+        elif (due := self._looked_at + LOOK_S) > time.monotonic():
             self._arm(due)  # reading takes milliseconds: not for every request that comes or goes while a load waits
         else:
             self._looking = asyncio.create_task(self._look(self.gauge), name="room")
@@ -75,7 +77,7 @@ class Room:
     def close(self) -> None:
         """Ask nothing more of anybody."""
         self._is_closed = True
-        self._disarm()
+        self._alarm.set(None)
         if self._looking is not None:
             self._looking.cancel()
 
@@ -86,7 +88,7 @@ class Room:
         finally:
             self._looking = None
         if self.places.left_at == left_at:  # else what was read is of before
-            self._looked_at = self._loop.time()
+            self._looked_at = time.monotonic()
             self._decide(limits)
         if self._looks_again or self.places.left_at != left_at:
             self.reconsider()
@@ -101,30 +103,19 @@ class Room:
         return limits_of(reading, seats, self._policy().head_room)
 
     def _decide(self, limits: Limits) -> None:
-        for effect, run in self.places.decide(limits, self._loop.time()):
+        for effect, run in self.places.decide(limits, time.monotonic()):
             self._send(effect.model, told(effect, run))
         for model, run in self.places.newly_held_up():
             self._send(model, m.RoomAwaited(run=run))
-        self._disarm()
-        due = self.places.due(self._loop.time())
+        self._alarm.set(None)
+        due = self.places.due(time.monotonic())
         if due is not None:
             self._arm(due)
 
     def _arm(self, due: float) -> None:
         """Decide again at that time, unless an earlier one is set."""
-        if self._alarm is not None and self._alarm.when() <= due:
-            return
-        self._disarm()
-        self._alarm = self._loop.call_at(due, self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self.reconsider()
-
-    def _disarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._alarm.due is None or self._alarm.due > due:
+            self._alarm.set(due)
 
 
 def told(effect: Effect, run: int) -> m.Message:

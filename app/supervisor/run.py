@@ -82,7 +82,7 @@ class Run:
         self._ends: dict[Child, asyncio.Future[int]] = {}
         self._plan: LaunchPlan | None = None
         self._record = Record(token=self._token, model=order.request.source.name, engine=order.request.engine)
-        self._begun_s = asyncio.get_running_loop().time()
+        self._begun_s = time.monotonic()
         self._understands_log = True
         self._is_asked_to_end = False
         self._is_abandoned = False
@@ -189,7 +189,7 @@ class Run:
         failure = await look(self._endpoint(), asks.path)
         if failure is not None:
             return failure
-        self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
+        self.facts.became_ready(self._begun_s, time.monotonic())
         self._tell(m.Ready(run=self.number, slots=self.facts.slots))
         return await lost(self._endpoint(), asks.path, every_s=asks.interval_s)
 
@@ -258,7 +258,7 @@ class Run:
             pulse.cancel()
         if not self.facts.buffers:
             self.facts.resident = await asyncio.to_thread(resident_bytes, [child.pid for child in self._ends])
-        self.facts.became_ready(self._begun_s, asyncio.get_running_loop().time())
+        self.facts.became_ready(self._begun_s, time.monotonic())
         self._tell(m.Ready(run=self.number, slots=self.facts.slots))
 
     async def _feel_pulse(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -65,7 +66,7 @@ class Watching:
         if not keep_free or gauge is None or policy.is_paused:
             return
         free = (await gauge([])).free
-        now, seats = asyncio.get_running_loop().time(), self._engines.seats()
+        now, seats = time.monotonic(), self._engines.seats()
         for seat in seats:
             if not seat.is_leaving:
                 self._yielding.came_back(seat.model)

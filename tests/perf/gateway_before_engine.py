@@ -14,6 +14,7 @@ from pathlib import Path
 
 from app.config.open_files import allow_many
 from app.config.paths import Paths
+from app.gateway.event_loop import run
 from app.gateway.listen import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
@@ -80,4 +81,4 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
 if __name__ == "__main__":
     allow_many()
     with tempfile.TemporaryDirectory() as home:
-        asyncio.run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3])))
+        run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3])))

@@ -9,6 +9,7 @@ tell from a crash: so they are let go well before, and what still meets one bein
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from enum import IntEnum
@@ -310,7 +311,7 @@ class EngineConnections:
     async def get(self, address: Address) -> EngineConnection:
         """Return a connection. Raises OSError (TimeoutError too) if there is none to be had, Offline if not allowed."""
         idle = self._idle.get(address)
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         while idle:
             connection = idle.pop()
             if connection.is_open and now - connection.idle_since < _KEPT_S:
@@ -342,7 +343,7 @@ class EngineConnections:
 
     def _put_back(self, connection: EngineConnection) -> None:
         loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
+        connection.idle_since = time.monotonic()
         connection._reset()  # noqa: SLF001 -- its owner, between two requests
         self._idle[connection.address].append(connection)
         if self._sweep is None:
@@ -350,7 +351,7 @@ class EngineConnections:
 
     def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()
-        self._sweep, oldest = None, loop.time() - _KEPT_S
+        self._sweep, oldest = None, time.monotonic() - _KEPT_S
         for address, idle in list(self._idle.items()):
             kept = [connection for connection in idle if connection.is_open and connection.idle_since > oldest]
             for connection in idle:
