@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from app.core.errors import ErrorBody
+from app.core.errors import ErrorBody, RoundhouseError
 
 
 class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,3 +104,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 Event = Started | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
+
+
+def failed(error: RoundhouseError) -> Failed:
+    """Return the event that an error is in a stream."""
+    return Failed(error=error.body, status=error.status)

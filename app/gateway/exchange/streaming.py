@@ -8,9 +8,8 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from app.core.errors import RoundhouseError, UserError
-from app.gateway.canonical.events import Event
+from app.gateway.canonical.events import Event, failed
 from app.gateway.dialects.form import Editor
-from app.gateway.exchange.engine.stream import failed
 from app.gateway.exchange.heartbeat import COMMENT, EVERY_S, QUIET_S, Signs
 from app.gateway.exchange.opening import first_of
 from app.gateway.exchange.translated import Batches

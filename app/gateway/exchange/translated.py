@@ -15,13 +15,23 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.events import Event, Failed, Finish, Finished, Started, TextDelta, Timings, ToolCallDelta
+from app.gateway.canonical.events import (
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    Started,
+    TextDelta,
+    Timings,
+    ToolCallDelta,
+    failed,
+)
 from app.gateway.canonical.families.answer import AnswerReader
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.bounds import LineBound
 from app.gateway.exchange.capability_fallback import Counter
 from app.gateway.exchange.engine.refusals import refused
-from app.gateway.exchange.engine.stream import StreamReader, failed
+from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.proxy import Ask, EngineLost, broke_off, read_whole, sent, why_broken
 from app.gateway.services import SERVICES
 from app.gateway.watching.watch import Outcome, Stopped, Watch

@@ -18,7 +18,7 @@ from app.core.errors import NotFound, RoundhouseError
 from app.core.events import RequestChanged, RequestsForgotten
 from app.core.requests import Peer, RequestDetail, RequestInfo, Usage
 from app.gateway.background import Background
-from app.gateway.entry.faults import OLLAMA_PREFIX
+from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.engine.error_document import understood
 from app.gateway.services import Services
 from app.gateway.watching.exchange import BODY_BYTES, Exchange, Origin, client_name
@@ -135,7 +135,7 @@ class Inspector:
             id=request_id,
             client=client_name(request.headers.get(hdrs.USER_AGENT, "")),
             peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
-            dialect=_dialect(request),
+            dialect=dialect_of(request.path, request.headers).name,
             path=request.path,
             keeps_bodies=self._services.settings.flag("inspector.bodies"),
         )
@@ -197,12 +197,6 @@ class Inspector:
 
 
 INSPECTOR = web.AppKey("inspector", Inspector)
-
-
-def _dialect(request: web.Request) -> str:
-    if request.path.startswith("/v1/messages") or "anthropic-version" in request.headers:
-        return "anthropic"
-    return "ollama" if request.path.startswith(OLLAMA_PREFIX) else "openai"
 
 
 def _sentence(body: bytes, status: int) -> str:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.core.errors import RoundhouseError, Unavailable
+from app.gateway.dialects.record import Fault
 
 OVERLOADED = 529
 """Anthropic's own status for "not now"; its clients try again."""
@@ -40,11 +40,6 @@ def anthropic_error(message: str, status: int, request_id: str | None = None) ->
     return AnthropicErrorBody(error=AnthropicError(type=kind, message=message), request_id=request_id)
 
 
-def status_of(error: RoundhouseError) -> int:
-    """Return the status Anthropic would answer with."""
-    return OVERLOADED if isinstance(error, Unavailable) else error.status
-
-
-def document(error: RoundhouseError, request_id: str | None = None) -> AnthropicErrorBody:
-    """Return the document for an error of ours; the hint follows the sentence, which is all that clients show."""
-    return anthropic_error(error.body.text, status_of(error), request_id)
+def shape(fault: Fault) -> AnthropicErrorBody:
+    """Return the document for an error of ours."""
+    return anthropic_error(fault.message, fault.status, fault.request_id)

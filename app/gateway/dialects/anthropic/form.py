@@ -3,8 +3,10 @@
 import msgspec
 
 from app.core.errors import RoundhouseError
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import anthropic_error, document
+from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.refusals import refusal_sentence
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.stream import StreamMender, event
@@ -31,7 +33,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an error event."""
-        return event("error", document(error, self.request_id))
+        return event("error", ANTHROPIC_DIALECT.document(failed(error), self.request_id))
 
     def event(self, refusal: bytes) -> bytes:
         """Return an error event with the document in it."""

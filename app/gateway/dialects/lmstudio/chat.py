@@ -11,12 +11,12 @@ from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, RoundhouseError, UserError
-from app.gateway.canonical.events import Event
+from app.gateway.canonical.events import Event, failed
 from app.gateway.canonical.request import Level, Message, Role, Text
 from app.gateway.dialects.lmstudio.cards import reasoning_of
 from app.gateway.dialects.lmstudio.conversations import Remembered, new_response_id
-from app.gateway.dialects.lmstudio.errors import error_document
 from app.gateway.dialects.lmstudio.models import known_of
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 from app.gateway.dialects.lmstudio.requests import (
     NOTHING,
     RESPONSE_PREFIX,
@@ -26,7 +26,7 @@ from app.gateway.dialects.lmstudio.requests import (
     generate,
     required,
 )
-from app.gateway.dialects.lmstudio.stream import Encoder, failed
+from app.gateway.dialects.lmstudio.stream import Encoder
 from app.gateway.entry.bodies import read_json
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.capability_fallback import supplied
@@ -131,7 +131,7 @@ async def _whole(request: web.Request, job: Job, batches: Batches) -> web.Respon
         _encoded(encoder, batch)
     if encoder.failure is not None:
         told = encoder.failure
-        return _json(error_document(told.error, told.status), told.status)
+        return _json(LM_STUDIO_V1.document(told), told.status)
     _keep(request, job, encoder)
     return _json(encoder.result)
 
@@ -153,7 +153,7 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
         if not response.prepared:
             await _open(request, response, encoder)
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
-        await response.write(encoder.take(failed(error.body, error.status)))
+        await response.write(encoder.take(failed(error)))
     _keep(request, job, encoder)
     await response.write_eof()
     return response

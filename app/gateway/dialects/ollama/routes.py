@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from app.core.engines import EngineState
 from app.core.errors import RoundhouseError, UserError
 from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed
+from app.gateway.canonical.events import Failed, failed
 from app.gateway.canonical.request import Generate, Request
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create
@@ -24,10 +24,10 @@ from app.gateway.dialects.ollama import embed as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
 from app.gateway.dialects.ollama.describing import moment
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, error_line, whole
 from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateRequest
-from app.gateway.entry.faults import ollama_error
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange import opening
 from app.gateway.exchange.capability_fallback import supplied, with_plan
@@ -172,7 +172,7 @@ async def _whole(_request: web.Request, job: Job, batches: Batches, _watch: Watc
     events = [event async for batch in batches for event in batch]
     reply = whole(fold(events), job.form, _new_id)
     if isinstance(reply, Failed):
-        return json_reply(ollama_error(reply.error), reply.status)
+        return json_reply(OLLAMA_DIALECT.document(reply), reply.status)
     return json_reply(reply)
 
 
@@ -192,7 +192,7 @@ async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Wat
             raise
         log.error(str(error), extra={"code": error.code, "model": job.ask.model})  # noqa: TRY400 -- said in a sentence
         watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
-        await response.write(error_line(error.body))
+        await response.write(error_line(failed(error)))
     await response.write_eof()
     return response
 

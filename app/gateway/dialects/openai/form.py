@@ -4,8 +4,10 @@ import msgspec
 
 from app.core.errors import RoundhouseError
 from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.form import Editor, Refusal, as_it_is
-from app.gateway.entry.faults import in_band
+from app.gateway.dialects.openai.record import OPENAI_DIALECT
+from app.gateway.dialects.openai.sse import as_event
 from app.gateway.exchange.engine.error_document import in_openai_shape, understood
 
 
@@ -35,7 +37,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an event with an error in it."""
-        return in_band(error)
+        return as_event(OPENAI_DIALECT.document(failed(error)))
 
     def event(self, refusal: bytes) -> bytes:
         """Return an event with the document in it."""

@@ -11,10 +11,11 @@ from aiohttp import web
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.openai import chat_checks, preparing
 from app.gateway.dialects.openai.translated import Wish, ask_for, passes
+from app.gateway.dialects.registry import dialect_of
 from app.gateway.entry.bodies import decode
-from app.gateway.entry.faults import is_anthropic
 from app.gateway.exchange import proxy
 from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
@@ -60,7 +61,7 @@ async def list_models(request: web.Request) -> web.Response:
     """GET /v1/models, to whichever of its audiences asks."""
     services = request.app[SERVICES]
     models = await asyncio.to_thread(services.library.models)
-    if is_anthropic(request.path, request.headers):
+    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         usable = [model for model in models if not model.problem]
         return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
     running = {status.model: status for status in services.supervisor.statuses()}
@@ -71,7 +72,7 @@ async def show_model(request: web.Request) -> web.Response:
     """GET /v1/models/{id}; ids may contain slashes and colons."""
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
-    if is_anthropic(request.path, request.headers):
+    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         return _json(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
     return _json(_card(model, running.get(model.runs_as)))

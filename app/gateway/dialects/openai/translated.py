@@ -21,8 +21,8 @@ from app.gateway.dialects.openai.chat_checks import Asked
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
 from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.entry.bodies import decode
-from app.gateway.entry.faults import openai_error
 from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
 from app.gateway.exchange.engine.capability import How, Need, how, needs
 from app.gateway.exchange.native import path_of
@@ -110,7 +110,7 @@ class _Job:
                 answers.append(fold([event async for batch in batches for event in batch]))
         reply = whole(self.about, answers)
         if isinstance(reply, Failed):
-            return _json(openai_error(reply.error, reply.status), reply.status)
+            return _json(OPENAI_DIALECT.document(reply), reply.status)
         return web.Response(body=ask.form.whole(msgspec.json.encode(reply)), content_type="application/json")
 
     async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:

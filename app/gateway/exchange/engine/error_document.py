@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.core.errors import ErrorBody
-from app.gateway.entry.faults import openai_error
+from app.gateway.dialects.openai.errors import error_type
 from app.gateway.exchange.engine.engine_words import in_words
 from app.gateway.exchange.engine.overflow import Counts, counts_in
 
@@ -102,11 +101,10 @@ def in_openai_shape(refused: Refused, *, prompt: str) -> bytes:
     The code is text or null, as clients have it typed; llama-server's is the status as a number. `prompt` is the field
     of the request that holds what was too long, where that is what is wrong.
     """
-    ours = openai_error(ErrorBody(code="", sentence=""), refused.status).error
     error: dict[str, object] = {
         **refused.extra,
         "message": refused.message,
-        "type": refused.kind or ours.type,
+        "type": refused.kind or error_type(refused.status),
         "param": prompt if refused.is_too_long else refused.param,
         "code": _CODES.get(refused.code, "engine_error") if isinstance(refused.code, int) else refused.code,
     }

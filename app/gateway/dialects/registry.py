@@ -1,0 +1,33 @@
+"""Which dialect a request is made in."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.llama_server.record import LLAMA_SERVER_DIALECT
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V1
+from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
+from app.gateway.dialects.openai.record import OPENAI_DIALECT
+from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+
+
+def _as_it_is(fault: Fault) -> msgspec.Struct:
+    return fault.error
+
+
+OWN_DIALECT = DialectRecord(name=DialectName.ROUNDHOUSE, shape=_as_it_is)
+_RECORDS = (
+    ANTHROPIC_DIALECT,
+    LM_STUDIO_V0,
+    LM_STUDIO_V1,
+    OLLAMA_DIALECT,
+    LLAMA_SERVER_DIALECT,
+    OPENAI_DIALECT,
+)
+"""The first that answers a request is its dialect: what is narrower comes first."""
+
+
+def dialect_of(path: str, headers: Mapping[str, str]) -> DialectRecord:
+    """Return the dialect of a request; ours where it is nobody's."""
+    return next((record for record in _RECORDS if record.answers(path, headers)), OWN_DIALECT)
