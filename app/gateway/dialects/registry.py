@@ -16,18 +16,23 @@ def _as_it_is(fault: Fault) -> msgspec.Struct:
     return fault.error
 
 
-OWN_DIALECT = DialectRecord(name=DialectName.ROUNDHOUSE, shape=_as_it_is)
+OWN_DIALECT = DialectRecord(
+    name=DialectName.ROUNDHOUSE,
+    shape=_as_it_is,
+    prefixes=("/roundhouse/",),
+    paths=frozenset({"/", "/health", "/metrics"}),
+)
 _RECORDS = (
     ANTHROPIC_DIALECT,
     LM_STUDIO_V0,
     LM_STUDIO_V1,
     OLLAMA_DIALECT,
     LLAMA_SERVER_DIALECT,
-    OPENAI_DIALECT,
+    OWN_DIALECT,
 )
 """The first that answers a request is its dialect: what is narrower comes first."""
 
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> DialectRecord:
-    """Return the dialect of a request; ours where it is nobody's."""
-    return next((record for record in _RECORDS if record.answers(path, headers)), OWN_DIALECT)
+    """Return the dialect of a request; OpenAI's, which most clients read, where nothing is at its address."""
+    return next((record for record in _RECORDS if record.answers(path, headers)), OPENAI_DIALECT)

@@ -7,14 +7,19 @@ from types import MappingProxyType
 import msgspec
 from aiohttp import hdrs, web
 
+from app.core.api import PREFIX
 from app.core.errors import BadRequest, Forbidden, NotFound, Overloaded, RoundhouseError, TooLarge, UserError
 from app.gateway.canonical.events import failed
+from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.dialects.registry import dialect_of
+from app.gateway.entry.nearby import nearest
 from app.supervisor.messages import Reason
 from engines.api import NEVER_RETRY_UNCHANGED
 
 _JSON = "application/json"
 _MIB = 1024 * 1024
+_LONGEST_PATH = 200
+"""Characters of an address that are told again."""
 
 
 class MethodNotAllowed(UserError):
@@ -57,11 +62,11 @@ def error_response(
     return response
 
 
-def from_http(error: web.HTTPException) -> RoundhouseError:
+def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError:
     """Return our error for one that aiohttp raised: no such route, wrong method, body too large."""
     match error:
         case web.HTTPNotFound():
-            return NotFound("There is nothing at this address.", code="route_not_found")
+            return _nothing_at(request)
         case web.HTTPMethodNotAllowed(method=method, allowed_methods=allowed):
             return MethodNotAllowed(
                 f"This address does not take {method}.", hint=f"Use {' or '.join(sorted(allowed))}."
@@ -72,3 +77,16 @@ def from_http(error: web.HTTPException) -> RoundhouseError:
             return Forbidden("Not allowed.")
         case _:
             return BadRequest(error.reason)
+
+
+def _nothing_at(request: web.Request) -> NotFound:
+    path = request.path.encode(errors="backslashreplace").decode()
+    is_own = path.startswith(PREFIX)
+    known = {
+        resource.canonical
+        for resource in request.app.router.resources()
+        if isinstance(resource, web.PlainResource) and resource.canonical.startswith(PREFIX) == is_own
+    }
+    meant = nearest(path, known - UNVERSIONED)
+    hint = f"Did you mean {meant}?" if meant else ""
+    return NotFound(f"There is nothing at {path[:_LONGEST_PATH]}.", hint=hint, code="route_not_found")

@@ -64,7 +64,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     except web.HTTPException as error:
         if error.status < _CLIENT_ERROR:
             raise
-        response = _refusal(request, from_http(error))
+        response = _refusal(request, from_http(error, request))
         if hdrs.ALLOW in error.headers:
             response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
         return response

@@ -48,11 +48,12 @@ class ModelCards(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_routes(app: web.Application) -> None:
     """Add OpenAI's routes."""
-    app.router.add_get("/v1/models", list_models)
     app.router.add_get("/v1/models/{id:.+}", show_model)
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_post("/v1/completions", completions)
-    app.router.add_post("/v1/embeddings", embeddings)
+    for base in ("/v1", ""):  # record.UNVERSIONED has what is without
+        app.router.add_get(f"{base}/models", list_models)
+        app.router.add_post(f"{base}/chat/completions", chat)
+        app.router.add_post(f"{base}/completions", completions)
+        app.router.add_post(f"{base}/embeddings", embeddings)
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):
         app.router.add_post(path, rerank)
 
