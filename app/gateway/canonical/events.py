@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from app.core.errors import ErrorBody, RoundhouseError
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
 
 
 class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +102,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
     error: ErrorBody
     status: int
+    overflow: Overflow | None = None
+    """Set where the prompt did not fit."""
 
 
 Event = Started | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
@@ -108,4 +111,5 @@ Event = Started | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
 
 def failed(error: RoundhouseError) -> Failed:
     """Return the event that an error is in a stream."""
-    return Failed(error=error.body, status=error.status)
+    overflow = error.overflow if isinstance(error, ContextOverflow) else None
+    return Failed(error=error.body, status=error.status, overflow=overflow)

@@ -78,7 +78,7 @@ async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer
             allow_redirects=False,
         ) as said:
             if said.status >= _ERROR_STATUS:
-                raise refusal(await said.read())
+                raise refusal(await said.read(), said.status)
             is_complete = await _read(said, live, await apart(services, job.model, started(services, job.load)))
             services.measuring.heard(lease.status, live.cost.engine_timings())
     except aiohttp.ClientConnectorError:

@@ -11,6 +11,7 @@ import msgspec
 
 from app.core.errors import ErrorBody, Overloaded, RoundhouseError, Unavailable
 from app.gateway.canonical.events import Failed
+from app.gateway.canonical.overflow import Overflow
 
 _PARAMS = {
     "model_not_found": "model",
@@ -52,6 +53,10 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     name: DialectName
     shape: Callable[[Fault], msgspec.Struct]
+    too_long: Callable[[Overflow], str] | None = None
+    """Says that a prompt does not fit, in the words its clients look for; None where any sentence does."""
+    field: str | None = None
+    """The field of a request whose text is too long then."""
     prefixes: tuple[str, ...] = ()
     paths: frozenset[str] = frozenset()
     header: str = ""
@@ -75,13 +80,17 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
             return self.overloaded
         return self.unavailable if isinstance(error, Unavailable) else error.status
 
+    def words(self, message: str, overflow: Overflow | None) -> str:
+        """Return what clients are told: the message, or in the dialect's own words that a prompt does not fit."""
+        return message if overflow is None or self.too_long is None else self.too_long(overflow)
+
     def document(self, failed: Failed, request_id: str | None = None) -> msgspec.Struct:
         """Return the error document."""
         fault = Fault(
             error=failed.error,
             status=self.unavailable if failed.status == Unavailable.status else failed.status,
-            message=failed.error.text,
-            param=_param(failed.error),
+            message=self.words(failed.error.text, failed.overflow),
+            param=_param(failed.error) if failed.overflow is None else self.field,
             request_id=request_id,
         )
         return self.shape(fault)

@@ -6,10 +6,11 @@ import msgspec
 
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.llama_server.record import LLAMA_SERVER_DIALECT
-from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V1
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V0_TEXTS, LM_STUDIO_V0_VECTORS, LM_STUDIO_V1
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
-from app.gateway.dialects.openai.record import OPENAI_DIALECT
+from app.gateway.dialects.openai.record import OPENAI_DIALECT, OPENAI_TEXTS, OPENAI_VECTORS
 from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 
 
 def _as_it_is(fault: Fault) -> msgspec.Struct:
@@ -24,10 +25,15 @@ OWN_DIALECT = DialectRecord(
 )
 _RECORDS = (
     ANTHROPIC_DIALECT,
+    LM_STUDIO_V0_TEXTS,
+    LM_STUDIO_V0_VECTORS,
     LM_STUDIO_V0,
     LM_STUDIO_V1,
     OLLAMA_DIALECT,
     LLAMA_SERVER_DIALECT,
+    RESPONSES_DIALECT,
+    OPENAI_TEXTS,
+    OPENAI_VECTORS,
     OWN_DIALECT,
 )
 """The first that answers a request is its dialect: what is narrower comes first."""

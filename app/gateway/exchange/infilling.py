@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import EngineFailed
+from app.core.errors import BadRequest, EngineFailed
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.bounds import whole
 from app.gateway.exchange.engine.answers import Tokens
-from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.proxy import Ask, Preparer, engine_headers
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
@@ -87,8 +87,8 @@ def preparer(route: Route) -> Preparer | None:
 async def _with_all(services: Services, lease: Lease, ask: Ask) -> Ask:
     """Return what asks for the middle so that nothing around it is dropped.
 
-    Raises BadRequest for a body that is not as expected, and ContextOverflow where something would be dropped all the
-    same; aiohttp's errors where the engine cannot be reached.
+    Raises BadRequest for a body that is not as expected, and where something would be dropped all the same; aiohttp's
+    errors where the engine cannot be reached.
     """
     around = decode(ask.body, Around)
     options = ask.load.options
@@ -162,7 +162,7 @@ async def _marks(engine: "_Engine") -> Marks | None:
 
 
 async def _check(engine: "_Engine", around: Around, batch: int) -> None:
-    """Raise ContextOverflow for what the engine's own route would drop."""
+    """Raise BadRequest for what the engine's own route would drop: of no part of a prompt does a dialect have words."""
     quarter = batch // _QUARTERS
     began = len(await engine.tokens([around.prompt or ""], reads_marks=True))
     others = [chunk.text for chunk in around.input_extra or []]
@@ -175,7 +175,7 @@ async def _check(engine: "_Engine", around: Around, batch: int) -> None:
         count = len(await engine.tokens(texts)) if texts else 0
         if count > most:
             said = f"This engine reads at most {most} tokens {place}, and there are {count}."
-            raise ContextOverflow(said, prompt_tokens=count, context=most, hint="Send less of it.")
+            raise BadRequest(said, hint="Send less of it.", code=ContextOverflow.default_code)
 
 
 class _Engine:

@@ -10,9 +10,9 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import web
 
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import Generate
 from app.gateway.canonical.trimming import shortened
-from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.proxy import Ask
 from app.gateway.exchange.translated import Batches, asked
 from app.gateway.watching.watch import Watch

@@ -201,7 +201,7 @@ INSPECTOR = web.AppKey("inspector", Inspector)
 
 def _sentence(body: bytes, status: int) -> str:
     """Return what an error document of any dialect says."""
-    return understood(body, status).message
+    return understood(body, status).text
 
 
 def _used(info: RequestInfo) -> Used:

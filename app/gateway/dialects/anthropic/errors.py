@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.gateway.canonical.overflow import Overflow
 from app.gateway.dialects.record import Fault
 
 OVERLOADED = 529
@@ -43,3 +44,17 @@ def anthropic_error(message: str, status: int, request_id: str | None = None) ->
 def shape(fault: Fault) -> AnthropicErrorBody:
     """Return the document for an error of ours."""
     return anthropic_error(fault.message, fault.status, fault.request_id)
+
+
+def too_long(overflow: Overflow) -> str:
+    """Return Anthropic's own words: Claude Code asks for less after the first, and compacts after the second."""
+    prompt, context = overflow.prompt, overflow.context
+    if overflow.answer is not None:
+        total = f"{prompt} + {overflow.answer} > {context}"
+        return (
+            f"input length and `max_tokens` exceed context limit: {total}, "
+            "decrease input length or `max_tokens` and try again"
+        )
+    if prompt is not None and context is not None:
+        return f"prompt is too long: {prompt} tokens > {context} maximum"
+    return "prompt is too long" if context is None else f"prompt is too long: more than the maximum of {context} tokens"

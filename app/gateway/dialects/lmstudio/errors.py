@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.gateway.canonical.overflow import Overflow
 from app.gateway.dialects.record import Fault
 
 NOT_IMPLEMENTED = "not_implemented"
@@ -31,3 +32,12 @@ def shape(fault: Fault) -> ErrorDocument:
     return ErrorDocument(
         Error(type=code if code in _KINDS else kind, message=fault.message, code=code, param=fault.param or "")
     )
+
+
+def too_long(overflow: Overflow) -> str:
+    """Return a sentence of LM Studio's kind: "greater than the context length" is what its clients look for."""
+    prompt = "The prompt" if overflow.prompt is None else f"The prompt of {overflow.prompt} tokens"
+    answer = "" if overflow.answer is None else f" with an answer of {overflow.answer}"
+    context = "" if overflow.context is None else f" of {overflow.context}"
+    help_ = "Try to load the model with a larger context length, or provide a shorter input."
+    return f"{prompt}{answer} is greater than the context length{context}. {help_}"

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.durations import kept_s, nanoseconds
 from app.gateway.dialects.ollama.embedding import (
@@ -24,7 +25,6 @@ from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.engine.answers import Tokens, understood
-from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.native import load_of
 from app.gateway.exchange.proxy import Ask
 from app.gateway.exchange.translated import READY_S, asked_whole
@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 _UNKNOWN = ""
 """As in `ollama`: the model of a request that named none we have."""
-_TOO_LONG = ("too large to process", "exceeds the context")
-"""How engines say that an input is longer than they take."""
 
 
 class Embedded(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,23 +123,15 @@ async def _asked(request: web.Request, ask: Ask, watch: Watch, cut: "_Cut | None
         vectors = await _vectors(request, ask, watch)
     except ContextOverflow as error:
         if cut is None or not cut.is_possible or not error.context:
-            raise _too_long(error) from None
+            raise
         asks = await cut.to(request, watch, error.context - 1)  # llama.cpp refuses some prompts that just fit
         vectors = joined([await _vectors(request, one, watch) for one in asks])
         return Embedded(vectors=vectors, ready_s=request[READY_S])
-    except RoundhouseError as error:
-        if any(words in str(error) for words in _TOO_LONG):
-            raise _too_long(error) from None
-        raise
     return Embedded(vectors=vectors, ready_s=request[READY_S])
 
 
 async def _vectors(request: web.Request, ask: Ask, watch: Watch) -> Vectors:
     return read_vectors((await asked_whole(request, ask, watch))[0])
-
-
-def _too_long(error: RoundhouseError) -> BadRequest:
-    return BadRequest("the input length exceeds the context length", hint=str(error), code="context_length_exceeded")
 
 
 class _Cut:

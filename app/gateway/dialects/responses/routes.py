@@ -15,11 +15,11 @@ from app.core.errors import NotFound, RoundhouseError, UserError
 from app.gateway.canonical.events import Event, Failed, failed
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.ollama.lookup import json_reply
-from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.dialects.responses.count import count_of, counted
 from app.gateway.dialects.responses.intake import Job, understood
 from app.gateway.dialects.responses.listing import Counted
+from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.stored import keep, made
 from app.gateway.entry.bodies import read_body
 from app.gateway.entry.middleware import ARRIVED
@@ -111,7 +111,7 @@ async def _whole(request: web.Request, job: Job, batches: Batches, _watch: Watch
         for event in batch:
             encoder.take(event)
             if isinstance(event, Failed):
-                return json_reply(OPENAI_DIALECT.document(event), event.status)
+                return json_reply(RESPONSES_DIALECT.document(event), event.status)
     await keep(request.app[SERVICES], job)
     return json_reply(encoder.response)
 
