@@ -8,7 +8,16 @@ import msgspec
 from aiohttp import hdrs, web
 
 from app.core.api import PREFIX
-from app.core.errors import BadRequest, Forbidden, NotFound, Overloaded, RoundhouseError, TooLarge, UserError
+from app.core.errors import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Overloaded,
+    RoundhouseError,
+    TooLarge,
+    TooManyRequests,
+    UserError,
+)
 from app.gateway.canonical.events import failed
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.dialects.registry import dialect_of
@@ -53,13 +62,19 @@ def error_response(
     document = dialect.document(msgspec.structs.replace(failed(error), status=status), request_id or None)
     body = msgspec.json.encode(document)
     response = web.Response(body=body, status=status, content_type=_JSON, charset=dialect.charset)
-    if isinstance(error, Overloaded):
-        response.headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_s))
+    if wait := _retry_after(error):
+        response.headers[hdrs.RETRY_AFTER] = wait
     if error.code in NEVER_RETRY_UNCHANGED or error.code == Reason.PAUSED:
         # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time, and a
         # pause ends when a person says so.
         response.headers["x-should-retry"] = "false"
     return response
+
+
+def _retry_after(error: RoundhouseError) -> str:
+    if isinstance(error, Overloaded):
+        return str(math.ceil(error.retry_s))
+    return error.retry_after if isinstance(error, TooManyRequests) else ""
 
 
 def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError:

@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from app.core.errors import Bug, EnvironmentFault, RoundhouseError
-from app.gateway.entry.access import Access, TooManyWrongKeys
+from app.gateway.entry.access import Access
 from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
 from app.gateway.entry.unpacking import ACCEPTED, UnsupportedEncoding
@@ -97,8 +97,6 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
     response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])
     if response.status == web.HTTPUnauthorized.status_code:
         response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
-    if isinstance(error, TooManyWrongKeys):
-        response.headers[hdrs.RETRY_AFTER] = str(error.retry_s)
     if isinstance(error, UnsupportedEncoding):
         response.headers[hdrs.ACCEPT_ENCODING] = ACCEPTED
     if response.status in _BREAKS_OFF:

@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 import aiohttp
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.events import (
@@ -59,7 +59,7 @@ async def _once(request: web.Request, ask: Ask, watch: Watch) -> Batches:
     reading = ask.plan.reading if ask.plan is not None else None
     async with _Call(request, ask) as (lease, upstream):
         if upstream.status >= _ERROR_STATUS:
-            raise refused(await read_whole(upstream, lease), upstream.status)
+            raise refused(await read_whole(upstream, lease), upstream.status, retry_after=_retry_after(upstream))
         yield [Started(load_s=lease.load_s, context=lease.context)]
         heard = _heard(upstream, lease, watch)
         if reading is not None:
@@ -113,10 +113,14 @@ async def asked_whole(request: web.Request, ask: Ask, watch: Watch) -> tuple[byt
     async with _Call(request, ask) as (lease, upstream):
         body = await read_whole(upstream, lease)
         if upstream.status >= _ERROR_STATUS:
-            raise refused(body, upstream.status)
+            raise refused(body, upstream.status, retry_after=_retry_after(upstream))
         watch.whole(body)
         watch.outcome = Outcome.OK
         return body, lease
+
+
+def _retry_after(upstream: aiohttp.ClientResponse) -> str:
+    return upstream.headers.get(hdrs.RETRY_AFTER, "")
 
 
 class _Call:
