@@ -7,7 +7,7 @@ from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.canonical.events import failed
 from app.gateway.dialects.form import Editor, Refusal, as_it_is
 from app.gateway.dialects.openai.record import about
-from app.gateway.dialects.openai.refusals import InOwnWords, refusal_of
+from app.gateway.dialects.openai.refusals import in_own_words, refusal_of
 from app.gateway.dialects.openai.sse import as_event
 
 
@@ -52,7 +52,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-        return InOwnWords(self._mender(), about(self.prompt))
+        return in_own_words(self._mender(), about(self.prompt))
 
     def _mender(self) -> Editor:
         """Return what mends an answer that goes well."""

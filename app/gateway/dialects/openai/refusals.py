@@ -10,7 +10,7 @@ from app.gateway.exchange.engine.error_document import Refused, understood
 
 _CODES = {400: "invalid_value", 501: "engine_cannot"}
 """By status, OpenAI's code for a refusal to which the engine gave only the status again."""
-_DATA, _ERROR = b"data:", b'"error":'
+_DATA, _ERROR = b"data:", b'{"error"'
 """Inside a text the quotes would have backslashes before them."""
 _SERVER_ERROR = 500
 
@@ -36,25 +36,25 @@ def _document(refused: Refused, dialect: DialectRecord) -> bytes:
     return msgspec.json.encode({"error": error})
 
 
-class InOwnWords:
-    """An editor of streams in which an engine may still say that the prompt is too long; all else keeps its bytes.
+def in_own_words(edit: Editor, dialect: DialectRecord) -> Editor:
+    """Return an editor of streams in which an engine may still say that the prompt is too long; all else is `edit`'s.
 
     An error event that comes in two pieces is passed on as it is: engines write one at once.
     """
 
-    def __init__(self, edit: Editor, dialect: DialectRecord) -> None:
-        self._edit = edit
-        self._dialect = dialect
+    def edited(chunk: bytes) -> bytes:
+        return edit(chunk if _ERROR not in chunk else _mended(chunk, dialect))
 
-    def __call__(self, chunk: bytes) -> bytes:
-        """Return what to send for a chunk."""
-        if _ERROR in chunk:
-            *events, rest = chunk.split(END)
-            chunk = b"".join(self._event(raw) + END for raw in events) + rest
-        return self._edit(chunk)
+    return edited
 
-    def _event(self, raw: bytes) -> bytes:
-        if not raw.startswith(_DATA) or _ERROR not in raw:
-            return raw
-        refused = understood(raw[len(_DATA) :].strip(), _SERVER_ERROR)
-        return raw if refused.overflow is None else _DATA + b" " + _document(refused, self._dialect)
+
+def _mended(chunk: bytes, dialect: DialectRecord) -> bytes:
+    *events, rest = chunk.split(END)
+    return b"".join(_event(raw, dialect) + END for raw in events) + rest
+
+
+def _event(raw: bytes, dialect: DialectRecord) -> bytes:
+    if not raw.startswith(_DATA) or _ERROR not in raw:
+        return raw
+    refused = understood(raw[len(_DATA) :].strip(), _SERVER_ERROR)
+    return raw if refused.overflow is None else _DATA + b" " + _document(refused, dialect)
