@@ -59,7 +59,7 @@ wheel: .venv/ready  ## build the wheel and the source distribution, into dist/
 	@$(UV) build
 
 clean:  ## remove everything that is made here
-	rm -rf .venv .uv .clients build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .uv .clients .go-bench build dist screenshots bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/ready: pyproject.toml uv.lock $(filter .uv/bin/uv,$(UV))
 	@$(UV) sync --frozen --quiet --compile-bytecode

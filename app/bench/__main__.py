@@ -9,10 +9,7 @@ from app.bench.figures import Figure, Measure, Measurement, table
 
 MEASUREMENTS = (
     Measurement("startup", "app.bench.startup:measure"),
-    Measurement("proxy", "app.bench.proxy_cost:measure"),
-    Measurement("ttft", "app.bench.ttft_cost:measure"),
-    Measurement("dialects", "app.bench.dialect_cost:measure_cost"),
-    Measurement("dialects-ttft", "app.bench.dialect_cost:measure_delay"),
+    Measurement("proxies", "app.bench.proxies:measure"),
     Measurement("crowd", "app.bench.crowd:measure"),
     Measurement("cancel", "app.bench.cancelling:measure"),
     Measurement("switch", "app.bench.switching:measure"),

@@ -7,21 +7,19 @@ clients go before the first byte, half in the middle of the answer.
 import asyncio
 import contextlib
 import itertools
-import statistics
 import time
 from collections.abc import Sequence
 
 import aiohttp
 
-from app.bench.dialect_cost import ROUTES
-from app.bench.figures import Figure, at_most, not_measured
-from app.bench.load import CHAT, Route, Target
+from app.bench.figures import Figure, at_most, not_measured, percentile
+from app.bench.load import CHAT, Route, Target, dialect_routes
 from app.bench.programs import HOST, is_checkout
-from app.bench.proxy_cost import proxy
+from app.bench.proxied import GATEWAY, proxy
 
 TARGET_MS = 50.0
 CANCELS = 200
-_KINDS = {"native": CHAT, "translated": ROUTES["Ollama"]}
+_KINDS = {"native": CHAT, "translated": dialect_routes()["Ollama"]}
 _GIVEN_UP_S = 10.0
 _TOKEN_EVERY_S = 0.01
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -68,7 +66,7 @@ def measure(cancels: int = CANCELS) -> Sequence[Figure]:
     if not is_checkout():
         return [not_measured(name, f"<= {TARGET_MS:g} ms", "needs a source checkout") for name in names.values()]
     seen = asyncio.run(_measured(cancels))
-    return [at_most(names[kind], _p99(seconds) * 1e3, TARGET_MS, "ms") for kind, seconds in seen.items()]
+    return [at_most(names[kind], percentile(seconds, 99) * 1e3, TARGET_MS, "ms") for kind, seconds in seen.items()]
 
 
 async def _measured(cancels: int) -> dict[str, list[float]]:
@@ -76,7 +74,7 @@ async def _measured(cancels: int) -> dict[str, list[float]]:
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(await asyncio.start_server(engine.answer, HOST, 0))
         behind = Target(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
-        starting = proxy("tests.perf.gateway_before_engine", behind)
+        starting = proxy(GATEWAY, behind)
         gateway = await asyncio.to_thread(starting.__enter__)
         stack.push(starting.__exit__)
         seen: dict[str, list[float]] = {kind: [] for kind in _KINDS}
@@ -111,7 +109,3 @@ async def _write(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(_TOKEN)
         await asyncio.sleep(_TOKEN_EVERY_S)
-
-
-def _p99(seconds: Sequence[float]) -> float:
-    return statistics.quantiles(seconds, n=100, method="inclusive")[98]

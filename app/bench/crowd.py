@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import aiohttp
 
-from app.bench.dialect_cost import ROUTES
 from app.bench.figures import Figure, at_most, not_measured
-from app.bench.load import CHAT, Route, Target, is_served, stream
+from app.bench.load import Route, Target, chat_route, dialect_routes, is_served, stream
 from app.bench.programs import HOST, is_checkout
-from app.bench.proxy_cost import Proxy, arena
+from app.bench.proxied import Proxy, proxied_engine
 from app.config.open_files import allow_many
 
 IDLE = 1000
@@ -22,6 +21,7 @@ STREAMS = 64
 CHUNKS = 150
 PER_SECOND = 25
 """Per stream, as people read: 1,600 chunks a second in all."""
+PROMPT = f"{CHUNKS} tokens at {PER_SECOND} per second"
 WEIGHT_MB = 200.0
 _MB = 1e6
 _AT_ONCE = 50
@@ -54,9 +54,10 @@ def measure(idle: int = IDLE, streams: int = STREAMS) -> Sequence[Figure]:
         why = "needs a source checkout"
         return [not_measured(names[0], "<= 0", why), not_measured(names[1], f"<= {WEIGHT_MB:g} MB", why)]
     allow_many()
-    with arena(chunks=CHUNKS, per_second=PER_SECOND) as there:
+    with proxied_engine() as there:
         target = there.gateway.target
-        routes = [CHAT, *(route for route in ROUTES.values() if is_served(target, route))]
+        spoken = (route for route in dialect_routes(PROMPT).values() if is_served(target, route))
+        routes = [chat_route(PROMPT), *spoken]
         unserved, weight = asyncio.run(_crowd(there.gateway, idle, [routes[n % len(routes)] for n in range(streams)]))
     return [at_most(names[0], unserved, 0), at_most(names[1], weight / _MB, WEIGHT_MB, "MB")]
 

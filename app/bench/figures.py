@@ -4,6 +4,7 @@ A measurement is a function that returns figures. It runs what it compares in tu
 machine hits both sides, and it says `None` instead of a number when something it needs is not there.
 """
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -47,6 +48,16 @@ def at_least(name: str, value: float, limit: float, unit: str = "") -> Figure:
 def not_measured(name: str, target: str, why: str) -> Figure:
     """Return a figure that is missing, with the reason in the place of the number."""
     return Figure(name=name, measured=why, target=target, ok=None)
+
+
+def without_target(name: str, measured: str) -> Figure:
+    """Return a figure that has no target."""
+    return Figure(name=name, measured=measured, target="-", ok=None)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return what that many per cent of the values do not exceed."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def table(figures: Iterable[Figure]) -> str:

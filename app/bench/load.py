@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -21,17 +22,44 @@ class Target(NamedTuple):
 class Route(NamedTuple):
     """A dialect's streaming route: its path, and what is asked there beside the model.
 
-    `begins` is in the events that have a token and in none before; `end` ends each event.
+    `token` is once in every event that has one, and in no other; `end` ends each event.
     """
 
     path: str
     body: dict[str, object]
-    begins: bytes = b""
+    token: bytes
     end: bytes = b"\n\n"
 
 
-_MESSAGES = [{"role": "user", "content": "Hi"}]
-CHAT = Route("/v1/chat/completions", {"messages": _MESSAGES})
+def chat_route(prompt: str = "Hi") -> Route:
+    """Return the route that engines have themselves, whose bytes pass untouched."""
+    return Route("/v1/chat/completions", {"messages": _messages(prompt)}, b'"content":')
+
+
+def dialect_routes(prompt: str = "Hi") -> Mapping[str, Route]:
+    """Return the routes whose answers are translated or mended, by dialect.
+
+    llama.cpp speaks Anthropic's dialect itself, and what it says is mended on its way, except where a form is asked
+    for, which it passes over.
+    """
+    anthropic = Route(
+        "/v1/messages", {"messages": _messages(prompt), "max_tokens": 1000}, b"event: content_block_delta"
+    )
+    form = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+    return {
+        "Anthropic": anthropic._replace(body={**anthropic.body, "output_config": form}),
+        "Ollama": Route("/api/chat", {"messages": _messages(prompt)}, b'"done":false', b"\n"),
+        "Responses": Route("/v1/responses", {"input": prompt, "store": False}, b"event: response.output_text.delta"),
+        "LM Studio": Route("/api/v1/chat", {"input": prompt, "store": False}, b"event: message.delta"),
+        "Anthropic, mended": anthropic,
+    }
+
+
+def _messages(prompt: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}]
+
+
+CHAT = chat_route()
 
 
 class Streamed(NamedTuple):
@@ -78,7 +106,7 @@ async def stream(http: aiohttp.ClientSession, target: Target, route: Route) -> S
     async with http.post(target.url + route.path, json=route.body) as reply:
         reply.raise_for_status()
         async for chunk in reply.content.iter_any():
-            if not first and route.begins in chunk:
+            if not first and route.token in chunk:
                 first = time.perf_counter()
             events += chunk.count(route.end)
             tail = tail[-2000:] + chunk

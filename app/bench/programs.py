@@ -24,6 +24,8 @@ HOST = "127.0.0.1"
 _POLL_S = 0.005
 _START_S = 60.0
 _END_S = 15.0
+_CPU_CLOCK = 2
+"""CPUCLOCK_SCHED: with the process's id above it, it names that process's clock, as `clock_getcpuclockid` does."""
 
 
 def is_checkout() -> bool:
@@ -80,7 +82,13 @@ def wait_for(port: int, child: psutil.Popen, path: str = "/health") -> float:
 
 
 def cpu_s(child: psutil.Popen) -> float:
-    """Return the processor time a program has used, user and system, in seconds."""
+    """Return the processor time a program has used, user and system, in seconds.
+
+    On Linux from the clock that every process has, to the nanosecond; elsewhere in the steps of the system's accounts,
+    which is all that psutil has on Linux too: a hundredth of a second there.
+    """
+    if sys.platform == "linux":
+        return time.clock_gettime((~child.pid << 3) | _CPU_CLOCK)
     times = child.cpu_times()
     return float(times.user + times.system)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from app.bench.figures import Figure, at_most, not_measured
+from app.bench.figures import Figure, at_most, not_measured, without_target
 from app.bench.programs import HOST, free_port, is_checkout, started, wait_for
 from app.bench.soak_answers import ASKINGS, Asking, read, verdict
 from app.client.discovery import read_port_file
@@ -34,6 +34,8 @@ KILL_EVERY_S = 150.0
 """An engine that crashes more often than three times in ten minutes is not started again, and rightly so."""
 GONE_SHARE = 0.15
 GROWTH_PERCENT = 5.0
+RESIDENT_MIB = 75.0
+_MIB = 1024 * 1024
 WARM_UP = 0.25
 """Of the time: until then caches fill and what is needed at first use is imported."""
 _ANSWER_WITHIN_S = 120.0
@@ -70,6 +72,8 @@ class Soak:
         self.wrong: list[str] = []
         self.engines: Alive = set()
         self.weights: list[int] = []
+        self.resident = 0
+        """Bytes of the gateway's memory once all was quiet again."""
         self._url, self._token, self._gateway = url, token, gateway
         self._askings: Sequence[tuple[str, Asking]] = ()
         self._chance = random.Random(20)  # noqa: S311 -- the same troubles in the same order, no secrets
@@ -81,6 +85,7 @@ class Soak:
             async with _going_on([self._sample(), *self._troubles(http), *(self._ask(http) for _ in range(CLIENTS))]):
                 await asyncio.sleep(seconds)
             await self._settle(http)
+        self.resident = self._gateway.memory_info().rss
 
     @property
     def dialects(self) -> list[str]:
@@ -175,9 +180,14 @@ class Soak:
 
 
 def measure(minutes: float = 1.0) -> Sequence[Figure]:
-    """Return wrong answers, processes left behind, and growth of the gateway."""
-    names = ("soak: wrong answers", "soak: processes left behind", "soak: growth of the gateway")
-    targets = ("<= 0", "<= 0", f"<= {GROWTH_PERCENT:g} %")
+    """Return wrong answers, processes left behind, and how much memory the gateway has, and has gained."""
+    names = (
+        "soak: wrong answers",
+        "soak: processes left behind",
+        "soak: growth of the gateway",
+        "soak: gateway resident memory at the end",
+    )
+    targets = ("<= 0", "<= 0", f"<= {GROWTH_PERCENT:g} %", f"<= {RESIDENT_MIB:g} MiB")
     if not is_checkout():
         return [
             not_measured(name, target, "needs a source checkout") for name, target in zip(names, targets, strict=True)
@@ -187,14 +197,11 @@ def measure(minutes: float = 1.0) -> Sequence[Figure]:
         at_most(names[0], sum(count for ended, count in soak.seen.items() if ended not in _FINE), 0),
         at_most(names[1], left, 0),
         at_most(names[2], soak.growth_percent(), GROWTH_PERCENT, "%"),
-        *(_told(f"soak: {what}", count) for what, count in sorted((soak.seen + soak.faults).items())),
-        Figure(name="soak: asked in", measured="; ".join(soak.dialects), target="-", ok=None),
-        *(Figure(name="soak: what was wrong", measured=one, target="-", ok=None) for one in soak.wrong),
+        at_most(names[3], soak.resident / _MIB, RESIDENT_MIB, "MiB"),
+        *(without_target(f"soak: {what}", str(count)) for what, count in sorted((soak.seen + soak.faults).items())),
+        without_target("soak: asked in", "; ".join(soak.dialects)),
+        *(without_target("soak: what was wrong", words) for words in soak.wrong),
     ]
-
-
-def _told(name: str, count: int) -> Figure:
-    return Figure(name=name, measured=str(count), target="-", ok=None)
 
 
 def _soaked(seconds: float) -> tuple[Soak, int]:

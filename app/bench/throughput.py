@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.bench.figures import Figure, at_least, not_measured
+from app.bench.figures import Figure, at_least, not_measured, without_target
 from app.bench.load import Target, stream_all
 from app.bench.programs import HOST, free_port, is_checkout, running, wait_for
-from app.bench.proxy_cost import proxy
+from app.bench.proxied import GATEWAY, proxy
 from app.config.paths import guide_gguf
 from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
 from engines.registry import ADAPTERS
@@ -54,7 +54,7 @@ def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKEN
         "ignore_eos": True,
         "stream_options": {"include_usage": True},
     }
-    with engine(file) as direct, proxy("tests.perf.gateway_before_engine", direct) as gateway:
+    with engine(file) as direct, proxy(GATEWAY, direct) as gateway:
         return [
             figure
             for streams, least in TARGETS.items()
@@ -85,7 +85,7 @@ def _compared(sides: Sides, *, least: float, rounds: int) -> list[Figure]:
     speed = f"{statistics.median(through for _, through in pairs):.0f} tokens/s"
     return [
         at_least(_name(sides.streams), share, least),
-        Figure(name=f"{_streams(sides.streams)} through the gateway", measured=speed, target="-", ok=None),
+        without_target(f"{_streams(sides.streams)} through the gateway", speed),
     ]
 
 

@@ -12,7 +12,9 @@ from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
-from app.gateway.entry.middleware import ACCESS, GUARD, add_headers, answer
+from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, Observers, add_headers, answer
+from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloading import add_downloads
 from app.gateway.hub.searching import add_catalogue
 from app.gateway.library.work import add_library
@@ -22,6 +24,8 @@ from app.gateway.updates.updating import add_updates
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
 from app.gateway.watching.inspector import INSPECTOR, Inspector
+from app.gateway.watching.journal import JournalSink
+from app.gateway.watching.usage import USAGE, UsageRecorder
 
 _MIB = 1024 * 1024
 
@@ -32,13 +36,12 @@ def build_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services), _access(services)
-    app[INSPECTOR] = Inspector(services)
+    _observe(app, services)
     add_connections(app)
     add_downloads(app)
     add_catalogue(app)
     add_library(app)
     add_updates(app)
-    app.on_cleanup.append(_close_inspector)
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
@@ -69,5 +72,16 @@ def _access(services: Services) -> Access:
     )
 
 
-async def _close_inspector(app: web.Application) -> None:
-    await app[INSPECTOR].close()
+def _observe(app: web.Application, services: Services) -> None:
+    """Have exchanges noted: for the metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
+    inspector = app[INSPECTOR] = Inspector(services.settings, services.supervisor, services.events)
+    usage = app[USAGE] = UsageRecorder(services.chats)
+    sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
+    app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)
+    app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
+
+    async def close(_app: web.Application) -> None:
+        inspector.close()
+        await usage.close()
+
+    app.on_cleanup.append(close)

@@ -36,7 +36,8 @@ from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
-from app.gateway.exchange.proxy import engine_session
+from app.gateway.exchange.connections import EngineConnections
+from app.gateway.exchange.resolving import resolving_session
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.library.watch import watch_library
 from app.gateway.listen import Endpoint, bind
@@ -220,7 +221,8 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
         machine=machine,
         facts=facts,
         measuring=Measuring(chats, facts, machine),
-        http=engine_session(limits.connect_s),
+        http=resolving_session(limits.connect_s),
+        connections=EngineConnections(limits.connect_s),
         identity=Identity(
             url=endpoint.url,
             token=setup.instance.token,
@@ -277,6 +279,7 @@ async def _end_engines(app: web.Application) -> None:
 
 
 async def _close_stores(app: web.Application) -> None:
+    app[SERVICES].connections.close()
     await app[SERVICES].http.close()
     await app[SERVICES].measuring.close()
     if (gauge := app[SERVICES].gauge) is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.gateway.advising.model_facts import FactsReader
     from app.gateway.entry.keys import Keys
     from app.gateway.events import EventHub
+    from app.gateway.exchange.connections import EngineConnections
     from app.gateway.loading.gauge import MemoryGauge
     from app.gateway.watching.metrics import Metrics
     from app.hub.library.library import Library
@@ -79,7 +80,9 @@ class Services:
     facts: FactsReader
     measuring: Measuring
     http: aiohttp.ClientSession
-    """For requests to engines: no total time limit, no kept-alive connections."""
+    """For what is fetched or looked at beside clients' requests: no total time limit."""
+    connections: EngineConnections
+    """To engines, for clients' requests."""
     identity: Identity
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)

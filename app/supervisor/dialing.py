@@ -4,14 +4,19 @@ A name is looked up here and what it stands for is looked at, so that no name le
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple, TypeVar
 from urllib.parse import SplitResult
 
 from app.core.addresses import is_forbidden
 from app.core.connections import Purpose, Why
-from app.network.door import door
+from app.network.door import door, is_here
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -20,28 +25,57 @@ class ForbiddenAddress(OSError):
     """The address is one that is never called (`core.addresses`)."""
 
 
-async def connected(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a connection to the host of a URL. Raises OSError, ssl.SSLError among them, or Offline."""
-    host, port = where.hostname or "", where.port or _PORTS.get(where.scheme, 80)
-    call = door.call(host, port, Purpose(why=Why.ATTACHED))
+class Host(NamedTuple):
+    """Where to connect to."""
+
+    name: str
+    port: int
+    is_tls: bool
+
+    @classmethod
+    def of(cls, url: SplitResult) -> "Host":
+        """Return the host of a URL."""
+        return cls(url.hostname or "", url.port or _PORTS.get(url.scheme, 80), url.scheme == "https")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this computer."""
+        return is_here(self.name)
+
+
+async def dial(host: Host, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline."""
+    call = door.call(host.name, host.port, Purpose(why=Why.ATTACHED))
     try:
-        address = await _allowed(host, port)
-        if where.scheme != "https":
-            return await asyncio.open_connection(address, port)
-        trusted = await asyncio.to_thread(_trusted)
-        return await asyncio.open_connection(address, port, ssl=trusted, server_hostname=host)
+        trusted = await asyncio.to_thread(_trusted) if host.is_tls else None
+        addresses, loop = await _allowed(host), asyncio.get_running_loop()
+        server = host.name if host.is_tls else None
+        for address in addresses[:-1]:
+            with contextlib.suppress(OSError):  # another address of the same name may answer
+                return await loop.create_connection(protocol, address, host.port, ssl=trusted, server_hostname=server)
+        return await loop.create_connection(protocol, addresses[-1], host.port, ssl=trusted, server_hostname=server)
     except OSError:
         call.failed()
         raise
 
 
-async def _allowed(host: str, port: int) -> str:
-    """Return an address of the host. Raises ForbiddenAddress if any of them is never called."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(one[4][0]) for one in found]
+async def connected(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection to the host of a URL, for who reads it in a task. Raises as `dial` does."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    transport, protocol = await dial(Host.of(where), lambda: asyncio.StreamReaderProtocol(reader, loop=loop))
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def _allowed(host: Host) -> list[str]:
+    """Return the addresses of a host. Raises ForbiddenAddress if any of them is never called."""
+    if host.name == "127.0.0.1":  # as with every engine of ours
+        return [host.name]
+    found = await asyncio.get_running_loop().getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if any(map(is_forbidden, addresses)):
-        raise ForbiddenAddress(f"{host} is an address that is never called")
-    return addresses[0]
+        raise ForbiddenAddress(f"{host.name} is an address that is never called")
+    return addresses
 
 
 @cache

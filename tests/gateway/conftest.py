@@ -3,18 +3,14 @@
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
 
-import aiohttp
 import pytest
 from aiohttp import web
 
 from app.config.paths import Paths
-from app.gateway.listen import bind
-from app.gateway.main import opened
 from app.gateway.services import Limits, Services
 from tests.gateway.far import far, near  # noqa: F401 -- fixtures
-from tests.gateway.played import Gateway, Upstream, played_services
+from tests.gateway.played import Gateway, Upstream, played_services, served
 
 
 @pytest.fixture(autouse=True)
@@ -61,18 +57,8 @@ async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstre
 
 @pytest.fixture
 async def gateway(services: Services, upstream: Upstream, unused_port: int) -> AsyncIterator[Gateway]:
-    endpoint = bind("127.0.0.1", unused_port)
-    runner = await opened(services, endpoint)
-    async with aiohttp.ClientSession() as http:
-        yield Gateway(
-            url=endpoint.url,
-            port=endpoint.sockets[0].getsockname()[1],
-            http=http,
-            services=services,
-            supervisor=cast("Any", services.supervisor),
-            upstream=upstream,
-        )
-    await runner.cleanup()
+    async with served(services, upstream, unused_port) as gateway:
+        yield gateway
 
 
 @pytest.fixture

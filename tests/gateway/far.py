@@ -1,20 +1,22 @@
 """An endpoint elsewhere as tests play it, and a gateway to which it is attached."""
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from app.core.attached import AttachEndpoint
 from app.gateway.library.attaching import attach
+from app.gateway.services import Services
 from app.hub.library.library import Library
 from app.supervisor.pool import Folders, Policy, Supervisor
 from engines.registry import ADAPTERS
-from tests.gateway.played import Gateway
+from tests.gateway.played import Gateway, Upstream, served
 from tests.gguf_files import TinyLlama
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -96,20 +98,18 @@ async def far() -> AsyncIterator[Far]:
 
 
 @pytest.fixture
-async def near(gateway: Gateway, far: Far, tmp_path: Path) -> AsyncIterator[Gateway]:
+async def near(
+    services: Services, upstream: Upstream, far: Far, tmp_path: Path, unused_port: int
+) -> AsyncIterator[Gateway]:
     """A gateway with the real supervisor and library, to which the endpoint is attached as "distant"."""
-    services, paths = gateway.services, gateway.services.paths
-    guide = TinyLlama().write(tmp_path / "guide.gguf")
+    paths, guide = services.paths, TinyLlama().write(tmp_path / "guide.gguf")
     folders = Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
     supervisor = Supervisor(ADAPTERS, folders, Policy(), services.events.publish)
-    for name, part in (
-        ("library", Library(lambda: [paths.models], paths.data / "models.json", guide)),
-        ("supervisor", supervisor),
-    ):
-        object.__setattr__(services, name, cast("Any", part))
-    await attach(services, AttachEndpoint(url=far.url, name="distant", key="sk-far"))
-    yield gateway
-    await supervisor.close()
+    library = Library(lambda: [paths.models], paths.data / "models.json", guide)
+    services = dataclasses.replace(services, supervisor=supervisor, library=library)
+    async with served(services, upstream, unused_port) as gateway:
+        await attach(services, AttachEndpoint(url=far.url, name="distant", key="sk-far"))
+        yield gateway
 
 
 async def asked(near: Gateway, path: str, more: dict[str, Any], *, stream: bool) -> tuple[int, str]:

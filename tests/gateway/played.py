@@ -26,8 +26,12 @@ from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
-from app.gateway.exchange.proxy import engine_session
+from app.gateway.exchange.connections import EngineConnections
+from app.gateway.exchange.resolving import resolving_session
+from app.gateway.exchange.upstream import EngineAccess
+from app.gateway.listen import bind
 from app.gateway.loading.launch import policy_from
+from app.gateway.main import opened
 from app.gateway.services import Identity, Limits, Services
 from app.gateway.watching.metrics import Metrics
 from app.store.database import ChatStore
@@ -217,6 +221,12 @@ class Gateway:
     supervisor: StandInSupervisor
     upstream: Upstream
 
+    @property
+    def engines(self) -> EngineAccess:
+        """What answers in chats are written with."""
+        services = self.services
+        return EngineAccess(services.supervisor, services.adapters, services.connections)
+
     async def chat(self, **fields: object) -> tuple[int, Any]:
         """Ask for a chat completion; return status and decoded body."""
         async with self.http.post(f"{self.url}/v1/chat/completions", json={"model": "guide", **fields}) as reply:
@@ -231,6 +241,23 @@ async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]], *, wi
             if held if isinstance(held, bool) else await held:
                 return
             await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def served(services: Services, upstream: Upstream, port: int) -> AsyncIterator[Gateway]:
+    """Have a gateway answer on a real socket while the block runs."""
+    endpoint = bind("127.0.0.1", port)
+    runner = await opened(services, endpoint)
+    async with aiohttp.ClientSession() as http:
+        yield Gateway(
+            url=endpoint.url,
+            port=endpoint.sockets[0].getsockname()[1],
+            http=http,
+            services=services,
+            supervisor=cast("Any", services.supervisor),
+            upstream=upstream,
+        )
+    await runner.cleanup()
 
 
 async def played_services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:
@@ -254,7 +281,8 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
         machine=machine,
         facts=facts,
         measuring=Measuring(chats, facts, machine),
-        http=engine_session(limits.connect_s),
+        http=resolving_session(limits.connect_s),
+        connections=EngineConnections(limits.connect_s),
         identity=Identity(url="", token="token", started_at=0.0),
         stop=lambda: None,
         limits=limits,

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from pathlib import Path
 from typing import cast
 
@@ -11,12 +10,12 @@ import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import EngineFailed
-from app.gateway.exchange.proxy import with_model
+from app.core.errors import BadRequest, EngineFailed
+from app.gateway.exchange.observer import Caller, Observation, Sink
+from app.gateway.exchange.upstream import with_model
 from app.gateway.loading.recent import Found, Recent
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
 from app.gateway.watching.metrics import Metrics
-from app.gateway.watching.watch import Watch, watched
 
 
 def test_histograms_are_cumulative_and_labels_escaped() -> None:
@@ -44,28 +43,34 @@ def test_engines_are_up_when_ready() -> None:
     assert 'roundhouse_engine_restarts_total{model="ready",engine="llama.cpp"} 2' in lines
 
 
+def watch(*sinks: Sink) -> Observation:
+    """Return an exchange that nobody has answered yet."""
+    return Observation(Caller(), sinks)
+
+
 def test_tokens_are_what_the_engine_says_last() -> None:
-    watch = Watch(0.0)
-    watch.saw(b'data: {"usage":{"prompt_tokens":5,"completion_tokens":1}}\n\n')
-    watch.saw(b'data: {"usage":{"prompt_tokens":5, "completion_')
-    watch.saw(b'tokens": 12}}\n\ndata: [DONE]\n\n')
-    assert watch.tokens() == {"prompt": 5, "completion": 12}
+    exchange = watch()
+    exchange.saw(b'data: {"usage":{"prompt_tokens":5,"completion_tokens":1}}\n\n')
+    exchange.saw(b'data: {"usage":{"prompt_tokens":5, "completion_')
+    exchange.saw(b'tokens": 12}}\n\ndata: [DONE]\n\n')
+    assert (exchange.tokens.prompt, exchange.tokens.completion) == (5, 12)
 
 
 def test_without_usage_events_stand_in_for_tokens() -> None:
-    watch = Watch(time.perf_counter())
+    exchange = watch()
     for _ in range(13):
-        watch.saw(b"data: {}\n\n")
-    assert watch.tokens() == {}
-    assert watch.first is not None
-    assert watch.tpot_s(None) == pytest.approx((watch.last - watch.first) / 9)
-    assert Watch(0.0).tpot_s(None) is None
+        exchange.saw(b"data: {}\n\n")
+    assert exchange.tokens.completion is None
+    assert exchange.first_at is not None
+    assert exchange.tpot_s == pytest.approx((exchange.last_at - exchange.first_at) / 9)
+    assert watch().tpot_s is None
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
         (EngineFailed("It died."), "engine_failed"),
+        (BadRequest("No."), "refused"),
         (ConnectionResetError(), "client_gone"),
         (asyncio.CancelledError(), "client_gone"),
         (ZeroDivisionError(), "bug"),
@@ -73,11 +78,32 @@ def test_without_usage_events_stand_in_for_tokens() -> None:
 )
 def test_an_exchange_that_breaks_off_is_counted_under_its_cause(error: BaseException, outcome: str) -> None:
     metrics = Metrics()
-    with pytest.raises(type(error)), watched(metrics, route="chat", model="m", started=0.0):
+    exchange = watch(metrics)
+    exchange.understood("chat", "m")
+    with pytest.raises(type(error)), exchange:
         raise error
+    exchange.end()
     lines = metrics.exposition([]).splitlines()
     assert f'roundhouse_requests_total{{route="chat",model="m",outcome="{outcome}"}} 1' in lines
     assert 'roundhouse_requests_in_flight{route="chat",model="m"} 0' in lines
+
+
+def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Sink):
+        def understood(self, exchange: Observation) -> None:
+            raise ZeroDivisionError(exchange.model)
+
+        def ended(self, exchange: Observation) -> None:
+            raise ZeroDivisionError(exchange.model)
+
+    metrics = Metrics()
+    exchange = watch(Broken(), metrics)
+    with exchange:
+        exchange.understood("chat", "m")
+    exchange.end()
+    assert "roundhouse_requests_total" in metrics.exposition([])
+    assert [record.message for record in caplog.records] == ["An exchange could not be noted"] * 2
+    caplog.clear()
 
 
 def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> None:

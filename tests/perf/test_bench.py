@@ -1,16 +1,19 @@
 """The benchmarks work, in small; what they measure is for `make bench`, on a quiet machine."""
 
+import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from app.bench import __main__ as bench
-from app.bench import cancelling, crowd, dialect_cost, indexing, proxy_cost, soak, startup, throughput, ttft_cost
+from app.bench import cancelling, crowd, go_proxy, indexing, proxies, proxy_turns, soak, startup, throughput
 from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
-from app.bench.ttft_cost import TOO_BUSY
+from app.bench.load import dialect_routes
+from app.bench.proxied import proxied_engine
+from app.bench.proxy_turns import ProxyTurn, StreamPace
 from tests.gguf_files import TinyLlama
 
 FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_measured("c", "<= 1", "not here")]
@@ -76,47 +79,27 @@ def test_startup_measures() -> None:
     assert 20 < float(megabytes.measured.split()[0]) < 500
 
 
-def test_both_proxies_are_measured_in_the_same_run() -> None:
-    ratio, spent = proxy_cost.measure(rounds=1, chunks=60)
-    assert float(ratio.measured) > 0.2
-    assert spent.ok is None
+def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_go() -> Path:
+        raise go_proxy.NoGo("there is no Go")
+
+    monkeypatch.setattr(go_proxy, "build", no_go)
+    extent = proxies.Extent(rounds=1, streams_s=0.1, answers_s=0.05, pairs=2, tokens=2)
+    figures = {figure.name: figure for figure in proxies.measure(extent)}
+    assert figures["Go's proxy"].measured == "there is no Go"
+    assert {figure.measured for name, figure in figures.items() if name.endswith("/ Go")} == {"needs Go"}
+    costs = figures["CPU per chunk, 16 x 50/s"].measured
+    assert all(f"{name} " in costs for name in ("bare aiohttp", "gateway", *dialect_routes()))
+    assert figures["200 x 20/s at once: tokens and ends lost"].measured == "0"
+    for dialect in ("native", *dialect_routes()):
+        assert "ms" in figures[f"added to the first token beside 8 x 50/s, {dialect}, p50"].measured
 
 
-def undisturbed(measure: Callable[[], Sequence[Figure]]) -> Sequence[Figure]:
-    """Return the first measurement that says figures: beside other work the bare proxy may seem to cost nothing."""
-    for _ in range(20):
-        figures = measure()
-        if not any(TOO_BUSY in figure.measured for figure in figures):
-            return figures
-    pytest.fail(TOO_BUSY)
-
-
-@pytest.mark.parametrize(("bare_s", "is_measured"), [(0.001, True), (0.0, False), (-0.001, False)])
-def test_a_bare_proxy_that_costs_nothing_is_no_measure(
-    bare_s: float, *, is_measured: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ttft_cost, "round_of", lambda _sources, _number: [0.02, 0.02 + bare_s, 0.022])
-    ratio, _ = ttft_cost.measure(waves=1)
-    assert (ratio.ok is not None) is is_measured
-    assert (TOO_BUSY in ratio.measured) is not is_measured
-
-
-def test_added_time_is_measured() -> None:
-    ratio, added = undisturbed(lambda: ttft_cost.measure(waves=1))
-    assert float(ratio.measured) > 0
-    assert "ms" in added.measured
-
-
-def test_every_dialect_is_measured_beside_the_bare_proxy() -> None:
-    spoken = ("Ollama", "LM Studio", "Anthropic")
-    costs = dialect_cost.measure_cost(rounds=1, chunks=40)
-    delays = undisturbed(lambda: dialect_cost.measure_delay(waves=1))
-    for figures in (costs, delays):
-        assert {name for name in spoken for figure in figures if name in figure.name and figure.ok is not None} == {
-            *spoken
-        }
-    assert len(costs) == len(dialect_cost.ROUTES)
-    assert delays[-1].measured.startswith("bare proxy")
+def test_every_token_is_counted_once_in_every_dialect() -> None:
+    with proxied_engine() as there:
+        turns = {name: ProxyTurn(there.gateway, StreamPace(3, 500), name) for name in ("", *dialect_routes())}
+        lost = {name: asyncio.run(proxy_turns.crowd(turn, tokens=7)).lost for name, turn in turns.items()}
+    assert lost == dict.fromkeys(turns, 0)
 
 
 def test_a_crowd_is_served() -> None:
@@ -136,6 +119,7 @@ def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
     assert figures["soak: processes left behind"].measured == "0"
     assert int(figures["soak: right"].measured) > 10
     assert "Ollama chat, streamed" in figures["soak: asked in"].measured
+    assert 20 < float(figures["soak: gateway resident memory at the end"].measured.split()[0]) < 500
 
 
 @pytest.mark.real_engine

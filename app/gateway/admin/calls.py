@@ -24,6 +24,7 @@ from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import UPDATES, Updates
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.watching.inspector import INSPECTOR, Inspector
+from app.gateway.watching.usage import USAGE, UsageRecorder
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
@@ -49,6 +50,7 @@ class Call(Generic[B_co, Q_co]):
     calibrator: Calibrator
     engines: EnginesSlot
     inspector: Inspector
+    usage: UsageRecorder
     downloads: Downloads
     library: LibraryWork
     connections: ConnectionLog
@@ -104,6 +106,7 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         calibrator=request.app[CALIBRATOR],
         engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
+        usage=request.app[USAGE],
         downloads=request.app[DOWNLOADS],
         library=request.app[LIBRARY],
         connections=request.app[CONNECTIONS],

@@ -39,4 +39,4 @@ async def cancel(call: Call[None, NoQuery]) -> RequestInfo:
 
 async def usage(call: Call[None, NoQuery]) -> Usage:
     """GET /usage."""
-    return await call.inspector.usage()
+    return await call.usage.usage()

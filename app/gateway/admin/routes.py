@@ -39,6 +39,7 @@ from app.gateway.advising.calibrating import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
 from app.gateway.engines.slot import EnginesSlot
+from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
 _CHAT = "/chats/{id}"
@@ -453,7 +454,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 def add_routes(app: web.Application) -> None:
     """Serve the table and its OpenAPI document, and own the answers being written."""
-    app[ANSWERS] = Answers(app[SERVICES])
+    app[ANSWERS] = Answers(app[SERVICES], app[ENGINE_ACCESS])
     app[BACKGROUND] = Background()
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[ENGINES] = EnginesSlot(app[SERVICES])

@@ -13,7 +13,9 @@ from app.core.errors import RoundhouseError
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.background import Background
+from app.gateway.exchange.observer import Observation, Sink
 from app.store.database import ChatStore
+from app.supervisor.lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _MS = 1e3
 CPU = "cpu"
 
 
-class Measuring:
+class Measuring(Sink):
     """Keeps calibrations current. Belongs to the event loop's thread."""
 
     def __init__(self, store: ChatStore, facts: FactsReader, machine: MachineReader) -> None:
@@ -49,7 +51,13 @@ class Measuring:
         self._known = {}
         await self._store.forget_calibrations()
 
-    def heard(self, status: EngineStatus, timings: Mapping[str, float]) -> None:
+    def answered(self, exchange: Observation, lease: Lease) -> None:
+        """Learn from the times of an answer that is long enough."""
+        timings = exchange.tokens.timings
+        if timings.get("predicted_n", 0) >= LEAST_TOKENS:
+            self.learn(lease.status, timings)
+
+    def learn(self, status: EngineStatus, timings: Mapping[str, float]) -> None:
         """Take what an engine said about the time of one answer. Returns at once."""
         generation = generation_from(status, timings)
         if generation is not None:

@@ -1,7 +1,7 @@
 """What an engine answers, in the form that every dialect is translated from: a stream of events.
 
-`Started`, then any number of deltas, then exactly one of `Finished` and `Failed`. A whole answer is its stream put
-together (`aggregate`).
+`Started`, perhaps `PromptProgress`, then any number of deltas, then exactly one of `Finished` and `Failed`. A whole
+answer is its stream put together (`aggregate`).
 """
 
 from enum import StrEnum
@@ -65,6 +65,12 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     context: int | None = None
 
 
+class PromptProgress(msgspec.Struct, frozen=True, tag="prompt_progress"):
+    """So much of the prompt that had to be read has been, 0 to 1; None where nothing had to be."""
+
+    fraction: float | None
+
+
 class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
     """The answer goes on."""
 
@@ -106,7 +112,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Set where the prompt did not fit."""
 
 
-Event = Started | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
+Event = Started | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
 
 
 def failed(error: RoundhouseError) -> Failed:

@@ -165,6 +165,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Level = Level.DEFAULT
     sampling: Sampling = Sampling()
     limits: Limits = Limits()
+    wants_progress: bool = False
+    """Whether engines that can tell how far they have read the prompt do so."""
     template_arguments: dict[str, msgspec.Raw] = {}
     """More that the chat template is told. These go before what `thinking` says to it."""
 

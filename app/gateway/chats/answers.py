@@ -16,12 +16,12 @@ from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageF
 from app.core.events import ChatChanged
 from app.gateway.background import Background
 from app.gateway.chats.live import LiveAnswer
-from app.gateway.chats.writing import Job, write_answer
+from app.gateway.chats.writing import Job, Writer
+from app.gateway.exchange.observer import Caller, Observation, Outcome
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
-from app.gateway.watching.metrics import Metrics
-from app.gateway.watching.watch import Outcome
 from app.store.rows import new_id
 from engines.api import Route
 
@@ -39,8 +39,9 @@ _OUTCOMES = {MessageStatus.COMPLETE: Outcome.OK, MessageStatus.FAILED: Outcome.E
 class Answers:
     """Every answer being written. Belongs to the event loop's thread."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services = services
+        self._writer = Writer(services, engines)
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
         self._closing = asyncio.Event()
@@ -108,20 +109,20 @@ class Answers:
             del self._live[message]
             raise
         job = Job(chat=about, question=begun.answer.parent or "", model=found.model, load=found.load)
-        writing = asyncio.create_task(write_answer(self._services, job, live))
+        observed = Observation(Caller(), (self._services.metrics, self._services.measuring))
+        observed.understood(Route.CHAT, found.model.name)
+        writing = asyncio.create_task(self._writer.write(job, live, observed))
         live.begin(begun.answer, writing)
-        self._background.spawn(self._conduct(live, writing))
+        self._background.spawn(self._conduct(live, writing, observed))
         return begun
 
-    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
+    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]", observed: Observation) -> None:
         """See one answer through to its end, whatever that is."""
         services = self._services
-        in_flight = (Route.CHAT, live.message.model)
-        services.metrics.in_flight.add(*in_flight)
         services.events.publish(ChatChanged(chat=live.chat))
         final = await self._written(live, writing)
-        services.metrics.in_flight.add(*in_flight, amount=-1)
-        _count(services.metrics, final)
+        observed.outcome = _OUTCOMES.get(final.status, Outcome.CLIENT_GONE)
+        observed.end()
         try:
             await self._store(live, final)
         finally:
@@ -199,14 +200,3 @@ async def _told(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, No
 
 def _said(error: RoundhouseError) -> str:
     return f"{error} {error.hint}".strip()
-
-
-def _count(metrics: Metrics, final: Message) -> None:
-    metrics.requests.add(Route.CHAT, final.model, _OUTCOMES.get(final.status, Outcome.CLIENT_GONE))
-    cost = final.timings
-    if cost is None:
-        return
-    for kind, tokens in (("prompt", cost.prompt_tokens), ("completion", cost.completion_tokens)):
-        metrics.tokens.add(final.model, kind, amount=tokens or 0)
-    if cost.ttft_s is not None:
-        metrics.ttft.observe(cost.ttft_s, Route.CHAT, final.model)

@@ -6,12 +6,12 @@ the engine writes. The last event of every reader is the finished message.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message, MessageStatus, Timings
-from app.gateway.chats.stream import EngineTimings, Piece, Usage
+from app.gateway.canonical.events import Event, Finished, PromptProgress, ReasoningDelta, TextDelta, Usage
 
 COALESCE_S = 0.02
 """Text is sent to a reader at most this often: 200 tokens/s become 50 events/s, and the eye sees no difference."""
@@ -68,18 +68,29 @@ class LiveAnswer:
         self._progress = AnswerProgress(stage=stage, fraction=fraction)
         self._wake()
 
-    def add(self, piece: Piece) -> None:
+    def add(self, event: Event) -> None:
         """Append what the engine wrote."""
-        if piece.progress is not None:
-            self.progress("Reading the prompt", piece.progress.fraction)
-        if piece.content or piece.reasoning:
-            self._cost.token()
-            self._progress = None
-            self.content += piece.content
-            self.reasoning += piece.reasoning
-            self._wake()
-        self.finish_reason = piece.finish_reason or self.finish_reason
-        self._cost.said(piece.usage, piece.timings)
+        match event:
+            case PromptProgress(fraction):
+                self.progress("Reading the prompt", fraction)
+            case TextDelta(text=text):
+                self._append(text, "")
+            case ReasoningDelta(text=text):
+                self._append("", text)
+            case _:
+                pass
+
+    def complete(self, end: Finished, timings: Mapping[str, float]) -> None:
+        """Note how the engine ended it, and what it says of its own times, by its names."""
+        self.finish_reason = str(end.reason)
+        self._cost.complete(end.usage, timings)
+
+    def _append(self, content: str, reasoning: str) -> None:
+        self._cost.token()
+        self._progress = None
+        self.content += content
+        self.reasoning += reasoning
+        self._wake()
 
     def ended(self, status: MessageStatus, *, error: str = "") -> Message:
         """Return the message as it is to be stored, ended this way."""
@@ -138,6 +149,9 @@ class LiveAnswer:
             reader.set()
 
 
+_MS = 1e3
+
+
 class Cost:
     """Times on the monotonic clock, and what the engine says about its tokens, which is preferred where it says it."""
 
@@ -147,7 +161,7 @@ class Cost:
         self._first: float | None = None
         self._last = self._began
         self._usage = Usage()
-        self._engine = EngineTimings()
+        self._engine: Mapping[str, float] = {}
         self.load_s: float | None = None
 
     def token(self) -> None:
@@ -156,32 +170,28 @@ class Cost:
         if self._first is None:
             self._first = self._last
 
-    def said(self, usage: Usage | None, engine: EngineTimings | None) -> None:
+    def complete(self, usage: Usage, engine: Mapping[str, float]) -> None:
         """Keep what the engine says at the end."""
-        self._usage = usage or self._usage
-        self._engine = engine or self._engine
-
-    def engine_timings(self) -> dict[str, float]:
-        """Return what the engine said of its own times, by its names."""
-        said = asdict(self._engine)
-        return {name: float(value) for name, value in said.items() if value is not None}
+        self._usage, self._engine = usage, engine
 
     def timings(self) -> Timings:
         """Return what is known now."""
-        usage, engine = self._usage, self._engine
-        written = usage.completion_tokens if usage.completion_tokens is not None else engine.predicted_n
-        details = usage.prompt_tokens_details
-        reused = details.cached_tokens if details is not None else None
+        usage = self._usage
         return Timings(
             ttft_s=None if self._first is None else self._first - self._began,
             load_s=self.load_s,
             total_s=self._clock() - self._began,
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=reused if engine.cache_n is None else engine.cache_n,
-            completion_tokens=written,
-            decode_tokens_per_s=engine.predicted_per_second or self._measured_speed(written),
-            prefill_tokens_per_s=engine.prompt_per_second,
+            prompt_tokens=usage.prompt,
+            cached_tokens=usage.cached,
+            completion_tokens=usage.completion,
+            decode_tokens_per_s=self._rate("predicted") or self._measured_speed(usage.completion),
+            prefill_tokens_per_s=self._rate("prompt"),
         )
+
+    def _rate(self, what: str) -> float | None:
+        """Return tokens per second by llama-server's own clock, if that is whose it is."""
+        tokens, spent_ms = self._engine.get(f"{what}_n"), self._engine.get(f"{what}_ms")
+        return tokens * _MS / spent_ms if tokens and spent_ms else None
 
     def _measured_speed(self, tokens: int | None) -> float | None:
         """Return tokens per second after the first one."""

@@ -1,20 +1,30 @@
-"""An engine's refusal to answer, said for the reader of a chat."""
+"""Why an engine did not answer, said for the reader of a chat."""
 
-from app.core.errors import EngineFailed
-from app.gateway.canonical.overflow import Overflow
-from app.gateway.exchange.engine.error_document import understood
+from app.core.errors import EngineFailed, RoundhouseError
+from app.gateway.canonical.events import Failed, failed
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.exchange.engine.error_document import NO_REASON
 
+_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
 _LONGEST_TEXT = 500
-_SERVER_ERROR = 500
 
 
-def refusal(body: bytes, status: int = _SERVER_ERROR) -> EngineFailed:
-    """Return the error that an engine's error document, or its error event, stands for."""
-    refused = understood(body, status)
-    if refused.overflow is not None:
-        return _too_long(refused.overflow)
+def said_to_reader(error: RoundhouseError) -> RoundhouseError:
+    """Return an error as the reader of a chat can do something about it."""
+    is_engines = isinstance(error, ContextOverflow) or error.code in _ENGINES_WORDS
+    return from_engine(failed(error)) if is_engines else error
+
+
+def from_engine(end: Failed) -> EngineFailed:
+    """Return the error that an answer ended with; an engine's own words are quoted."""
+    if end.overflow is not None:
+        return _too_long(end.overflow)
+    body = end.error
+    if body.code not in _ENGINES_WORDS:
+        return EngineFailed(body.sentence, hint=body.hint, code=body.code)
+    reason = "it did not say why." if body.sentence == NO_REASON else body.sentence[:_LONGEST_TEXT]
     return EngineFailed(
-        f"The engine refused to answer: {refused.message[:_LONGEST_TEXT] or 'it did not say why.'}",
+        f"The engine refused to answer: {reason}",
         hint="The model's log may say more.",
         code="engine_refused",
     )

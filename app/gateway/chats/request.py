@@ -3,42 +3,44 @@
 Neither reasoning nor the other branches are sent back: the first is meant for one answer, the second were left behind.
 """
 
-from collections.abc import Collection, Iterable
-
-import msgspec
+from collections.abc import Iterable
 
 from app.core.chats import Chat, Message, Role
-from engines.api import Feature
+from app.gateway.canonical import request as canonical
+
+_ROLES = {Role.USER: canonical.Role.USER, Role.ASSISTANT: canonical.Role.ASSISTANT}
 
 
-class _Said(msgspec.Struct, frozen=True):
-    role: str
-    content: str
+def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.Generate:
+    """Return what an answer is asked for with."""
+    sampling = chat.sampling
+    return canonical.Generate(
+        messages=messages_for(chat.system_prompt, path),
+        sampling=canonical.Sampling(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repeat_penalty=sampling.repeat_penalty,
+            seed=sampling.seed,
+        ),
+        limits=canonical.Limits(max_tokens=sampling.max_tokens),
+        wants_progress=True,
+    )
 
 
-def chat_request(chat: Chat, path: Iterable[Message], *, model: str, features: Collection[Feature]) -> bytes:
-    """Return the body for the engine's chat route. What only some engines take is sent to those alone."""
-    body: dict[str, object] = {"model": model, "messages": messages_for(chat.system_prompt, path), "stream": True}
-    body |= msgspec.to_builtins(chat.sampling)
-    if Feature.STREAM_USAGE in features:
-        body["stream_options"] = {"include_usage": True}
-    if Feature.PROGRESS in features:
-        # llama-server's own fields: events while it reads the prompt, timings once at the end.
-        body |= {"return_progress": True, "timings_per_token": False}
-    return msgspec.json.encode(body)
-
-
-def messages_for(system_prompt: str, path: Iterable[Message]) -> list[_Said]:
+def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical.Message, ...]:
     """Return the turns in order, roles alternating: chat templates refuse anything else.
 
     An answer that came to nothing is left out, and the questions around it become one.
     """
-    said = [_Said("system", system_prompt)] if system_prompt.strip() else []
+    turns = [(canonical.Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
     for message in path:
         if message.role is Role.ASSISTANT and not message.content.strip():
             continue
-        if said and said[-1].role == message.role:
-            said[-1] = _Said(message.role, f"{said[-1].content}\n\n{message.content}")
+        role = _ROLES[message.role]
+        if turns and turns[-1][0] is role:
+            turns[-1] = (role, f"{turns[-1][1]}\n\n{message.content}")
         else:
-            said.append(_Said(message.role, message.content))
-    return said
+            turns.append((role, message.content))
+    return tuple(canonical.Message(role, (canonical.Text(text),)) for role, text in turns)

@@ -1,34 +1,31 @@
-"""Have an engine write one answer: a lease, the request, and every piece it sends put into the `LiveAnswer`.
+"""Have an engine write one answer, the way every client's request is answered, and put it into the `LiveAnswer`.
 
 Runs as a task of its own. Cancelling it closes the connection, which is how an engine learns to stop.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import aiohttp
-
 from app.core.chats import Chat
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import EngineFailed
+from app.core.errors import RoundhouseError
 from app.core.events import EngineChanged
 from app.core.models import ModelInfo
-from app.gateway.chats.apart import Apart, apart
+from app.gateway.canonical.events import Event, Failed
 from app.gateway.chats.live import LiveAnswer
-from app.gateway.chats.refusal import refusal
+from app.gateway.chats.refusal import from_engine, said_to_reader
 from app.gateway.chats.request import chat_request
-from app.gateway.chats.stream import AnswerReader
-from app.gateway.exchange.capability_fallback import started
-from app.gateway.exchange.presets import applied
-from app.gateway.exchange.proxy import EngineLost, engine_headers, lost
+from app.gateway.exchange.capability_fallback import with_plan
+from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.translating import translate
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.recent import Found
 from app.gateway.services import Services
-from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
-_ERROR_STATUS = 400
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 
 
@@ -42,60 +39,57 @@ class Job:
     load: LoadRequest
 
 
-async def write_answer(services: Services, job: Job, live: LiveAnswer) -> None:
-    """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
-    try:
-        await _attempt(services, job, live)
-    except EngineLost as lost:
-        if live.content or live.reasoning or not lost.may_repeat:
-            raise _failure(lost) from lost
-    else:
-        return
-    try:
-        await _attempt(services, job, live)
-    except EngineLost as lost:
-        raise _failure(lost) from lost
+class Writer:
+    """Has answers written."""
+
+    def __init__(self, services: Services, engines: EngineAccess) -> None:
+        self._services, self._engines = services, engines
+
+    async def write(self, job: Job, live: LiveAnswer, observed: Observation) -> None:
+        """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
+        live.progress("Waiting for the model")
+        try:
+            async with _loading_told(self._services, job.load, live):
+                upstream = await self._upstream(job)
+                end = await translate(self._engines, upstream, observed, _Written(live, observed))
+        except RoundhouseError as error:
+            raise said_to_reader(error) from error
+        if isinstance(end, Failed):
+            raise from_engine(end)
+        live.complete(end, observed.tokens.timings)
+
+    async def _upstream(self, job: Job) -> UpstreamRequest:
+        services, found = self._services, Found(job.model, job.load)
+        path = await services.chats.path(job.chat.id, job.question)
+        blank = UpstreamRequest(
+            load=job.load,
+            path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
+            body=b"",
+            model=job.model.name,
+        )
+        return await with_plan(services, blank, found, chat_request(job.chat, path))
 
 
-async def _attempt(services: Services, job: Job, live: LiveAnswer) -> None:
-    live.progress("Waiting for the model")
-    async with _loading_told(services, job.load, live), services.supervisor.lease(job.load) as lease:
-        live.cost.load_s = lease.load_s
-        live.progress("Reading the prompt")
-        await _exchange(services, job, lease, live)
+class _Written:
+    """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
 
+    is_congested = False
 
-async def _exchange(services: Services, job: Job, lease: Lease, live: LiveAnswer) -> None:
-    descriptor = services.adapters[job.load.engine].descriptor
-    path = await services.chats.path(job.chat.id, job.question)
-    body = chat_request(job.chat, path, model=lease.served_name, features=descriptor.features)
-    data = applied(body, job.model, Route.CHAT)
-    try:
-        async with services.http.post(
-            lease.base_url + descriptor.routes[Route.CHAT],
-            data=data,
-            headers=engine_headers(lease, descriptor, data),
-            allow_redirects=False,
-        ) as said:
-            if said.status >= _ERROR_STATUS:
-                raise refusal(await said.read(), said.status)
-            is_complete = await _read(said, live, await apart(services, job.model, started(services, job.load)))
-            services.measuring.heard(lease.status, live.cost.engine_timings())
-    except aiohttp.ClientConnectorError:
-        raise await lost(job.load, lease, was_connected=False) from None
-    except (aiohttp.ClientError, ConnectionError):
-        raise await lost(job.load, lease, was_connected=True) from None
-    if not is_complete:
-        raise await lost(job.load, lease, was_connected=True)
+    def __init__(self, live: LiveAnswer, observed: Observation) -> None:
+        self._live, self._observed = live, observed
 
+    async def open(self) -> None:
+        """Note that the engine has the prompt."""
+        self._live.cost.load_s = self._observed.load_s
+        self._live.progress("Reading the prompt")
 
-async def _read(said: aiohttp.ClientResponse, live: LiveAnswer, tell_apart: Apart) -> bool:
-    """Read to the end; return whether the engine said that this was the end."""
-    reader = AnswerReader()
-    async for chunk in said.content.iter_any():
-        for piece in reader.feed(chunk):
-            live.add(tell_apart(piece))
-    return reader.is_complete
+    def take(self, events: Sequence[Event]) -> None:
+        """Append what they say."""
+        for event in events:
+            self._live.add(event)
+
+    async def drain(self) -> None:
+        """Go on."""
 
 
 @asynccontextmanager
@@ -120,9 +114,3 @@ async def _tell(services: Services, model: str, live: LiveAnswer) -> None:
 def _tell_one(status: EngineStatus, model: str, live: LiveAnswer) -> None:
     if status.model == model and status.state in _LOADING:
         live.progress(status.stage or "Loading the model", status.progress)
-
-
-def _failure(lost: EngineLost) -> EngineFailed:
-    return lost.cause or EngineFailed(
-        "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
-    )

@@ -13,8 +13,8 @@ from aiohttp import hdrs, web
 from app.core.errors import BadRequest
 from app.gateway.entry.faults import RequestTimeout, too_large
 from app.gateway.entry.unpacking import unpacked
+from app.gateway.exchange.observer import BODY_BYTES, OBSERVED
 from app.gateway.services import SERVICES
-from app.gateway.watching.watch import LISTENER
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ async def read_body(request: web.Request) -> bytes:
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
         body = await asyncio.to_thread(unpacked, body, encoding, request.client_max_size)
-    listener = LISTENER.get()
-    if listener is not None:
-        listener.asked(body)
+    observed = request.get(OBSERVED)
+    if observed is not None and observed.caller.keeps_bodies:
+        observed.kept_request = body[:BODY_BYTES]
     return body
 
 

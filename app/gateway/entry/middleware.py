@@ -7,20 +7,34 @@ id that finds it in the log.
 import logging
 import random
 import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
+from app.core.api import PREFIX
 from app.core.errors import Bug, EnvironmentFault, RoundhouseError
 from app.gateway.entry.access import Access
+from app.gateway.entry.callers import caller_of
 from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
 from app.gateway.entry.unpacking import ACCEPTED, UnsupportedEncoding
-from app.gateway.watching.inspector import INSPECTOR
-from app.gateway.watching.watch import Stopped
+from app.gateway.exchange.engine.error_document import understood
+from app.gateway.exchange.observer import BODY_BYTES, OBSERVED, Observation, Outcome, Sink, Stopped
+from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
 
+
+class Observers(NamedTuple):
+    """Who is told of exchanges, and whether somebody wants to read what is said in them."""
+
+    sinks: Sequence[Sink]
+    keep_bodies: Callable[[], bool]
+
+
+OBSERVERS = web.AppKey("observers", Observers)
 GUARD = web.AppKey("guard", Guard)
 ACCESS = web.AppKey("access", Access)
 REQUEST_ID = web.RequestKey("request_id", str)
@@ -36,16 +50,23 @@ _BREAKS_OFF = frozenset({408, 413})
 @web.middleware
 async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let the handler answer, or say what is wrong."""
-    request[REQUEST_ID] = f"req_{random.getrandbits(96):024x}"
-    request[ARRIVED] = time.perf_counter()
-    exchange = request.app[INSPECTOR].arrived(request, request[REQUEST_ID])
-    response = None
+    app, request_id = request.app, f"req_{random.getrandbits(96):024x}"
+    request[REQUEST_ID], request[ARRIVED] = request_id, time.perf_counter()
+    if request.method != hdrs.METH_POST or request.path.startswith(PREFIX):  # no model is asked anything
+        return await _answered(request, handler)
+    observers = app[OBSERVERS]
+    caller = caller_of(request, request_id, keeps_bodies=observers.keep_bodies())
+    request[OBSERVED] = observed = Observation(caller, observers.sinks, request.task)
+    CLIENT.set(f"{caller.client} {request.remote}")
     try:
         response = await _answered(request, handler)
+        observed.status = response.status
+        if response.status >= _CLIENT_ERROR and isinstance(response, web.Response) and isinstance(response.body, bytes):
+            observed.error = observed.error or understood(response.body, response.status).text
+            observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
         return response
     finally:
-        if exchange is not None:
-            request.app[INSPECTOR].left(exchange, response)
+        observed.end()
 
 
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -92,6 +113,10 @@ def _is_preflight(request: web.Request) -> bool:
 
 
 def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
+    if (observed := request.get(OBSERVED)) is not None:
+        if observed.outcome is Outcome.CLIENT_GONE:
+            observed.failed(error)
+        observed.error = error.body.text
     if isinstance(error, EnvironmentFault):
         log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})
     response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])

@@ -3,9 +3,9 @@
 Every dialect that is translated asks here, so that all of them have the same on every engine.
 """
 
+import asyncio
 from typing import TypeVar
 
-import aiohttp
 import msgspec
 
 from app.core.errors import BadRequest, EngineFailed
@@ -14,13 +14,12 @@ from app.core.models import ModelInfo, Preset
 from app.gateway.canonical.events import Finished, Usage
 from app.gateway.canonical.families.choosing import Family, family_of
 from app.gateway.canonical.request import Generate, Message, Request, Role, Text
-from app.gateway.exchange.bounds import whole
 from app.gateway.exchange.engine.answers import Prompt, Tokens, understood
 from app.gateway.exchange.engine.capability import Need, needs
 from app.gateway.exchange.engine.planning import Plan, planned, reads_itself
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.presets import applied
-from app.gateway.exchange.proxy import Ask, engine_headers
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.loading.launch import is_ready
 from app.gateway.loading.recent import Found
@@ -37,6 +36,7 @@ _FAMILIES: dict[tuple[str, str], Family] = {}
 _MOST_FAMILIES = 64
 _COUNT_WITHIN_S = 5.0
 """Counting tokens is quick, or not worth the wait."""
+_OK = 200
 
 
 async def supplied(services: Services, found: Found, request: Request) -> Plan:
@@ -94,10 +94,10 @@ def _with_system(request: Generate, preset: Preset | None) -> Generate:
     return msgspec.structs.replace(request, messages=(system, *request.messages))
 
 
-async def with_plan(services: Services, ask: Ask, found: Found, request: Request) -> Ask:
+async def with_plan(services: Services, upstream: UpstreamRequest, found: Found, request: Request) -> UpstreamRequest:
     """Return what asks the engine for this. Raises as `supplied` does."""
     plan = await supplied(services, found, request)
-    return msgspec.structs.replace(ask, body=plan.body, plan=plan)
+    return msgspec.structs.replace(upstream, body=plan.body, plan=plan)
 
 
 async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool:
@@ -142,11 +142,11 @@ def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -
 class Counter:
     """Counts tokens with the engine's own tokenizer, where the engine does not say. What cannot be is unknown."""
 
-    def __init__(self, services: Services, lease: Lease, ask: Ask) -> None:
-        self._http = services.http
+    def __init__(self, engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> None:
+        self._engines = engines
         self._lease = lease
-        self._body = ask.body
-        self._engine = services.adapters[ask.load.engine].descriptor
+        self._body = upstream.body
+        self._routes = engines.adapters[upstream.load.engine].descriptor.routes
 
     async def counted(self, end: Finished, said: str) -> Finished:
         """Return the end of an answer in which the model wrote this, with both counts."""
@@ -166,14 +166,12 @@ class Counter:
         return None if told is None else len(told.tokens)
 
     async def _told(self, route: Route, body: bytes, kind: type[T]) -> T | None:
-        path = self._engine.routes.get(route)
+        path = self._routes.get(route)
         if path is None:
             return None
-        headers = engine_headers(self._lease, self._engine, body)
-        limit = aiohttp.ClientTimeout(total=_COUNT_WITHIN_S)
         try:
-            url = self._lease.base_url + path
-            async with self._http.post(url, data=body, headers=headers, timeout=limit) as answer:
-                return understood(await whole(answer), kind) if answer.ok else None
-        except (aiohttp.ClientError, TimeoutError, EngineFailed):
+            async with asyncio.timeout(_COUNT_WITHIN_S):
+                status, answer = await self._engines.ask(self._lease, path, body)
+            return understood(answer, kind) if status == _OK else None
+        except (OSError, EngineFailed):
             return None

@@ -14,10 +14,8 @@ import msgspec
 from app.core.errors import BadRequest, EngineFailed
 from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.entry.bodies import decode
-from app.gateway.exchange.bounds import whole
 from app.gateway.exchange.engine.answers import Tokens
-from app.gateway.exchange.proxy import Ask, Preparer, engine_headers
-from app.gateway.services import Services
+from app.gateway.exchange.upstream import EngineAccess, Preparer, UpstreamRequest
 from app.supervisor.lease import Lease
 from engines.api import Descriptor, Route
 
@@ -84,29 +82,29 @@ def preparer(route: Route) -> Preparer | None:
     return _with_all if route is Route.INFILL else None
 
 
-async def _with_all(services: Services, lease: Lease, ask: Ask) -> Ask:
+async def _with_all(engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> UpstreamRequest:
     """Return what asks for the middle so that nothing around it is dropped.
 
-    Raises BadRequest for a body that is not as expected, and where something would be dropped all the same; aiohttp's
-    errors where the engine cannot be reached.
+    Raises BadRequest for a body that is not as expected, and where something would be dropped all the same; OSError
+    where the engine cannot be reached.
     """
-    around = decode(ask.body, Around)
-    options = ask.load.options
+    around = decode(upstream.body, Around)
+    options = upstream.load.options
     batch = 0 if options.extra_args else options.max_batch_tokens or _BATCH
-    engine = services.adapters[lease.engine].descriptor
+    engine = engines.adapters[lease.engine].descriptor
     if _surely_fits(around, batch) or Route.RAW not in engine.routes:
-        return ask
-    asked = _Engine(services, lease, engine)
+        return upstream
+    asked = _Engine(engines, lease, engine)
     try:
         marks = None if _AFTER_FIRST in options.extra_args else await asked.marks()
     except _RefusesError:
-        return ask
+        return upstream
     if marks is None:
         await _check(asked, around, batch or _BATCH)
-        return ask
+        return upstream
     began = await asked.tokens([around.prompt], reads_marks=True) if around.prompt else []
     tokens = await asked.tokens(written(around, marks, began))
-    return msgspec.structs.replace(ask, path=engine.routes[Route.RAW], body=_plain(ask.body, tokens))
+    return msgspec.structs.replace(upstream, path=engine.routes[Route.RAW], body=_plain(upstream.body, tokens))
 
 
 def written(around: Around, marks: Marks, began: Sequence[int]) -> Written:
@@ -181,8 +179,8 @@ async def _check(engine: "_Engine", around: Around, batch: int) -> None:
 class _Engine:
     """What an engine can be asked beside its work."""
 
-    def __init__(self, services: Services, lease: Lease, about: Descriptor) -> None:
-        self._http = services.http
+    def __init__(self, engines: EngineAccess, lease: Lease, about: Descriptor) -> None:
+        self._engines = engines
         self._lease = lease
         self._about = about
 
@@ -220,11 +218,8 @@ class _Engine:
 
     async def said(self, route: Route, asked: object, kind: type[T]) -> T | None:
         """Return what the engine answers, None for anything else."""
-        body = msgspec.json.encode(asked)
-        url, headers = self._lease.base_url + self._about.routes[route], engine_headers(self._lease, self._about, body)
-        async with self._http.post(url, data=body, headers=headers) as answer:
-            said = await whole(answer)
+        _, answer = await self._engines.ask(self._lease, self._about.routes[route], msgspec.json.encode(asked))
         try:
-            return msgspec.json.decode(said, type=kind)
+            return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError:
             return None

@@ -1,11 +1,18 @@
-"""Look names up for requests to engines and attached endpoints, and give out no address that is never called."""
+"""The session for what is looked at beside clients' requests: it calls no address that is never called."""
 
 import socket
 
+import aiohttp
+from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 
 from app.core.addresses import is_forbidden
+from app.core.connections import Purpose, Why
+from app.network.connector import Connector
+
+_KEPT_S = 2.0
+"""An engine may close an idle connection whenever it likes (llama-server: after 5 s)."""
 
 
 class Resolver(AbstractResolver):
@@ -26,3 +33,14 @@ class Resolver(AbstractResolver):
     async def close(self) -> None:
         """Let go of what the system's resolver holds."""
         await self._system.close()
+
+
+def resolving_session(connect_s: float) -> aiohttp.ClientSession:
+    """Return a session without a time limit but for connecting."""
+    return aiohttp.ClientSession(
+        connector=Connector(Purpose(why=Why.ATTACHED), limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers={hdrs.ACCEPT_ENCODING: "identity"},
+    )

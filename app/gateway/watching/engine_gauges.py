@@ -7,27 +7,24 @@ import asyncio
 import re
 from collections.abc import Mapping
 
-import aiohttp
 import msgspec
-from aiohttp import hdrs
 
 from app.core.errors import EngineFailed
-from app.gateway.exchange.bounds import whole
-from app.gateway.services import Services
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.watching.metrics import Said
 from app.supervisor.lease import Reachable
 from engines.api import Descriptor, Gauge
 
-_WITHIN = aiohttp.ClientTimeout(total=1.0)
+_WITHIN_S = 1.0
 _OK = 200
 _SHARES = frozenset({Gauge.KV_USAGE, Gauge.PREFIX_HIT_RATE})
 """Of several series of one of these, a GPU's or a rank's each, the highest counts; others are added up."""
 
 
-async def said_by_engines(services: Services) -> list[Said]:
+async def said_by_engines(engines: EngineAccess) -> list[Said]:
     """Return the figures of every ready engine that has some."""
-    there = services.supervisor.reachable()
-    told = await asyncio.gather(*(_asked(services, engine) for engine in there))
+    there = engines.supervisor.reachable()
+    told = await asyncio.gather(*(_gauges_of(engines, engine) for engine in there))
     return [
         Said(model=engine.model, engine=engine.engine, gauges=gauges)
         for engine, gauges in zip(there, told, strict=True)
@@ -35,26 +32,26 @@ async def said_by_engines(services: Services) -> list[Said]:
     ]
 
 
-async def _asked(services: Services, engine: Reachable) -> Mapping[Gauge, float]:
-    about = services.adapters[engine.engine].descriptor
+async def _gauges_of(engines: EngineAccess, engine: Reachable) -> Mapping[Gauge, float]:
+    about = engines.adapters[engine.engine].descriptor
     series, slots = await asyncio.gather(
-        _read(services, engine, about.metrics_path), _read(services, engine, about.slots_path)
+        _read(engines, engine, about.metrics_path), _read(engines, engine, about.slots_path)
     )
     gauges = in_series(series.decode(errors="replace"), about)
     held = in_slots(slots)
     return gauges if held is None else {**gauges, Gauge.KV_USAGE: held}
 
 
-async def _read(services: Services, engine: Reachable, path: str) -> bytes:
+async def _read(engines: EngineAccess, engine: Reachable, path: str) -> bytes:
     """Return what is there, nothing if the engine does not say."""
     if not path:
         return b""
-    headers = {hdrs.AUTHORIZATION: f"Bearer {engine.key}"} if engine.key else {}
     try:
-        async with services.http.get(engine.base_url + path, headers=headers, timeout=_WITHIN) as reply:
-            return await whole(reply) if reply.status == _OK else b""
-    except (aiohttp.ClientError, TimeoutError, ConnectionError, EngineFailed):
+        async with asyncio.timeout(_WITHIN_S):
+            status, document = await engines.ask(engine, path)
+    except (OSError, EngineFailed):
         return b""
+    return document if status == _OK else b""
 
 
 def in_series(text: str, about: Descriptor) -> Mapping[Gauge, float]:

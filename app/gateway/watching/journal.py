@@ -16,7 +16,10 @@ from pathlib import Path
 import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 
+from app.gateway.exchange.observer import Observation, Sink, Stopped
 from app.supervisor.logs import LossyFile
+
+log = logging.getLogger(__name__)
 
 FILE_BYTES = 4 * 1024 * 1024
 FILES_KEPT = 3
@@ -91,3 +94,12 @@ def open_journal(file: Path) -> logging.Handler:
     logging.getLogger("aiohttp.server").addFilter(is_ours_to_mend)
     logging.basicConfig(level=logging.INFO, handlers=[written, said])
     return written
+
+
+class JournalSink(Sink):
+    """Writes down what clients were told in streams that had begun; what is refused before, `entry` writes down."""
+
+    def ended(self, exchange: Observation) -> None:
+        """Write down what went wrong."""
+        if exchange.code_in_stream not in {"", Stopped.default_code}:
+            log.error(exchange.error, extra={"code": exchange.code_in_stream, "model": exchange.model})

@@ -12,6 +12,8 @@ import msgspec
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import RequestInfo, RequestState
+from app.gateway.exchange.figures import figures_of
+from app.gateway.exchange.observer import Figures, Observation, Outcome, Sink
 from engines.api import Gauge
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -86,7 +88,7 @@ class Histogram:
 Families = tuple[Counter | Histogram, ...]
 
 
-class Metrics:
+class Metrics(Sink):
     """Everything the gateway counts."""
 
     def __init__(self) -> None:
@@ -105,14 +107,34 @@ class Metrics:
 
         self._spans = {field: Histogram(name, said, of_model, bounds) for field, name, said, bounds in _SPANS}
 
-    def finished(self, request: RequestInfo) -> None:
-        """Observe what one request took, if it was answered to its end: how long failures take says little."""
-        if request.state is not RequestState.DONE:
+    def understood(self, exchange: Observation) -> None:
+        """Count a request that is being answered."""
+        self.in_flight.add(exchange.route, exchange.model)
+
+    def ended(self, exchange: Observation) -> None:
+        """Count a request and its tokens; what it took, if it was answered to its end: failures say little of that."""
+        route, model = exchange.route, exchange.model
+        if not route:
             return
+        self.requests.add(route, model, exchange.outcome)
+        if not model:
+            return
+        self.in_flight.add(route, model, amount=-1)
+        for kind, count in (("prompt", exchange.tokens.prompt), ("completion", exchange.tokens.completion)):
+            if count is not None:
+                self.tokens.add(model, kind, amount=count)
+        if exchange.first_at is not None:
+            self.ttft.observe(exchange.first_at - exchange.started_at, route, model)
+        if (tpot_s := exchange.tpot_s) is not None:
+            self.tpot.observe(tpot_s, route, model)
+        if exchange.outcome is Outcome.OK:
+            self._observe(figures_of(exchange), route, model)
+
+    def _observe(self, figures: Figures, route: str, model: str) -> None:
         for field, histogram in self._spans.items():
-            value = prefill_rate(request) if field == "prefill_rate" else getattr(request, field)
+            value = prefill_rate(figures) if field == "prefill_rate" else getattr(figures, field)
             if value is not None:
-                histogram.observe(value, request.route, request.model)
+                histogram.observe(value, route, model)
 
     def exposition(
         self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), said: Iterable[Said] = ()
@@ -137,10 +159,10 @@ _SPANS: tuple[tuple[str, str, str, Sequence[float]], ...] = (
     ("prompt_tokens", "roundhouse_prompt_tokens", "Prompt tokens of a request, cached ones too.", TOKEN_BUCKETS),
     ("completion_tokens", "roundhouse_completion_tokens", "Tokens written for a request.", TOKEN_BUCKETS),
 )
-"""Field of `RequestInfo`, name, what it is, and its bounds."""
+"""Field of `Figures`, name, what it is, and its bounds."""
 
 
-def prefill_rate(request: RequestInfo) -> float | None:
+def prefill_rate(request: Figures) -> float | None:
     """Return how many tokens of the prompt were read per second, those left out that the engine had cached."""
     if not request.prefill_s or request.prompt_tokens is None:
         return None

@@ -4,6 +4,7 @@ import msgspec
 from aiohttp import web
 
 from app import __version__
+from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 from app.gateway.watching.engine_gauges import said_by_engines
 from app.gateway.watching.inspector import INSPECTOR
@@ -32,6 +33,6 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    said = await said_by_engines(services)
+    said = await said_by_engines(request.app[ENGINE_ACCESS])
     text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live(), said)
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})

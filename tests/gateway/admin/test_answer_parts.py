@@ -1,5 +1,4 @@
 import json
-from contextlib import suppress
 from itertools import pairwise
 
 import msgspec
@@ -8,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
-from app.core.errors import EngineFailed
+from app.gateway.canonical.events import Finish, Finished, PromptProgress, ReasoningDelta, TextDelta, Usage
 from app.gateway.chats.live import LiveAnswer
-from app.gateway.chats.refusal import refusal
+from app.gateway.chats.refusal import said_to_reader
 from app.gateway.chats.request import chat_request, messages_for
-from app.gateway.chats.stream import AnswerReader, Piece, PromptProgress, Usage
+from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.request import body_of
+from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature
 from tests.gateway.admin.conftest import LAST, chunk, reasoning
 
@@ -32,7 +33,7 @@ def said(role: Role, content: str) -> Message:
 )
 def test_roles_alternate_whatever_became_of_an_answer(path: list[tuple[Role, str]], turns: list[str]) -> None:
     messages = messages_for("", [said(*part) for part in path])
-    assert [f"{message.role}: {message.content}" for message in messages] == turns
+    assert [f"{message.role}: {message.text}" for message in messages] == turns
 
 
 def test_a_blank_system_prompt_is_not_sent() -> None:
@@ -51,10 +52,12 @@ def test_an_engine_is_sent_only_what_it_takes() -> None:
         updated_at=0,
         messages=[],
     )
-    plain = json.loads(chat_request(chat, [said(Role.USER, "a")], model="m", features=frozenset()))
+    request = chat_request(chat, [said(Role.USER, "a")])
+    plain = json.loads(body_of(request, model="m", features=frozenset()))
     assert set(plain) == {"model", "messages", "stream"}
-    counted = json.loads(chat_request(chat, [], model="m", features={Feature.STREAM_USAGE}))
-    assert counted["stream_options"] == {"include_usage": True}
+    told = json.loads(body_of(request, model="m", features={Feature.STREAM_USAGE, Feature.PROGRESS}))
+    assert told["stream_options"] == {"include_usage": True}
+    assert told["return_progress"] is True
 
 
 STREAM = (
@@ -69,42 +72,45 @@ STREAM = (
 
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=30))
 def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
-    reader = AnswerReader()
+    reader = StreamReader()
     edges = [0, *sorted(cuts), len(STREAM)]
-    pieces = [piece for start, end in pairwise(edges) for piece in reader.feed(STREAM[start:end])]
-    assert "".join(piece.content for piece in pieces) == "é🎉漢\n\n字"
-    assert "".join(piece.reasoning for piece in pieces) == "Hm 🤔"
-    assert [piece.usage for piece in pieces if piece.usage] == [Usage(prompt_tokens=10, completion_tokens=3)]
-    assert reader.is_complete
+    events = [event for start, end in pairwise(edges) for event in reader.feed(STREAM[start:end])]
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "é🎉漢\n\n字"
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm 🤔"
+    assert [event.usage for event in events if isinstance(event, Finished)] == [
+        Usage(prompt=10, completion=3, cached=2)
+    ]
+    assert reader.is_over
 
 
 @given(data=st.binary(max_size=200))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    with suppress(EngineFailed):
-        list(AnswerReader().feed(b"data: " + data + b"\n\n"))
+    StreamReader().feed(b"data: " + data + b"\n\n")
 
 
 @pytest.mark.parametrize(
     ("progress", "fraction"),
     [
-        (PromptProgress(total=10, processed=5), 0.5),
-        (PromptProgress(total=10, cache=5, processed=5), 0.0),
-        (PromptProgress(total=10, cache=10, processed=10), None),
-        (PromptProgress(total=0), None),
-        (PromptProgress(total=10, processed=99), 1.0),
+        ({"total": 10, "processed": 5}, 0.5),
+        ({"total": 10, "cache": 5, "processed": 5}, 0.0),
+        ({"total": 10, "cache": 10, "processed": 10}, None),
+        ({"total": 0}, None),
+        ({"total": 10, "processed": 99}, 1.0),
     ],
 )
-def test_progress_counts_what_had_to_be_read(progress: PromptProgress, fraction: float | None) -> None:
-    assert progress.fraction == fraction
+def test_progress_counts_what_had_to_be_read(progress: dict[str, int], fraction: float | None) -> None:
+    event = b"data: " + msgspec.json.encode({"choices": [], "prompt_progress": progress}) + b"\n\n"
+    assert StreamReader().feed(event) == [PromptProgress(fraction)]
 
 
 @given(body=st.binary(max_size=100))
 def test_any_refusal_becomes_a_sentence(body: bytes) -> None:
-    assert str(refusal(body)).startswith(("The engine refused to answer: ", "This conversation is longer"))
+    error = said_to_reader(refused(body, 400))
+    assert str(error).startswith(("The engine refused to answer: ", "This conversation is longer"))
 
 
 def test_a_context_refusal_without_counts_is_a_sentence_too() -> None:
-    error = refusal(b'{"error":{"type":"exceed_context_size_error"}}')
+    error = said_to_reader(refused(b'{"error":{"type":"exceed_context_size_error","message":"x"}}', 400))
     assert (error.code, str(error)) == ("context_too_long", "This conversation is longer than the model's context.")
 
 
@@ -124,8 +130,8 @@ def test_speed_is_measured_when_the_engine_does_not_say() -> None:
     answer = live(clock)
     for _ in range(5):
         clock.now += 0.5
-        answer.add(Piece(content="x"))
-    answer.add(Piece(usage=Usage(prompt_tokens=3, completion_tokens=5), finish_reason="length"))
+        answer.add(TextDelta("x"))
+    answer.complete(Finished(reason=Finish.LENGTH, usage=Usage(prompt=3, completion=5)), {})
     clock.now += 1.0
     ended = answer.ended(MessageStatus.COMPLETE)
     cost = ended.timings

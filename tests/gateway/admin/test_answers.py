@@ -19,6 +19,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, Unavailable
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
+from app.gateway.chats.writing import Writer
 from app.gateway.loading.launch import resolve as resolve_at_once
 from tests.gateway.admin.conftest import LAST, PATIENCE_S, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
@@ -315,7 +316,7 @@ async def test_a_mistake_of_ours_ends_the_answer_too(
     async def broken(*_arguments: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(answers, "write_answer", broken)
+    monkeypatch.setattr(Writer, "write", broken)
     message = await api.ended((await api.ask((await api.chat()).id)).answer)
     assert (message.status, message.error) == ("failed", "Roundhouse made a mistake. See its log.")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -396,7 +397,7 @@ async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monke
         return await resolve_at_once(*asked)
 
     monkeypatch.setattr(answers, "resolve", slowly)
-    ours = answers.Answers(api.gateway.services)
+    ours = answers.Answers(api.gateway.services, api.gateway.engines)
     asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
     await asyncio.wait({asking}, timeout=0.05)
     await ours.close()

@@ -75,7 +75,7 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))
     await measuring.keep(calibration(samples=2, efficiency=0.02, layer_seconds=1e-3))
-    measuring.heard(STATUS, {**TIMINGS, "predicted_ms": 640.0})
+    measuring.learn(STATUS, {**TIMINGS, "predicted_ms": 640.0})
     await measuring.close()
     assert [one.model for one in await parts.chats.generations()] == ["guide"]
     (kept,) = await parts.chats.calibrations()

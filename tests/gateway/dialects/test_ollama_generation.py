@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
-from app.gateway.exchange import opening
+from app.gateway.exchange import client_stream
 from app.supervisor.policy import Terms
 from tests.gateway.played import Gateway, Play, until
 
@@ -159,7 +159,7 @@ async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gatewa
 async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.05)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
     async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
@@ -170,7 +170,7 @@ async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
 
 
 async def test_a_slow_load_that_succeeds_goes_on_as_ever(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.05)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.upstream.play = streams(says("a"), END)
     async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:

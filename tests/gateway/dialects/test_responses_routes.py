@@ -11,8 +11,7 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.errors import EngineFailed
-from app.gateway.dialects.responses import routes as responses
-from app.gateway.exchange import opening
+from app.gateway.exchange import client_stream
 from app.supervisor.policy import Terms
 from tests.gateway.dialects.test_ollama_generation import (
     DONE,
@@ -212,7 +211,7 @@ async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Ga
 
 
 async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.05)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     stream = events(gateway)
     name = (await anext(stream))["response"]["id"]
@@ -227,8 +226,8 @@ async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, m
 async def test_a_slow_load_sends_the_head_and_signs_of_life_and_an_error_then_is_an_event(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.02)
-    monkeypatch.setattr(responses, "ALIVE_EVERY_S", 0.02)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.02)
+    monkeypatch.setattr(client_stream, "EVERY_S", 0.02)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
     sent = {**ASKED, "stream": True}

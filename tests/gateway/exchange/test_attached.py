@@ -12,8 +12,8 @@ from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.library.attaching import attach
-from app.network import connector
 from app.network import door as door_module
+from app.supervisor import dialing
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
 from tests.gateway.played import Gateway, until
 
@@ -187,7 +187,7 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
     far.play = begin
     body = {"model": "distant", "stream": True, "messages": ASKED}
     with monkeypatch.context() as elsewhere:
-        for module in (door_module, connector):
+        for module in (door_module, dialing):
             elsewhere.setattr(module, "is_here", lambda _host: False)
         async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
             assert await reply.content.readany() == chunk("one")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.gateway.exchange import bounds
+from app.gateway.exchange import passing, upstream
 from tests.gateway.far import DIALECTS, WAYS, Far, asked, begun, chunk
 from tests.gateway.played import Gateway
 
@@ -69,7 +69,7 @@ async def test_values_that_cannot_be(near: Gateway, far: Far, path: str, more: d
 @DIALECTS
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_line_without_end(near: Gateway, far: Far, path: str, more: dict[str, Any], *, stream: bool) -> None:
-    far.play = sends(chunk("Bec"), b"data: ", *[b"x" * MIB] * (bounds.LONGEST_LINE // MIB + 8))
+    far.play = sends(chunk("Bec"), b"data: ", *[b"x" * MIB] * (passing.LONGEST_LINE // MIB + 8))
     status, said = await asked(near, path, more, stream=stream)
     assert status in {200, 502}
     assert "a line of more than 8 MiB" in said[-2000:]
@@ -77,7 +77,7 @@ async def test_a_line_without_end(near: Gateway, far: Far, path: str, more: dict
 
 @pytest.mark.parametrize("status", [200, 400])
 async def test_a_document_without_end(near: Gateway, far: Far, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    monkeypatch.setattr(bounds, "LARGEST_DOCUMENT", 4 * MIB)
+    monkeypatch.setattr(upstream, "LARGEST_DOCUMENT", 4 * MIB)
 
     async def play(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers={"Content-Type": "application/json"})

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from app.core.errors import EngineFailed, Overloaded
-from app.gateway.exchange import heartbeat
+from app.gateway.exchange import client_stream
 from tests.gateway.exchange.test_streaming import ASKED, DONE, event, streams
 from tests.gateway.played import Gateway
 
@@ -20,8 +20,8 @@ FULL = Overloaded("Server busy.", retry_s=6.2)
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "QUIET_S", 0.01)
-    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.01)
+    monkeypatch.setattr(client_stream, "EVERY_S", 0.01)
 
 
 async def asked(gateway: Gateway, path: str, body: dict[str, object], then: Callable[[], None]) -> tuple[int, bytes]:

@@ -16,9 +16,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
-from app.gateway.chats.apart import apart
-from app.gateway.chats.stream import Piece
-from app.gateway.exchange import opening, streaming
+from app.gateway.exchange import client_stream
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route
@@ -381,8 +379,8 @@ async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path
 async def test_a_client_that_waits_for_a_load_is_kept_and_told_how_it_ends(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(opening, "HEAD_WITHIN_S", 0.01)
-    monkeypatch.setattr(streaming, "EVERY_S", 0.01)
+    monkeypatch.setattr(client_stream, "QUIET_S", 0.01)
+    monkeypatch.setattr(client_stream, "EVERY_S", 0.01)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
     body = {"model": "guide", **CHAT, "max_tokens": 9, "stream": True}
@@ -477,12 +475,3 @@ async def test_lm_studio_has_its_stats_with_it(gateway: Gateway, *, streams: boo
     assert '"get_weather"' in text
     assert "<think>" not in text
     assert gateway.supervisor.terms == [Terms(keep_s=60.0)]
-
-
-@pytest.mark.parametrize("pieces", [["<think>Hm.</think>So"], list("<think>Hm.</think>So")])
-async def test_the_windows_chats_are_told_apart(gateway: Gateway, pieces: list[str]) -> None:
-    tell_apart = await apart(gateway.services, gateway.services.library.find("guide"), Engine().descriptor)
-    told = [tell_apart(Piece(content=piece)) for piece in pieces] + [tell_apart(Piece(finish_reason="stop"))]
-    assert ("".join(one.reasoning for one in told), "".join(one.content for one in told)) == ("Hm.", "So")
-    as_it_is = await apart(gateway.services, gateway.services.library.find("guide"), DESCRIPTOR)
-    assert as_it_is(Piece(content="<think>")).content == "<think>"

@@ -13,7 +13,8 @@ from app.core.api import PREFIX
 from app.core.events import Event, RequestChanged, RequestsForgotten
 from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState, Usage
 from app.core.settings import SettingInfo
-from app.gateway.watching.exchange import BODY_BYTES, client_name
+from app.gateway.entry.callers import client_name
+from app.gateway.exchange.observer import BODY_BYTES
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 from tests.gateway.played import Gateway, until
 

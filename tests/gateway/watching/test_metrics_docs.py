@@ -5,24 +5,15 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import Peer, RequestInfo, RequestState
+from app.gateway.exchange.observer import Caller, Figures, Observation, Outcome
 from app.gateway.watching.metrics import Metrics, Said, prefill_rate
-from app.gateway.watching.watch import Outcome
 from engines.api import Gauge
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ENGINE = EngineStatus(
     model="m", engine="e", state=EngineState.READY, memory_bytes=7, slots=4, buffers={"kv": 3}, restarts=1
 )
-DONE = RequestInfo(
-    id="1",
-    at=0.0,
-    client="c",
-    peer=Peer.NETWORK,
-    dialect="openai",
-    path="/",
-    route="chat",
-    model="m",
-    state=RequestState.DONE,
+FIGURES = Figures(
     queue_s=0.0,
     load_s=0.0,
     prefill_s=2.0,
@@ -33,17 +24,34 @@ DONE = RequestInfo(
     cached_tokens=10,
     completion_tokens=9,
 )
+RUNNING = RequestInfo(
+    id="1",
+    at=0.0,
+    client="c",
+    peer=Peer.NETWORK,
+    dialect="openai",
+    path="/",
+    route="chat",
+    model="m",
+    state=RequestState.DECODING,
+    total_s=3.0,
+)
+
+
+def ended(metrics: Metrics, outcome: Outcome) -> None:
+    """Have the metrics told of one exchange."""
+    exchange = Observation(Caller(), [metrics])
+    exchange.understood("chat", "m")
+    exchange.figures, exchange.outcome = FIGURES, outcome
+    for _ in range(6):
+        exchange.saw(b'data: {"usage":{"prompt_tokens":30,"completion_tokens":9}}\n\n')
+    exchange.end()
 
 
 def exposition() -> str:
     metrics = Metrics()
-    metrics.finished(DONE)
-    metrics.requests.add("chat", "m", Outcome.OK)
-    metrics.in_flight.add("chat", "m")
-    metrics.tokens.add("m", "prompt", amount=1)
-    metrics.ttft.observe(0.1, "chat", "m")
-    metrics.tpot.observe(0.1, "chat", "m")
-    return metrics.exposition([ENGINE], [DONE], [Said(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))])
+    ended(metrics, Outcome.OK)
+    return metrics.exposition([ENGINE], [RUNNING], [Said(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))])
 
 
 def exposed() -> dict[str, tuple[str, str]]:
@@ -69,12 +77,10 @@ def test_every_help_text_is_a_sentence() -> None:
 
 
 def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:
-    assert prefill_rate(DONE) == 10.0
+    assert prefill_rate(FIGURES) == 10.0
 
 
 def test_only_whole_answers_are_observed() -> None:
     metrics = Metrics()
-    metrics.finished(
-        RequestInfo(**{**{f: getattr(DONE, f) for f in DONE.__struct_fields__}, "state": RequestState.FAILED})
-    )
+    ended(metrics, Outcome.ENGINE_FAILED)
     assert "roundhouse_e2e_seconds_count" not in metrics.exposition([])

@@ -31,7 +31,7 @@ from app.gateway.dialects.responses.request import Asked
 from app.gateway.dialects.responses.stream import STOPPED, Encoder
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
-from app.gateway.watching.watch import Stopped
+from app.gateway.exchange.observer import Stopped
 
 OFFER = offer_of(
     [

@@ -32,7 +32,7 @@ MAY = {
     "app/network/relay.py": "notes its connections",
     "app/supervisor/dialing.py": "asks the door before it looks a name up",
     "app/hub/download/xet.py": "notes whom its library is about to call",
-    "app/gateway/relay/proxy.py": "a session over the door's connector",
+    "app/gateway/exchange/resolving.py": "a session over the door's connector",
     "app/client/http.py": "the gateway, on this computer",
     "app/client/endpoint.py": "the gateway, on this computer",
     "app/bench": "the gateway, on this computer; no part of what is installed calls it",

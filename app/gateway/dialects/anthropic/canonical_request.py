@@ -32,7 +32,6 @@ _NOTHING = msgspec.Raw()
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What of a request concerns only whoever writes the answer."""
 
-    stream: bool | None = None
     stop_sequences: list[str] | None = None
     temperature: float | None = None
     top_p: float | None = None

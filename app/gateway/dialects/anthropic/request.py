@@ -60,6 +60,7 @@ class Asked(Staying, frozen=True, kw_only=True):
     """The part of a request that concerns the gateway."""
 
     model: str | None = None
+    stream: bool | None = None
     messages: list[Turn] | None = None
     max_tokens: int | None = None
     system: str | list[Block] | None = None

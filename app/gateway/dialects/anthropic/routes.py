@@ -1,22 +1,22 @@
 """Anthropic's routes. llama.cpp speaks them itself; what it gets wrong is mended on the way in and on the way out.
 
-Where an engine does not, or not all that is asked, `anthropic_messages` translates.
+Where an engine does not, or not all that is asked, `translated` translates.
 """
 
-import msgspec
+from functools import partial
+
 from aiohttp import web
 
 from app.gateway.dialects.anthropic.form import Count, Messages
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked, check, for_engine, prefilled_by
-from app.gateway.dialects.anthropic.translated import ask_for, count_for, passes
-from app.gateway.entry.bodies import decode
+from app.gateway.dialects.anthropic.translated import count_job, messages_job, passes
+from app.gateway.entry.bodies import decode, read_body
 from app.gateway.entry.middleware import REQUEST_ID
-from app.gateway.exchange import proxy
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
+from app.gateway.exchange.handling import Job, handle, load_of, named, passed_headers, path_of, terms_of
 from app.gateway.exchange.presets import applied
+from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -29,35 +29,33 @@ def add_routes(app: web.Application) -> None:
 
 async def messages(request: web.Request) -> web.StreamResponse:
     """POST /v1/messages."""
-    return await answered(request, Route.MESSAGES, _understood)
+    return await handle(request, Route.MESSAGES, partial(_understand, route=Route.MESSAGES))
 
 
 async def count_tokens(request: web.Request) -> web.StreamResponse:
     """POST /v1/messages/count_tokens."""
-    return await answered(request, Route.COUNT_TOKENS, _understood)
+    return await handle(request, Route.COUNT_TOKENS, partial(_understand, route=Route.COUNT_TOKENS))
 
 
-async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services = request.app[SERVICES]
+async def _understand(request: web.Request, route: Route) -> Job:
+    services, body = request.app[SERVICES], await read_body(request)
     asked = decode(body, Asked)
     name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     found = await resolve(services, name)
-    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    found = Found(model, load)
+    found = found._replace(load=await load_of(services, found, asked.context))
     if not await passes(services, asked, found, route):
-        is_count = route is Route.COUNT_TOKENS
-        ask = await (
-            count_for(services, body, asked, found) if is_count else ask_for(services, body, asked, found, name)
-        )
-        return msgspec.structs.replace(ask, terms=terms)
+        return await (count_job if route is Route.COUNT_TOKENS else messages_job)(services, body, asked, found)
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time, prefilled=prefilled_by(asked))
     form = Count if route is Route.COUNT_TOKENS else Messages
-    return proxy.Ask(
-        load=load,
-        path=path_of(services, load.engine, model, route),
-        body=applied(for_engine(body, asked), model, route),
+    upstream = UpstreamRequest(
+        load=found.load,
+        path=path_of(services.adapters, found.load.engine, found.model, route),
+        body=applied(for_engine(body, asked), found.model, route),
         model=name,
-        terms=terms,
+        terms=terms_of(asked, route),
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
+        streams=bool(asked.stream),
+        headers=passed_headers(request),
     )
+    return Job(upstream)

@@ -1,6 +1,5 @@
 """Anthropic's Messages in front of engines that have no such route, or whose own passes over what is asked."""
 
-from contextlib import aclosing
 from dataclasses import dataclass
 
 import msgspec
@@ -13,19 +12,18 @@ from app.gateway.dialects.anthropic.encoding import Blocks, whole
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked
-from app.gateway.dialects.responses.count import Counting, count_of
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan
+from app.gateway.exchange.client_stream import KeepAlive
+from app.gateway.exchange.counting import count_prompt
 from app.gateway.exchange.engine.planning import reads_itself
-from app.gateway.exchange.native import path_of
-from app.gateway.exchange.proxy import Ask
-from app.gateway.exchange.streaming import SSE_HEADERS, written
-from app.gateway.exchange.translated import asked as asked_of
-from app.gateway.exchange.translated import asked_whole
+from app.gateway.exchange.handling import Job, path_of, terms_of
+from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.translating import Course, Part, stream, translate_whole
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
-from app.gateway.watching.watch import Watch
 from engines.api import Route
 
 
@@ -39,63 +37,61 @@ async def passes(services: Services, asked: Asked, found: Found, route: Route) -
     return not asked.tools or await is_told_of_tools(services, found.model)
 
 
-async def ask_for(services: Services, body: bytes, asked: Asked, found: Found, name: str) -> Ask:
+async def messages_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
-    settings = decode(body, Settings)
-    blank = Ask(
-        load=found.load,
-        path=path_of(services, found.load.engine, found.model, Route.CHAT),
-        body=b"",
-        model=found.model.name,
-    )
+    blank = _blank(services, asked, found, Route.CHAT, Route.MESSAGES)
+    upstream = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
-    job = _Job(model=name, wishes=wishes)
-    ask = await with_plan(services, blank, found, generate(asked, settings))
-    return msgspec.structs.replace(ask, answer=job.stream if settings.stream else job.whole)
+    message = _Message(upstream=upstream, model=asked.model or "", wishes=wishes)
+    return Job(upstream, message.stream if asked.stream else message.whole)
 
 
-async def count_for(services: Services, body: bytes, asked: Asked, found: Found) -> Ask:
+async def count_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
     """Return what has an engine without such a route write the prompt down, and answers with how long it is.
 
     Raises BadRequest if it cannot do that either.
     """
-    engine, model = found.load.engine, found.model
-    tokenize = path_of(services, engine, model, Route.TOKENIZE)
-    prompt = path_of(services, engine, model, Route.APPLY_TEMPLATE)
-    blank = Ask(load=found.load, path=prompt, body=b"", model=model.name)
-    ask = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
+    tokenize = path_of(services.adapters, found.load.engine, found.model, Route.TOKENIZE)
+    blank = _blank(services, asked, found, Route.APPLY_TEMPLATE, Route.COUNT_TOKENS)
+    upstream = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
 
-    async def answer(request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
-        written, _ = await asked_whole(request, ask, watch)
-        tokens, _ = await asked_whole(request, Counting(ask, tokenize).of(written), watch)
-        return _json({"input_tokens": count_of(tokens)})
+    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+        return _json({"input_tokens": await count_prompt(engines, upstream, tokenize, observed)})
 
-    return msgspec.structs.replace(ask, answer=answer)
+    return Job(upstream, answer)
+
+
+def _blank(services: Services, asked: Asked, found: Found, asks: Route, route: Route) -> UpstreamRequest:
+    """Return a request to the engine's route `asks`, without a body, for a client's to `route`."""
+    return UpstreamRequest(
+        load=found.load,
+        path=path_of(services.adapters, found.load.engine, found.model, asks),
+        body=b"",
+        model=found.model.name,
+        terms=terms_of(asked, route),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class _Message:
     """How an answer is put."""
 
+    upstream: UpstreamRequest
     model: str
     wishes: Wishes
 
-    async def whole(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def whole(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer at once."""
-        async with aclosing(asked_of(request, ask, watch)) as batches:
-            answer = fold([event async for batch in batches for event in batch])
-        reply = whole(answer, self.model, self.wishes)
+        reply = whole(fold(await translate_whole(engines, self.upstream, observed)), self.model, self.wishes)
         if isinstance(reply, Failed):
             return _json(ANTHROPIC_DIALECT.document(reply, request[REQUEST_ID]), reply.status)
         return _json(reply)
 
-    async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer piece by piece."""
-        response = web.StreamResponse(headers=SSE_HEADERS)
         blocks = Blocks(self.model, self.wishes, request[REQUEST_ID])
-        await written(request, response, asked_of(request, ask, watch), blocks, watch)
-        await response.write_eof()
-        return response
+        course = Course(keep_alive=KeepAlive(first=blocks.begin))
+        return await stream(request, engines, [Part(self.upstream, blocks)], observed, course)
 
 
 def _json(value: object, status: int = 200) -> web.Response:

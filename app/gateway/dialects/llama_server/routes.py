@@ -4,6 +4,7 @@ Clients made for llama-server name no model, as one of it has only one: they mea
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -12,11 +13,11 @@ from aiohttp import web
 from app.core.errors import BadRequest
 from app.gateway.dialects.llama_server.form import Detokenize, Infill
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.entry.bodies import decode
-from app.gateway.exchange import proxy
+from app.gateway.entry.bodies import decode, read_body
+from app.gateway.exchange.handling import BESIDE_SLOTS, Job, handle, passed_headers, path_of
 from app.gateway.exchange.infilling import Around, preparer
-from app.gateway.exchange.native import BESIDE_SLOTS, answered, path_of
 from app.gateway.exchange.presets import applied
+from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
@@ -40,9 +41,10 @@ _FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill(), Route.DETOKENIZE: Deto
 
 
 class Named(msgspec.Struct, frozen=True):
-    """The model, if a client names one."""
+    """The model, if a client names one, and whether it wants a stream."""
 
     model: str | None = None
+    stream: bool | None = None
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -58,14 +60,14 @@ def add_routes(app: web.Application) -> None:
 
 
 def _handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return await answered(request, route, _understood)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await handle(request, route, partial(_understand, route=route))
 
-    return handle
+    return answer
 
 
-async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services = request.app[SERVICES]
+async def _understand(request: web.Request, route: Route) -> Job:
+    services, body = request.app[SERVICES], await read_body(request)
     fields = decode(body, dict[str, msgspec.Raw])
     for name in _NEEDED[route]:
         if name not in fields:
@@ -74,14 +76,18 @@ async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.
         decode(body, Numbers)
     if route is Route.INFILL:
         decode(body, Around)
-    name = decode(body, Named).model or AUTO
+    wishes = decode(body, Named)
+    name = wishes.model or AUTO
     model, load = await resolve(services, name)
-    return proxy.Ask(
+    upstream = UpstreamRequest(
         load=load,
-        path=path_of(services, load.engine, model, route),
+        path=path_of(services.adapters, load.engine, model, route),
         body=applied(body, model, route),
         model=name,
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
         form=_FORMS.get(route, OPENAI),
+        streams=bool(wishes.stream),
+        headers=passed_headers(request),
         prepare=preparer(route),
     )
+    return Job(upstream)

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+import msgspec
 from aiohttp import web
 
 from app.core.engines import EngineStatus
@@ -17,17 +18,11 @@ from app.gateway.dialects.lmstudio import models as lmstudio_models
 from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
 from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
-from app.gateway.dialects.openai import chat_checks, preparing
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.openai.text_form import AsWritten
-from app.gateway.dialects.openai.translated import Wish, ask_for, passes
-from app.gateway.entry.bodies import decode
+from app.gateway.dialects.openai.understanding import understand, understand_chat
 from app.gateway.entry.middleware import ARRIVED
-from app.gateway.exchange import proxy
-from app.gateway.exchange.infilling import preparer
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
-from app.gateway.exchange.presets import applied
-from app.gateway.loading.launch import resolve
+from app.gateway.exchange.handling import handle
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
 from engines.api import Descriptor, Route
@@ -50,33 +45,22 @@ def add_routes(app: web.Application) -> None:
 
 
 def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    return partial(answered, route=route, understand=_understood)
+    return partial(_answer, route=route)
 
 
-async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services = request.app[SERVICES]
-    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
-    name = named(asked.model)
-    prepared = preparing.prepared(body, asked, route)
-    route, body = prepared.route, prepared.body
-    prepared = prepared._replace(form=_AS_IT_COMES.get(route, prepared.form))
-    found = await resolve(services, name)
-    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    engine = services.adapters[load.engine].descriptor
-    prepared = preparing.fitted(prepared, engine, body, asked)
-    form = V0(partial(_about, services, model, engine), started=request[ARRIVED], openai=prepared.form)
-    if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
-        return await ask_for(services, Found(model, load), Wish(body, name, form, terms))
-    return proxy.Ask(
-        load=load,
-        path=path_of(services, load.engine, model, route),
-        body=applied(prepared.body, model, route),
-        model=name,
-        terms=terms,
-        form=form,
-        gather=prepared.gather,
-        prepare=preparer(route),
-    )
+async def _answer(request: web.Request, route: Route) -> web.StreamResponse:
+    put = partial(_put, request)
+    understood = partial(understand_chat, put=put) if route is Route.CHAT else partial(understand, route=route, put=put)
+    return await handle(request, route, understood)
+
+
+def _put(request: web.Request, form: OpenAI, route: Route, found: Found) -> V0:
+    """Return the form of an answer with LM Studio's blocks at its end."""
+    services, model = request.app[SERVICES], found.model
+    about = partial(_about, services, model, services.adapters[found.load.engine].descriptor)
+    kept = {field: getattr(form, field) for field in ("prefilled", "each")}
+    openai = msgspec.structs.replace(_AS_IT_COMES[route], **kept) if route in _AS_IT_COMES else form
+    return V0(about, started=request[ARRIVED], openai=openai)
 
 
 def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:

@@ -119,7 +119,7 @@ class Encoder:
             case _:
                 return self._turn(event)
 
-    def _turn(self, event: Started | Finished | Failed) -> bytes:
+    def _turn(self, event: Event) -> bytes:
         match event:
             case Started():
                 return self.loaded(event.load_s)
@@ -127,6 +127,8 @@ class Encoder:
                 return self._finish(event)
             case Failed():
                 return self._fail(event)
+            case _:
+                return b""
 
     def _say(self, kind: str, text: str) -> bytes:
         head = self._have_read()

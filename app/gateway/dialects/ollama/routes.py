@@ -7,16 +7,14 @@ NDJSON. An answer that is not streamed is the fold of the same events.
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from dataclasses import dataclass
 
 import msgspec
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
-from app.core.errors import RoundhouseError, UserError
 from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed, failed
+from app.gateway.canonical.events import Failed
 from app.gateway.canonical.request import Generate, Request
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create
@@ -26,43 +24,30 @@ from app.gateway.dialects.ollama.describing import moment
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
-from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, error_line, whole
+from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, whole
 from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateRequest
-from app.gateway.entry.middleware import ARRIVED
-from app.gateway.exchange import opening
 from app.gateway.exchange.capability_fallback import supplied, with_plan
+from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.engine.planning import Plan
 from app.gateway.exchange.engine.request import route_of
-from app.gateway.exchange.heartbeat import EVERY_S, Signs
+from app.gateway.exchange.handling import Answerer, Job, handle, load_of
 from app.gateway.exchange.infilling import preparer
-from app.gateway.exchange.native import load_of
-from app.gateway.exchange.opening import first_of
-from app.gateway.exchange.proxy import Ask
-from app.gateway.exchange.translated import Batches
-from app.gateway.exchange.trimmed import Trimming, asked_trimmed
+from app.gateway.exchange.observer import Observation, Outcome
+from app.gateway.exchange.translating import Course, Part, Trimming, stream, translate_whole
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
-from app.gateway.watching.watch import Outcome, Watch, watched
 from app.supervisor.policy import Terms
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN = ""
-"""Stands for the model in the metrics of a request that named none we have: its name could be anything."""
 _STREAM_HEADERS = {
     hdrs.CONTENT_TYPE: "application/x-ndjson",
     hdrs.CACHE_CONTROL: "no-cache",
     "X-Accel-Buffering": "no",
 }
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A request understood: what is asked, what the engine is sent (if anything), and how its answer is put."""
-
-    wanted: Asked
-    found: Found
-    ask: Ask
-    form: Form
+_ONLY_HEAD = KeepAlive(alive=bytes)
+"""A line would mean something."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -76,52 +61,22 @@ def add_routes(app: web.Application) -> None:
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """POST /api/chat."""
-
-    async def understood() -> Job:
-        wanted = read_chat(await read_document(request, ChatRequest))
-        return await _job(request.app[SERVICES], wanted, ChatForm(wanted.model, _now))
-
-    return await _answer(request, "ollama/chat", understood)
+    return await handle(request, "ollama/chat", _understand_chat)
 
 
 async def generate(request: web.Request) -> web.StreamResponse:
     """POST /api/generate."""
-
-    async def understood() -> Job:
-        wanted = read_generate(await read_document(request, GenerateRequest))
-        return await _job(request.app[SERVICES], wanted, GenerateForm(wanted.model, _now))
-
-    return await _answer(request, "ollama/generate", understood)
+    return await handle(request, "ollama/generate", _understand_generate)
 
 
-async def _answer(request: web.Request, route: str, understood: Callable[[], Awaitable[Job]]) -> web.StreamResponse:
-    services = request.app[SERVICES]
-    try:
-        job = await understood()
-    except RoundhouseError:
-        services.metrics.requests.add(route, _UNKNOWN, Outcome.REFUSED)
-        raise
-    model = job.ask.load.source.name
-    with watched(services.metrics, route=route, model=model, started=request[ARRIVED]) as watch:
-        if job.wanted.request is None:
-            return await _loaded(services, job, watch)
-        async with aclosing(asked_trimmed(request, job.ask, watch, _trimming(services, job))) as batches:
-            return await (_streamed if job.wanted.streams else _whole)(request, job, batches, watch)
+async def _understand_chat(request: web.Request) -> Job:
+    wanted = read_chat(await read_document(request, ChatRequest))
+    return await _job(request.app[SERVICES], wanted, ChatForm(wanted.model, _now))
 
 
-def _trimming(services: Services, job: Job) -> Trimming | None:
-    """Return how a conversation is cut to what fits, if the client asked for that and it is one."""
-    work = job.wanted.request
-    if not job.wanted.trims or not isinstance(work, Generate):
-        return None
-
-    async def ask_for(shorter: Generate) -> Ask:
-        return await with_plan(services, job.ask, job.found, shorter)
-
-    def dropped(count: int) -> None:
-        job.form.dropped = count
-
-    return Trimming(work=work, ask_for=ask_for, dropped=dropped)
+async def _understand_generate(request: web.Request) -> Job:
+    wanted = read_generate(await read_document(request, GenerateRequest))
+    return await _job(request.app[SERVICES], wanted, GenerateForm(wanted.model, _now))
 
 
 async def _job(services: Services, wanted: Asked, form: Form) -> Job:
@@ -129,18 +84,38 @@ async def _job(services: Services, wanted: Asked, form: Form) -> Job:
     if wanted.unheeded:
         log.warning("Options that have no effect here: %s", ", ".join(wanted.unheeded), extra={"model": wanted.model})
     load = await load_of(services, found, wanted.num_ctx)
-    asks = wanted.request
-    path, plan = ("", None) if asks is None else await _sendable(services, found, wanted.model, asks)
-    ask = Ask(
+    work = wanted.request
+    path, plan = ("", None) if work is None else await _sendable(services, found, wanted.model, work)
+    upstream = UpstreamRequest(
         load=load,
         path=path,
         body=b"" if plan is None else plan.body,
         plan=plan,
         model=found.model.name,
         terms=Terms(keep_s=wanted.keep_s, context=wanted.num_ctx),
-        prepare=None if asks is None else preparer(route_of(asks)),
+        prepare=None if work is None else preparer(route_of(work)),
     )
-    return Job(wanted=wanted, found=found, ask=ask, form=form)
+    if work is None:
+        return Job(upstream, _loading(services, wanted, form, upstream))
+    trimming = _trimming(services, found, upstream, work, form) if wanted.trims else None
+    answer = _Answer(form=form, upstream=upstream, trimming=trimming)
+    return Job(upstream, answer.stream if wanted.streams else answer.whole)
+
+
+def _trimming(
+    services: Services, found: Found, upstream: UpstreamRequest, work: Request, form: Form
+) -> Trimming | None:
+    """Return how a conversation is cut to what fits, if it is one."""
+    if not isinstance(work, Generate):
+        return None
+
+    async def prepare(shorter: Generate) -> UpstreamRequest:
+        return await with_plan(services, upstream, found, shorter)
+
+    def dropped(count: int) -> None:
+        form.dropped = count
+
+    return Trimming(work=work, prepare=prepare, dropped=dropped)
 
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
@@ -154,52 +129,48 @@ async def _sendable(services: Services, found: Found, named: str, request: Reque
     return path, await supplied(services, found, request)
 
 
-async def _loaded(services: Services, job: Job, watch: Watch) -> web.Response:
-    """Load the model, or let it go once nobody uses it, and say which. A pinned one stays, and is said to be loaded."""
-    reason = "load"
-    if job.wanted.unloads:
-        status = await services.supervisor.let_go(job.ask.load.source.name)
-        reason = "load" if status.is_pinned and status.state is EngineState.READY else "unload"
-    else:
-        terms = msgspec.structs.replace(job.ask.terms, takes_slot=False)
-        async with services.supervisor.lease(job.ask.load, terms):
-            pass
-    watch.outcome = Outcome.OK
-    return json_reply(job.form(Said(), Ending(done_reason=reason)))
+def _loading(services: Services, wanted: Asked, form: Form, upstream: UpstreamRequest) -> Answerer:
+    """Return what loads the model, or lets it go once nobody uses it, and says which.
+
+    A pinned one stays, and is said to be loaded.
+    """
+    supervisor = services.supervisor
+
+    async def answer(_request: web.Request, _engines: EngineAccess, observed: Observation) -> web.Response:
+        reason = "load"
+        if wanted.unloads:
+            status = await supervisor.let_go(upstream.load.source.name)
+            reason = "load" if status.is_pinned and status.state is EngineState.READY else "unload"
+        else:
+            async with supervisor.lease(upstream.load, msgspec.structs.replace(upstream.terms, takes_slot=False)):
+                pass
+        observed.outcome = Outcome.OK
+        return json_reply(form(Said(), Ending(done_reason=reason)))
+
+    return answer
 
 
-async def _whole(_request: web.Request, job: Job, batches: Batches, _watch: Watch) -> web.Response:
-    events = [event async for batch in batches for event in batch]
-    reply = whole(fold(events), job.form, _new_id)
-    if isinstance(reply, Failed):
-        return json_reply(OLLAMA_DIALECT.document(reply), reply.status)
-    return json_reply(reply)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """How an answer is put."""
 
+    form: Form
+    upstream: UpstreamRequest
+    trimming: Trimming | None
 
-async def _streamed(request: web.Request, job: Job, batches: Batches, watch: Watch) -> web.StreamResponse:
-    lines, response = Lines(job.form, _new_id), web.StreamResponse(headers=_STREAM_HEADERS)
-    only_head = Signs(opening.HEAD_WITHIN_S, EVERY_S, head=bytes, alive=bytes)  # a line would mean something
-    try:
-        first = await first_of(batches, request, response, only_head)
-        if not response.prepared:
-            await response.prepare(request)
-        await _send(response, lines.feed(first))
-        async for batch in batches:
-            await _send(response, lines.feed(batch))
-        await _send(response, lines.end())
-    except RoundhouseError as error:
-        if not response.prepared:
-            raise
-        log.error(str(error), extra={"code": error.code, "model": job.ask.model})  # noqa: TRY400 -- said in a sentence
-        watch.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
-        await response.write(error_line(failed(error)))
-    await response.write_eof()
-    return response
+    async def whole(self, _request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+        """Answer at once."""
+        events = await translate_whole(engines, self.upstream, observed, self.trimming)
+        reply = whole(fold(events), self.form, _new_id)
+        if isinstance(reply, Failed):
+            return json_reply(OLLAMA_DIALECT.document(reply), reply.status)
+        return json_reply(reply)
 
-
-async def _send(response: web.StreamResponse, lines: bytes) -> None:
-    if lines:
-        await response.write(lines)
+    async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+        """Answer line by line."""
+        course = Course(keep_alive=_ONLY_HEAD, headers=_STREAM_HEADERS, trimming=self.trimming)
+        parts = [Part(self.upstream, Lines(self.form, _new_id))]
+        return await stream(request, engines, parts, observed, course)
 
 
 def _now() -> str:

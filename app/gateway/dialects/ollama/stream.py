@@ -100,6 +100,10 @@ class Lines:
         self._calls = Calls()
         self.is_over = False
 
+    def begin(self) -> bytes:
+        """Return nothing: the first line is the first of the answer."""
+        return b""
+
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return the lines for some events; often one, sometimes none."""
         return b"".join(line for event in events for line in self._lines(event))

@@ -12,7 +12,7 @@ from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.openai.ranges import Answers
 from app.gateway.entry.bodies import decode
-from app.gateway.exchange.proxy import Gather
+from app.gateway.exchange.upstream import Gather
 from engines.api import Descriptor, Route
 
 _NOTHING = msgspec.Raw()
@@ -31,40 +31,44 @@ class Asked(Staying, frozen=True, kw_only=True):
 
 
 class Prepared(NamedTuple):
-    """What the engine is sent, where, and what becomes of its answer."""
+    """What the engine is sent, where, and what becomes of its answer. `source` is the body as it came."""
 
     route: Route
     body: bytes
+    source: bytes
     form: OpenAI = OPENAI
     gather: Gather | None = None
 
 
-def prepared(body: bytes, asked: Asked | chat_checks.Asked, route: Route) -> Prepared:
-    """Return what a request comes to. Raises BadRequest for what no engine would heed."""
-    if isinstance(asked, chat_checks.Asked):
-        chat = ONE_CALL if asked.parallel_tool_calls is False else CHAT
-        return Prepared(route, chat_checks.checked(body, asked), chat)
+def prepared_chat(body: bytes, wishes: chat_checks.Asked) -> Prepared:
+    """Return what a chat comes to. Raises BadRequest for what no engine would heed."""
+    form = ONE_CALL if wishes.parallel_tool_calls is False else CHAT
+    return Prepared(Route.CHAT, chat_checks.checked(body, wishes), body, form)
+
+
+def prepared(body: bytes, wishes: Asked, route: Route) -> Prepared:
+    """Return what any other request comes to. Raises BadRequest for what no engine would heed."""
     if route is Route.COMPLETIONS:
-        return _completion(body, asked)
+        return _completion(body, wishes)
     if route is Route.EMBEDDINGS:
-        wanted = decode(body, vectors.Asked)
-        return Prepared(route, vectors.for_engine(body, wanted), vectors.form_of(wanted))
+        vector_wishes = decode(body, vectors.Asked)
+        return Prepared(route, vectors.for_engine(body, vector_wishes), body, vectors.form_of(vector_wishes))
     if route is Route.RERANK:
-        ranked = decode(body, ranking.Asked)
-        return Prepared(route, ranking.for_engine(body, ranked), ranking.form_of(ranked))
-    return Prepared(route, body)
+        ranking_wishes = decode(body, ranking.Asked)
+        return Prepared(route, ranking.for_engine(body, ranking_wishes), body, ranking.form_of(ranking_wishes))
+    return Prepared(route, body, body)
 
 
-def fitted(prepared: Prepared, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> Prepared:
-    """Return it as an engine with ways of its own has to be asked, and understood; `body` is the request's."""
-    if asked.stream and asked.n is None and isinstance(asked, chat_checks.Asked):
+def fitted(prepared: Prepared, engine: Descriptor, wishes: Asked | chat_checks.Asked) -> Prepared:
+    """Return it as an engine with ways of its own has to be asked, and understood."""
+    if wishes.stream and wishes.n is None and isinstance(wishes, chat_checks.Asked):
         return prepared  # as with most
-    each = int(asked.n or 1)
-    is_several = prepared.route in _WRITES and (each > 1 or (isinstance(asked, Asked) and _prompts(asked.prompt) > 1))
-    if engine.counts_each and is_several and not asked.stream:
+    each = int(wishes.n or 1)
+    is_several = prepared.route in _WRITES and (each > 1 or (isinstance(wishes, Asked) and _prompts(wishes.prompt) > 1))
+    if engine.counts_each and is_several and not wishes.stream:
         gather = partial(several.gathered, each=each)
         return prepared._replace(body=several.as_stream(prepared.body), gather=gather)
-    form = _going_on(prepared.form, engine, body, asked)
+    form = _going_on(prepared.form, engine, prepared.source, wishes)
     if engine.counts_each and is_several:
         form = msgspec.structs.replace(form, each=each)
     return prepared._replace(form=form)
@@ -76,20 +80,20 @@ def _prompts(raw: msgspec.Raw) -> int:
     return len(prompts) if all(isinstance(one, str | list) for one in prompts) else 1
 
 
-def _going_on(form: OpenAI, engine: Descriptor, body: bytes, asked: Asked | chat_checks.Asked) -> OpenAI:
+def _going_on(form: OpenAI, engine: Descriptor, body: bytes, wishes: Asked | chat_checks.Asked) -> OpenAI:
     """Return the form of an answer that may go on with the request's last turn."""
-    if not engine.repeats_prefill or not isinstance(asked, chat_checks.Asked):
+    if not engine.repeats_prefill or not isinstance(wishes, chat_checks.Asked):
         return form
-    prefilled = chat_checks.prefilled_by(body, asked)
+    prefilled = chat_checks.prefilled_by(body, wishes)
     return form if prefilled == NOTHING else msgspec.structs.replace(form, prefilled=prefilled)
 
 
-def _completion(body: bytes, asked: Asked) -> Prepared:
+def _completion(body: bytes, wishes: Asked) -> Prepared:
     wanted = decode(body, text_checks.Asked)
     checked = text_checks.checked(body, wanted)
-    if asked.suffix:
+    if wishes.suffix:
         between = decode(body, fim.Asked)
-        form = fim.Fim(model=asked.model or "", includes_usage=wanted.includes_usage)
-        return Prepared(Route.INFILL, fim.for_infill(checked, between), form)
+        form = fim.Fim(model=wishes.model or "", includes_usage=wanted.includes_usage)
+        return Prepared(Route.INFILL, fim.for_infill(checked, between), body, form)
     texts = text_form.Texts(includes_usage=wanted.includes_usage, is_only_chosen=wanted.is_only_chosen)
-    return Prepared(Route.COMPLETIONS, checked, texts)
+    return Prepared(Route.COMPLETIONS, checked, body, texts)

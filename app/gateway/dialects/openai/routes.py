@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -12,16 +13,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.openai import chat_checks, preparing
-from app.gateway.dialects.openai.translated import Wish, ask_for, passes
+from app.gateway.dialects.openai.understanding import understand, understand_chat
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.entry.bodies import decode
-from app.gateway.exchange import proxy
-from app.gateway.exchange.infilling import preparer
-from app.gateway.exchange.native import answered, load_of, named, path_of, terms_of
-from app.gateway.exchange.presets import applied
-from app.gateway.loading.launch import find_model, resolve
-from app.gateway.loading.recent import Found
+from app.gateway.exchange.handling import handle
+from app.gateway.loading.launch import find_model
 from app.gateway.services import SERVICES
 from engines.api import Route
 
@@ -81,45 +76,22 @@ async def show_model(request: web.Request) -> web.Response:
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """POST /v1/chat/completions."""
-    return await answered(request, Route.CHAT, _understood)
+    return await handle(request, Route.CHAT, understand_chat)
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
     """POST /v1/completions."""
-    return await answered(request, Route.COMPLETIONS, _understood)
+    return await handle(request, Route.COMPLETIONS, partial(understand, route=Route.COMPLETIONS))
 
 
 async def embeddings(request: web.Request) -> web.StreamResponse:
     """POST /v1/embeddings."""
-    return await answered(request, Route.EMBEDDINGS, _understood)
+    return await handle(request, Route.EMBEDDINGS, partial(understand, route=Route.EMBEDDINGS))
 
 
 async def rerank(request: web.Request) -> web.StreamResponse:
     """POST /v1/rerank, the other names llama-server has for it, and Cohere's."""
-    return await answered(request, Route.RERANK, _understood)
-
-
-async def _understood(request: web.Request, body: bytes, route: Route) -> proxy.Ask:
-    services = request.app[SERVICES]
-    asked = decode(body, chat_checks.Asked) if route is Route.CHAT else decode(body, preparing.Asked)
-    name = named(asked.model)
-    prepared = preparing.prepared(body, asked, route)
-    found = await resolve(services, name)
-    model, load, terms = found.model, await load_of(services, found, asked.context), terms_of(asked, route)
-    if isinstance(asked, chat_checks.Asked) and not await passes(services, found, body, asked):
-        return await ask_for(services, Found(model, load), Wish(body, name, terms=terms))
-    path = path_of(services, load.engine, model, prepared.route)
-    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, body, asked)
-    return proxy.Ask(
-        load=load,
-        path=path,
-        body=applied(prepared.body, model, prepared.route),
-        model=name,
-        terms=terms,
-        form=prepared.form,
-        gather=prepared.gather,
-        prepare=preparer(prepared.route),
-    )
+    return await handle(request, Route.RERANK, partial(understand, route=Route.RERANK))
 
 
 def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:

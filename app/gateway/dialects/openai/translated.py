@@ -5,8 +5,7 @@ Several answers to one request are asked for one after another.
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,9 +13,9 @@ import msgspec
 from aiohttp import web
 
 from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed, Usage
+from app.gateway.canonical.events import Event, Failed
 from app.gateway.canonical.request import Generate
-from app.gateway.dialects.form import Form
+from app.gateway.dialects.form import Editor, Form
 from app.gateway.dialects.openai.chat_checks import Asked
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
@@ -24,14 +23,14 @@ from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
+from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.engine.capability import How, Need, how, needs
-from app.gateway.exchange.native import path_of
-from app.gateway.exchange.proxy import Ask
-from app.gateway.exchange.streaming import SSE_HEADERS, Edited, written
-from app.gateway.exchange.translated import asked
+from app.gateway.exchange.handling import Job, path_of
+from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.translating import Course, Part, stream, translate_whole
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
-from app.gateway.watching.watch import Watch
 from app.supervisor.policy import Terms
 from engines.api import Feature, Route
 
@@ -60,30 +59,30 @@ async def passes(services: Services, found: Found, body: bytes, asked: Asked) ->
     return all(how(need, descriptor.features) in {How.ENGINE, How.PASSED_ON} for need in asked_for)
 
 
-class Wish(NamedTuple):
+class Chat(NamedTuple):
     """A request for a chat: its body, the model's name as the client said it, how to put the answer, and its terms."""
 
     body: bytes
     name: str
-    form: Form = OPENAI
+    form: Form | None = None
     terms: Terms = Terms()
 
 
-async def ask_for(services: Services, found: Found, wish: Wish) -> Ask:
+async def job_for(services: Services, found: Found, chat: Chat) -> Job:
     """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
-    sent = decode(wish.body, ChatRequest)
-    blank = Ask(
+    sent = decode(chat.body, ChatRequest)
+    blank = UpstreamRequest(
         load=found.load,
-        path=path_of(services, found.load.engine, found.model, Route.CHAT),
+        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
         body=b"",
         model=found.model.name,
-        terms=wish.terms,
-        form=wish.form,
+        terms=chat.terms,
+        form=chat.form or OPENAI,
     )
-    asks = [await with_plan(services, blank, found, one) for one in _each(generate(sent), sent.choices)]
-    about = About(id=f"chatcmpl-{secrets.token_hex(12)}", model=wish.name, created=int(time.time()))
-    job = _Job(asks=tuple(asks), about=about, includes_usage=sent.includes_usage)
-    return msgspec.structs.replace(asks[0], answer=job.stream if sent.stream else job.whole)
+    upstreams = [await with_plan(services, blank, found, each) for each in _each(generate(sent), sent.choices)]
+    about = About(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
+    answers = _Answers(upstreams=tuple(upstreams), about=about, includes_usage=sent.includes_usage)
+    return Job(upstreams[0], answers.stream if sent.stream else answers.whole)
 
 
 def _each(request: Generate, count: int) -> Iterator[Generate]:
@@ -95,39 +94,54 @@ def _each(request: Generate, count: int) -> Iterator[Generate]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """A request understood: an ask for every answer it wants."""
+class _Answers:
+    """How a request understood is answered: one upstream request for every answer it wants."""
 
-    asks: tuple[Ask, ...]
+    upstreams: tuple[UpstreamRequest, ...]
     about: About
     includes_usage: bool
 
-    async def whole(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def whole(self, _request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer at once."""
-        answers = []
-        for each in self.asks:
-            async with aclosing(asked(request, each, watch)) as batches:
-                answers.append(fold([event async for batch in batches for event in batch]))
+        answers = [fold(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
         reply = whole(self.about, answers)
         if isinstance(reply, Failed):
             return _json(OPENAI_DIALECT.document(reply), reply.status)
-        return web.Response(body=ask.form.whole(msgspec.json.encode(reply)), content_type="application/json")
+        body = self.upstreams[0].form.whole(msgspec.json.encode(reply))
+        return web.Response(body=body, content_type="application/json")
 
-    async def stream(self, request: web.Request, ask: Ask, watch: Watch) -> web.StreamResponse:
+    async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer piece by piece, one choice after another."""
-        response = web.StreamResponse(headers=SSE_HEADERS)
-        edit, total = ask.form.editor(), None
-        for index, each in enumerate(self.asks):
-            chunks = Chunks(self.about, index=index)
-            await written(request, response, asked(request, each, watch), Edited(chunks, edit), watch)
-            if chunks.has_failed:
-                break
-            total = chunks.usage if total is None else added(total, chunks.usage)
-        else:
-            counts = counts_chunk(self.about, total or Usage()) if self.includes_usage else b""
-            await response.write(edit(counts + DONE))
-        await response.write_eof()
-        return response
+        edit = self.upstreams[0].form.editor()
+        encoders = [Chunks(self.about, index=index) for index, _ in enumerate(self.upstreams)]
+        parts = [
+            Part(upstream, Edited(encoder, edit)) for upstream, encoder in zip(self.upstreams, encoders, strict=True)
+        ]
+
+        def last() -> bytes:
+            total = encoders[0].usage
+            for encoder in encoders[1:]:
+                total = added(total, encoder.usage)
+            return edit((counts_chunk(self.about, total) if self.includes_usage else b"") + DONE)
+
+        course = Course(keep_alive=KeepAlive(first=parts[0].encoder.begin), last=last)
+        return await stream(request, engines, parts, observed, course)
+
+
+class Edited:
+    """An encoder whose bytes are mended on their way, as an engine's own would be."""
+
+    def __init__(self, encoder: Chunks, edit: Editor) -> None:
+        self._encoder = encoder
+        self._edit = edit
+
+    def begin(self) -> bytes:
+        """Return what comes before everything else."""
+        return self._edit(self._encoder.begin())
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return what some events are."""
+        return self._edit(self._encoder.feed(events))
 
 
 def _json(value: msgspec.Struct, status: int) -> web.Response:

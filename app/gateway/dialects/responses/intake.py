@@ -3,11 +3,13 @@
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
 
 from app.core.errors import BadRequest, NotFound
+from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.responses.assembling import Manner
 from app.gateway.dialects.responses.items import (
@@ -25,8 +27,8 @@ from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.capability_fallback import supplied
-from app.gateway.exchange.native import load_of, named, path_of, terms_of
-from app.gateway.exchange.proxy import Ask
+from app.gateway.exchange.handling import load_of, named, path_of, terms_of
+from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
@@ -37,13 +39,13 @@ log = logging.getLogger(__name__)
 _ID_BYTES = 24
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A request understood: what it says, what the engine is asked, and the response that it is to become."""
 
     asked: Asked
     said: "Read"
     found: Found
-    ask: Ask
+    upstream: UpstreamRequest
     about: About
 
     @cached_property
@@ -56,15 +58,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Open the stream, if it is not open yet."""
         return self.encoder.begin()
 
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """Return what some events are in the stream."""
+        return b"".join(map(self.encoder.take, events))
 
-async def understood(services: Services, body: bytes) -> Job:
+
+async def understood(services: Services, body: bytes) -> ResponseJob:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
     asked = decode(body, Asked)
     found = await resolve(services, named(asked.model))
     said = await read(services, asked)
     is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
     about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
-    return Job(asked=asked, said=said, found=found, ask=await ask_for(services, asked, found, said.work), about=about)
+    upstream = await upstream_for(services, asked, found, said.work)
+    return ResponseJob(asked=asked, said=said, found=found, upstream=upstream, about=about)
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,12 +95,14 @@ async def read(services: Services, asked: Asked) -> Read:
     return Read(given=tuple(given), work=generate(asked, turns, offer), offer=offer)
 
 
-async def ask_for(services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT) -> Ask:
+async def upstream_for(
+    services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT
+) -> UpstreamRequest:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
     plan = await supplied(services, found, work)
-    return Ask(
+    return UpstreamRequest(
         load=await load_of(services, found, asked.context),
-        path=path_of(services, found.load.engine, found.model, route),
+        path=path_of(services.adapters, found.load.engine, found.model, route),
         body=plan.body,
         plan=plan,
         model=found.model.name,

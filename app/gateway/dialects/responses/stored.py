@@ -10,14 +10,14 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
 from app.gateway.dialects.ollama.lookup import json_reply
-from app.gateway.dialects.responses.intake import Job, new_id
+from app.gateway.dialects.responses.intake import ResponseJob, new_id
 from app.gateway.dialects.responses.items import kept_item, to_keep
 from app.gateway.dialects.responses.listing import Deleted, page, wanted
 from app.gateway.dialects.responses.wire import Response
 from app.gateway.entry.middleware import REQUEST_ID
+from app.gateway.exchange.observer import Stopped
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.inspector import INSPECTOR
-from app.gateway.watching.watch import Stopped
 from app.store.responses import Bounds, KeptItem, KeptResponse
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _SETTINGS = frozenset({"responses.kept", "responses.days"})
 class Making:
     """A response being made by the request `request_id`. `over` is set when it is made no more."""
 
-    def __init__(self, job: Job, request_id: str) -> None:
+    def __init__(self, job: ResponseJob, request_id: str) -> None:
         self.job = job
         self.request_id = request_id
         self.over = asyncio.Event()
@@ -84,7 +84,7 @@ async def cancel(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def made(request: web.Request, job: Job) -> AsyncIterator[None]:
+async def made(request: web.Request, job: ResponseJob) -> AsyncIterator[None]:
     """Let a response be found by its id while it is made."""
     making, name = Making(job, request[REQUEST_ID]), job.about.id
     request.app[_MAKING][name] = making
@@ -100,7 +100,7 @@ async def made(request: web.Request, job: Job) -> AsyncIterator[None]:
         making.over.set()
 
 
-async def keep(services: Services, job: Job) -> None:
+async def keep(services: Services, job: ResponseJob) -> None:
     """Keep a response that has ended, if it is to be. An answer is not lost because a disk is full."""
     if not job.about.is_stored:
         return
@@ -126,7 +126,7 @@ def _document(kept: KeptResponse) -> dict[str, msgspec.Raw]:
     return {**fields, "output": msgspec.Raw(msgspec.json.encode(output))}
 
 
-def _kept(job: Job, response: Response) -> KeptResponse:
+def _kept(job: ResponseJob, response: Response) -> KeptResponse:
     given = [to_keep(item, new_id) for item in job.said.given]
     return KeptResponse(
         id=response.id,

@@ -17,7 +17,6 @@ from app.gateway.canonical.events import (
     Finish,
     Finished,
     ReasoningDelta,
-    Started,
     TextDelta,
     ToolCallDelta,
 )
@@ -95,7 +94,7 @@ class Encoder:
                 return self._finish(event)
             case Failed():
                 return self._fail(event)
-            case Started():
+            case _:
                 return b""
 
     def _finish(self, end: Finished) -> bytes:

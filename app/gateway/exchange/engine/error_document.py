@@ -17,6 +17,7 @@ from app.gateway.exchange.engine.overflow import overflow_in
 
 _CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
+NO_REASON = "The engine refused the request and did not say why."
 _LONGEST_TEXT = 2000
 _BAD_REQUEST = 400
 _SERVER_ERROR = 500
@@ -63,7 +64,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The message, or that there is none."""
-        return self.message or "The engine refused the request and did not say why."
+        return self.message or NO_REASON
 
 
 _NOTHING = msgspec.Raw()

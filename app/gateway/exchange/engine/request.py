@@ -61,6 +61,8 @@ def body_of(request: Request, *, model: str, features: Collection[Feature]) -> b
     body |= {"model": model, "stream": True, **_sampling(request.sampling)}
     if Feature.STREAM_USAGE in features:
         body["stream_options"] = {"include_usage": True}
+    if isinstance(request, Generate) and request.wants_progress and Feature.PROGRESS in features:
+        body |= {"return_progress": True, "timings_per_token": False}  # llama-server's own: timings once, at the end
     return msgspec.json.encode(body)
 
 

@@ -11,6 +11,7 @@ from app.gateway.canonical.events import (
     Event,
     Finish,
     Finished,
+    PromptProgress,
     ReasoningDelta,
     TextDelta,
     Timings,
@@ -86,8 +87,23 @@ class _Timings(msgspec.Struct, frozen=True):
     predicted_ms: float = 0.0
 
 
+class _Progress(msgspec.Struct, frozen=True):
+    """How much of the prompt has been read, in tokens; `cache` of them needed no reading."""
+
+    total: int
+    cache: int = 0
+    processed: int = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """Return 0..1 of what had to be read."""
+        todo = self.total - self.cache
+        return min(1.0, max(0.0, (self.processed - self.cache) / todo)) if todo > 0 else None
+
+
 class _Chunk(msgspec.Struct, frozen=True):
     choices: list[_Choice] = []
+    prompt_progress: _Progress | None = None
     usage: _Usage | None = None
     timings: _Timings | None = None
     error: msgspec.Raw = _ABSENT
@@ -146,6 +162,8 @@ class StreamReader:
             return
         self._usage = chunk.usage or self._usage
         self._timings = chunk.timings or self._timings
+        if chunk.prompt_progress is not None:
+            events.append(PromptProgress(chunk.prompt_progress.fraction))
         if chunk.choices:
             self._choice(chunk.choices[0], events)
         elif chunk.content is not None:
@@ -198,7 +216,7 @@ def _usage(usage: _Usage | None, timings: _Timings | None) -> Usage:
         read, wrote = usage.prompt_tokens_details, usage.completion_tokens_details
         return Usage(
             prompt=usage.prompt_tokens,
-            cached=read.cached_tokens if read else None,
+            cached=read.cached_tokens if read else timings.cache_n if timings else None,
             completion=usage.completion_tokens,
             reasoning=wrote.reasoning_tokens if wrote else None,
         )

@@ -1,0 +1,132 @@
+"""The client's end of a streamed answer: bytes go to its transport in the turn in which they came from the engine.
+
+While a client waits for the first of them it is sent bytes that mean nothing, so that it does not give up. At first
+nothing is sent, so that what goes wrong then has a status of its own. Nearly always the engine is quicker than the
+client's patience, and then a timer is all this costs.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiohttp import hdrs, web
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+
+QUIET_S = 5.0
+"""Most refusals come sooner, and no client is known to give up sooner."""
+EVERY_S = 10.0
+"""Reverse proxies close what is silent for 30 to 60 s."""
+COMMENT = b": waiting\n\n"
+"""Every reader of server-sent events passes over it."""
+SSE_HEADERS = {
+    hdrs.CONTENT_TYPE: "text/event-stream",
+    hdrs.CACHE_CONTROL: "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+def _nothing() -> bytes:
+    return b""
+
+
+class KeepAlive(NamedTuple):
+    """What a client is sent: `first` when its stream begins, `alive` now and then while it waits for more.
+
+    A stream whose engine is late begins after `within_s` seconds all the same (None: `QUIET_S`); then `alive` comes
+    every `every_s` (`EVERY_S`).
+    """
+
+    first: Callable[[], bytes] = _nothing
+    alive: Callable[[], bytes] = lambda: COMMENT
+    within_s: float | None = None
+    every_s: float | None = None
+
+
+class ClientStream:
+    """One streamed answer. `cancel` it when its exchange is over."""
+
+    __slots__ = ("_beating", "_is_chunked", "_is_over", "_keep_alive", "_request", "_timer", "_writer", "response")
+
+    def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlive) -> None:
+        self.response = web.StreamResponse(headers=headers)
+        self._request, self._keep_alive = request, keep_alive
+        self._writer: AbstractStreamWriter | None = None
+        self._is_chunked = False
+        within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
+        self._timer = asyncio.get_running_loop().call_later(within_s, self._begin)
+        self._beating: asyncio.Task[None] | None = None
+        self._is_over: asyncio.Event | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its head has gone out."""
+        return self._writer is not None
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the client reads more slowly than it is written to."""
+        return bool(self._request.protocol.writing_paused)
+
+    async def open(self) -> None:
+        """Send the head and what comes first, unless that happened while the client waited."""
+        await self.settle()
+        if self._writer is None:
+            await self._open()
+
+    def write(self, data: bytes) -> None:
+        """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled."""
+        transport = self._request.transport
+        if data and transport is not None and not transport.is_closing():
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    async def drain(self) -> None:
+        """Wait until the client has caught up. Raises ConnectionError if it has gone."""
+        if self._writer is not None:
+            await self._writer.drain()
+
+    async def close(self, last: bytes = b"") -> web.StreamResponse:
+        """Send what is left, and end the answer."""
+        await self.open()
+        await self.response.write_eof(last)
+        return self.response
+
+    async def settle(self) -> bool:
+        """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""
+        self._timer.cancel()
+        if self._beating is not None and self._is_over is not None:
+            self._is_over.set()
+            with contextlib.suppress(ConnectionError):  # the client has gone: whoever answers it is being cancelled
+                await self._beating
+        return self.is_open
+
+    def cancel(self) -> None:
+        """Stop whatever still goes on."""
+        self._timer.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+
+    async def _open(self) -> None:
+        writer = await self.response.prepare(self._request)
+        if writer is None:
+            raise ConnectionResetError
+        writer.send_headers()
+        self._writer, self._is_chunked = writer, self.response.chunked or getattr(writer, "chunked", False)
+        self.write(self._keep_alive.first())
+
+    def _begin(self) -> None:
+        self._is_over = asyncio.Event()
+        self._beating = asyncio.create_task(self._beat(self._is_over))
+
+    async def _beat(self, is_over: asyncio.Event) -> None:
+        if self._writer is None:
+            await self._open()
+        every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
+        while not is_over.is_set():
+            self.write(self._keep_alive.alive())
+            await self.drain()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    await is_over.wait()

@@ -1,0 +1,364 @@
+"""Connections to engines, with no task between an engine's socket and whoever takes its answer.
+
+An HTTP client made for tasks wakes one for every piece of a stream, which costs more than the piece. Here a piece is
+handed on (`EngineConnection.deliver`) in the turn of the event loop in which it came, and the task that asked waits for
+the end. A connection is lent to one request at a time, and kept a moment for the next.
+
+An engine may close an idle connection whenever it likes (llama-server: after 5 s), which a request on its way cannot
+tell from a crash: so they are let go well before, and what still meets one being closed is sent again (`exchange`).
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from app.core.errors import EngineFailed
+from app.gateway.exchange.framing import AnswerHead, Body, HeadReader, body_of
+from app.network.door import door
+from app.supervisor.dialing import Host, dial
+
+_KEPT_S = 2.0
+_LINGER_S = 1.0
+"""An engine that has said its last word has this long to end its answer as HTTP wants; then it can be asked again."""
+_WRITTEN_AT_ONCE = 256 * 1024
+"""Bytes: a larger body is written piece by piece, so that its copies hold nobody up."""
+_MOST_WAITING = 256 * 1024
+"""Bytes of an answer that wait until somebody takes them; then no more is read."""
+
+
+class Address(NamedTuple):
+    """Where an engine is. `prefix` comes before the paths of its routes, `netloc` is its name in requests."""
+
+    host: Host
+    prefix: bytes
+    netloc: bytes
+
+
+@lru_cache(maxsize=256)
+def address_of(base_url: str) -> Address:
+    """Return where a URL leads."""
+    url = urlsplit(base_url)
+    return Address(Host.of(url), url.path.rstrip("/").encode(), url.netloc.rpartition("@")[2].encode())
+
+
+class Flow(IntEnum):
+    """What whoever takes an answer wants next."""
+
+    MORE = 0
+    PAUSE = 1
+    """Its own reader is slow: read no more until `resume`."""
+    END = 2
+    """The answer is over as far as it goes."""
+
+
+Take = Callable[[bytes], Flow]
+"""Takes a piece of an answer's payload. What it raises ends the answer."""
+
+
+class EngineDisconnected(ConnectionError):
+    """The connection ended before the answer did."""
+
+
+class EngineConnection(asyncio.Protocol):
+    """One connection to an engine. Belongs to the event loop's thread."""
+
+    __slots__ = (
+        *("address", "idle_since", "is_over", "is_paused", "_body", "_error", "_head", "_head_reader", "_is_whole"),
+        *("_loop", "_may_write", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
+    )
+
+    def __init__(self, address: Address, release: "Callable[[EngineConnection], None]") -> None:
+        self.address = address
+        self.idle_since = 0.0
+        self._release = release
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._may_write: asyncio.Future[None] | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.is_over = False
+        """Whether nothing more of the answer will come, whole or not."""
+        self.is_paused = False
+        self._head: asyncio.Future[AnswerHead] | None = None
+        self._head_reader = HeadReader()
+        self._body: Body | None = None
+        self._is_whole = False
+        self._error: Exception | None = None
+        self._take: Take | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be sent over it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def send(self, head: bytes, body: bytes) -> AnswerHead:
+        """Send a request and return the head of its answer. Raises EngineDisconnected, or EngineFailed for nonsense."""
+        self._reset()
+        self._head = self._loop.create_future()
+        if len(body) <= _WRITTEN_AT_ONCE:
+            self._write(head + body)
+        else:
+            self._write(head)
+            for at in range(0, len(body), _WRITTEN_AT_ONCE):
+                if self._may_write is not None:
+                    await self._may_write
+                self._write(body[at : at + _WRITTEN_AT_ONCE])
+        return await self._head
+
+    def deliver(self, take: Take) -> None:
+        """Have `take` called with what has come of the payload and with what comes, as it comes."""
+        self._take = take
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if self.is_paused:
+            self.resume()
+        if waiting:
+            self._hand_on(b"".join(waiting))
+        if self._is_whole:
+            self.is_over = True
+
+    async def changed(self) -> None:
+        """Wait until the answer is over, or paused."""
+        if not self.is_over and not self.is_paused:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+
+    def resume(self) -> None:
+        """Read on after a pause."""
+        self.is_paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def check(self) -> None:
+        """Raise what ended the answer before its time: EngineDisconnected, EngineFailed, or what `take` raised."""
+        if self._error is not None:
+            raise self._error
+
+    def break_off(self) -> None:
+        """End the connection as if the engine had, for whoever waits for its answer."""
+        self._fail(EngineDisconnected("broken off"))
+
+    def close(self) -> None:
+        """Give the connection back: for the next request if this one's answer is whole, else to be closed."""
+        self._take = _discard
+        if self._is_whole and self.is_open:
+            self._release(self)
+        elif self.is_over and self._error is None and self.is_open and self._body is not None:
+            # The engine has said its last word, and only HTTP's own end is missing.
+            self.is_over = False
+            if self.is_paused:
+                self.resume()
+            self._loop.call_later(_LINGER_S, self._end_lingering, self._body)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """End the connection, which is how an engine learns to stop its work."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end_lingering(self, body: Body) -> None:
+        if self._body is body and not self._is_whole:
+            self.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = transport  # type: ignore[assignment] # a stream's
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, and hand its payload on."""
+        try:
+            if self._body is None:
+                data = self._take_head(data)
+                if self._body is None:
+                    return
+            payload = self._body.feed(data)
+        except ValueError as error:
+            self._fail(_nonsense(str(error)))
+            return
+        if payload:
+            if self._take is not None:
+                self._hand_on(payload)
+            else:
+                self._put_by(payload)
+        if self._body.is_over:
+            self._end()
+
+    def eof_received(self) -> None:
+        """Let the connection end."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that nothing more comes."""
+        self._transport = None
+        if self._may_write is not None and not self._may_write.done():
+            self._may_write.set_exception(EngineDisconnected("closed"))
+        if self._body is not None and exc is None and self._body.ends_with_connection():
+            self._end()
+        elif not self._is_whole:
+            self._fail(EngineDisconnected(str(exc or "closed")))
+
+    def pause_writing(self) -> None:
+        """Write no more: the engine reads more slowly."""
+        self._may_write = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        if self._may_write is not None and not self._may_write.done():
+            self._may_write.set_result(None)
+        self._may_write = None
+
+    def _write(self, data: bytes) -> None:
+        if not self.is_open or self._transport is None:
+            raise EngineDisconnected("closed")
+        self._transport.write(data)
+
+    def _take_head(self, data: bytes) -> bytes:
+        """Return what of the body has come with the head, once that is whole."""
+        if self._head is None or self._head.done():  # nobody has asked for anything
+            self.abort()
+            return b""
+        read = self._head_reader.feed(data)
+        if read is None:
+            return b""
+        head, rest = read
+        self._body = body_of(head)
+        if not head.may_stay_open:
+            self._release = _close
+        self._head.set_result(head)
+        return rest
+
+    def _put_by(self, payload: bytes) -> None:
+        self._waiting.append(payload)
+        self._waiting_bytes += len(payload)
+        if self._waiting_bytes > _MOST_WAITING and not self.is_paused and self._transport is not None:
+            self.is_paused = True
+            self._transport.pause_reading()
+
+    def _hand_on(self, payload: bytes) -> None:
+        take = self._take or _discard
+        try:
+            flow = take(payload)
+        except Exception as error:  # noqa: BLE001 -- raised again where the answer is waited for
+            self._take = _discard
+            self._fail(error)
+            return
+        if flow is Flow.MORE:
+            return
+        if flow is Flow.END:
+            self._take, self.is_over = _discard, True
+        elif not self.is_paused and self._transport is not None:
+            self.is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def _end(self) -> None:
+        """Note that the answer is whole. It is over once it has been taken."""
+        is_lingering, self._is_whole = self._take is _discard and not self.is_over, True
+        if self._body is not None and self._body.surplus:
+            self._release = _close
+        if self._take is not None:
+            self.is_over = True
+        if is_lingering and self.is_open:
+            self._release(self)
+        self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None and not self.is_over:
+            self._error = error
+        self.is_over = True
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(self._error or error)
+        self.abort()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _discard(_payload: bytes) -> Flow:
+    return Flow.MORE
+
+
+def _close(connection: EngineConnection) -> None:
+    connection.abort()
+
+
+def _nonsense(detail: str) -> EngineFailed:
+    return EngineFailed(
+        "The engine's answer is not HTTP.", hint="Look at what runs there.", code="engine_nonsense", detail=detail
+    )
+
+
+class EngineConnections:
+    """Makes connections and keeps those that can be used again. Make it inside the event loop that will use it."""
+
+    def __init__(self, connect_s: float) -> None:
+        self._connect_s = connect_s
+        self._idle: defaultdict[Address, list[EngineConnection]] = defaultdict(list)
+        self._outside: set[EngineConnection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        door.holds(self)
+
+    async def get(self, address: Address) -> EngineConnection:
+        """Return a connection. Raises OSError (TimeoutError too) if there is none to be had, Offline if not allowed."""
+        idle = self._idle.get(address)
+        now = asyncio.get_running_loop().time()
+        while idle:
+            connection = idle.pop()
+            if connection.is_open and now - connection.idle_since < _KEPT_S:
+                return connection
+            connection.abort()
+        return await self._connect(address)
+
+    def cut(self) -> None:
+        """End every connection to another computer."""
+        for connection in list(self._outside):
+            connection.break_off()
+
+    def close(self) -> None:
+        """Close what is idle."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.abort()
+        self._idle.clear()
+
+    async def _connect(self, address: Address) -> EngineConnection:
+        async with asyncio.timeout(self._connect_s):
+            _, connection = await dial(address.host, lambda: EngineConnection(address, self._put_back))
+        if not address.host.is_here:
+            self._outside = {other for other in self._outside if other.is_open} | {connection}
+        return connection
+
+    def _put_back(self, connection: EngineConnection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        connection._reset()  # noqa: SLF001 -- its owner, between two requests
+        self._idle[connection.address].append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(_KEPT_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweep, oldest = None, loop.time() - _KEPT_S
+        for address, idle in list(self._idle.items()):
+            kept = [connection for connection in idle if connection.is_open and connection.idle_since > oldest]
+            for connection in idle:
+                if connection not in kept:
+                    connection.abort()
+            if kept:
+                self._idle[address] = kept
+            else:
+                del self._idle[address]
+        if self._idle:
+            self._sweep = loop.call_later(_KEPT_S, self._close_idle)

@@ -1,0 +1,196 @@
+"""How an HTTP/1.1 answer is framed: its head, and where its body ends. Pure; fed with bytes however they are cut.
+
+An engine is believed as little as any peer: heads and size lines are bounded, and what is no HTTP raises ValueError.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+MOST_HEAD_BYTES = 64 * 1024
+"""Of all header lines together, as aiohttp's own bound."""
+_MOST_SIZE_LINE = 1024
+"""A chunk's size with its extensions, which nobody here reads."""
+_MOST_TRAILER_BYTES = 16 * 1024
+_END_OF_LINE, _END_OF_HEAD = b"\r\n", b"\r\n\r\n"
+_NO_BODY = frozenset({204, 304})
+_INFORMATIONAL = range(100, 200)
+
+
+class AnswerHead(NamedTuple):
+    """The status line and the headers, by lower-case name; of a repeated one the last."""
+
+    status: int
+    headers: Mapping[str, str]
+    is_http_11: bool = True
+
+    @property
+    def may_stay_open(self) -> bool:
+        """Whether the connection can be used again once the body has come."""
+        return self.is_http_11 and "close" not in self.headers.get("connection", "").lower()
+
+
+class HeadReader:
+    """Collects bytes until a head is whole. Interim answers (100 Continue) are passed over."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+
+    def feed(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
+        """Return the head and what follows it, None while it is not whole."""
+        self._bytes = self._bytes + data if self._bytes else data
+        while (end := self._bytes.find(_END_OF_HEAD)) >= 0:
+            head, self._bytes = _parsed(self._bytes[:end]), self._bytes[end + len(_END_OF_HEAD) :]
+            if head.status not in _INFORMATIONAL:
+                return head, self._bytes
+        if len(self._bytes) > MOST_HEAD_BYTES:
+            raise ValueError("a head without end")
+        return None
+
+
+def _parsed(raw: bytes) -> AnswerHead:
+    first, *lines = raw.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    status = rest[:3]
+    if not version.startswith("HTTP/1.") or len(status) < 3 or not status.isdecimal():  # noqa: PLR2004 -- "200"
+        raise ValueError(f"no HTTP: {first[:80]!r}")
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError("a header line without a colon")
+        headers[name.lower()] = value.strip(" \t")
+    return AnswerHead(int(status), headers, is_http_11=version == "HTTP/1.1")
+
+
+class Body(Protocol):
+    """Takes a body's bytes out of their frame."""
+
+    is_over: bool
+    surplus: bytes
+    """What came after the end: nothing, from an engine that knows HTTP."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the payload in some bytes of the connection."""
+
+    def ends_with_connection(self) -> bool:
+        """Tell whether a connection that ends now leaves a whole body behind."""
+
+
+def body_of(head: AnswerHead) -> Body:
+    """Return what reads the body that follows a head (RFC 9112, 6.3). Raises ValueError."""
+    if head.status in _NO_BODY:
+        return CountedBody(0)
+    if coding := head.headers.get("transfer-encoding", ""):
+        if coding.lower() != "chunked":
+            raise ValueError(f"an unknown transfer coding {coding[:40]!r}")
+        return ChunkedBody()
+    length = head.headers.get("content-length")
+    if length is None:
+        return BodyUntilClose()
+    if not (length.isascii() and length.isdecimal()):
+        raise ValueError("a length that is no number")
+    return CountedBody(int(length))
+
+
+class CountedBody:
+    """A body of as many bytes as its head says."""
+
+    __slots__ = ("_left", "is_over", "surplus")
+
+    def __init__(self, length: int) -> None:
+        self._left, self.is_over, self.surplus = length, length == 0, b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the payload in some bytes."""
+        if len(data) > self._left:
+            data, self.surplus = data[: self._left], data[self._left :]
+        self._left -= len(data)
+        self.is_over = not self._left
+        return data
+
+    def ends_with_connection(self) -> bool:
+        """Tell whether it is whole."""
+        return self.is_over
+
+
+class BodyUntilClose:
+    """A body that ends when the connection does."""
+
+    __slots__ = ("is_over", "surplus")
+
+    def __init__(self) -> None:
+        self.is_over, self.surplus = False, b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes."""
+        return data
+
+    def ends_with_connection(self) -> bool:
+        """Tell that it is whole now."""
+        return True
+
+
+class ChunkedBody:
+    """A body in chunks, each with its size before it."""
+
+    __slots__ = ("_in_trailers", "_left", "_rest", "is_over", "surplus")
+
+    def __init__(self) -> None:
+        self.is_over, self.surplus = False, b""
+        self._left = 0
+        """Bytes still to come of the chunk being read, its line end included."""
+        self._rest = b""
+        """A size line, or a trailer, of which the end is still to come."""
+        self._in_trailers = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the payload in some bytes. Raises ValueError for what is no chunk."""
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        at, payload = 0, list[bytes]()
+        while at < len(data) and not self.is_over:
+            if self._left:
+                at = self._take(data, at, payload)
+                continue
+            end = data.find(_END_OF_LINE, at)
+            if end < 0:
+                self._keep(data[at:])
+                break
+            line, at = data[at:end], end + 2
+            if self._in_trailers:
+                self.is_over = not line
+            elif size := _size(line):
+                self._left = size + 2
+            else:
+                self._in_trailers = True
+        else:
+            self.surplus = data[at:]
+        return payload[0] if len(payload) == 1 else b"".join(payload)
+
+    def ends_with_connection(self) -> bool:
+        """Tell whether it is whole."""
+        return self.is_over
+
+    def _take(self, data: bytes, at: int, payload: list[bytes]) -> int:
+        """Move on in a chunk; the last two bytes of `_left` are its line end."""
+        end = min(at + self._left, len(data))
+        text = min(end, at + max(0, self._left - 2))
+        if text > at:
+            payload.append(data[at:text])
+        line_end = _END_OF_LINE[2 - self._left :] if self._left < 2 else _END_OF_LINE  # noqa: PLR2004 -- bytes of it
+        if not line_end.startswith(data[text:end]):
+            raise ValueError("a chunk longer than its size")
+        self._left -= end - at
+        return end
+
+    def _keep(self, rest: bytes) -> None:
+        if len(rest) > (_MOST_TRAILER_BYTES if self._in_trailers else _MOST_SIZE_LINE):
+            raise ValueError("a line without end between chunks")
+        self._rest = rest
+
+
+def _size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip(b" \t")
+    if not digits or digits.strip(b"0123456789abcdefABCDEF"):
+        raise ValueError("a chunk without a size")
+    return int(digits, 16)

@@ -1,0 +1,109 @@
+"""What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from aiohttp import hdrs, web
+
+from app.core.errors import BadRequest
+from app.core.models import ModelInfo
+from app.gateway.dialects.keep_alive import Staying
+from app.gateway.exchange.observer import OBSERVED, Observation
+from app.gateway.exchange.passing import pass_on
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.recent import Found
+from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest, Terms
+from engines.api import Adapter, Route
+
+ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
+
+Answerer = Callable[[web.Request, EngineAccess, Observation], Awaitable[web.StreamResponse]]
+"""Answers a request that was understood."""
+
+
+class Job(NamedTuple):
+    """A request understood. Without an `answer` of its own the engine's bytes are passed on."""
+
+    upstream: UpstreamRequest
+    answer: Answerer | None = None
+
+
+Understand = Callable[[web.Request], Awaitable[Job]]
+"""Turns a request into what the engine is asked. Raises errors of ours for what cannot be asked."""
+
+_PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
+"""Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
+_ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
+_NO_TERMS, _BESIDE = Terms(), Terms(takes_slot=False)
+BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
+"""What an engine answers at once, however many it is writing for."""
+_DOES = {
+    Route.EMBEDDINGS: "make embeddings",
+    Route.RERANK: "rank documents",
+    Route.TOKENIZE: "count tokens",
+    Route.APPLY_TEMPLATE: "show prompts",
+}
+
+
+async def handle(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
+    """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
+    with request[OBSERVED] as observed:
+        observed.route = route  # a request that is not understood is counted under it too
+        upstream, answer = await understand(request)
+        observed.understood(route, upstream.load.source.name)
+        if answer is None:
+            return await pass_on(request, request.app[ENGINE_ACCESS], upstream, observed)
+        return await answer(request, request.app[ENGINE_ACCESS], observed)
+
+
+def passed_headers(request: web.Request) -> bytes:
+    """Return the header lines of a client's that an engine may see."""
+    headers = request.headers
+    return b"".join(
+        f"{name}: {headers[name]}\r\n".encode("utf-8", "surrogateescape") for name in _PASSED_ON if name in headers
+    )
+
+
+def path_of(adapters: Mapping[str, Adapter], engine: str, model: ModelInfo, route: Route) -> str:
+    """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
+    descriptor = adapters[engine].descriptor
+    is_able = _is_able(model, route)
+    if is_able and route in descriptor.routes:
+        return descriptor.routes[route]
+    culprit = f"The engine {descriptor.name}" if is_able else model.title
+    raise BadRequest(
+        f"{culprit} does not {_DOES.get(route, 'write text')}.", hint="Choose another model.", code="model_cannot"
+    )
+
+
+def _is_able(model: ModelInfo, route: Route) -> bool:
+    if route in _ANY_MODEL:
+        return True
+    if route is Route.EMBEDDINGS:
+        return model.embeds
+    return model.ranks if route is Route.RERANK else model.chats
+
+
+def terms_of(wishes: Staying, route: Route) -> Terms:
+    """Return what a request asks beside its work. Raises BadRequest."""
+    takes_slot = route not in BESIDE_SLOTS
+    if wishes.says_nothing:
+        return _NO_TERMS if takes_slot else _BESIDE
+    return Terms(keep_s=wishes.keep_s, context=wishes.context, takes_slot=takes_slot)
+
+
+async def load_of(services: Services, found: Found, context: int | None) -> LoadRequest:
+    """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
+    if context is None:
+        return found.load
+    from app.gateway.loading.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
+
+    return await with_context(services, found, context)
+
+
+def named(model: str | None) -> str:
+    """Return the model a request names. Guessing one would answer with something the caller did not ask for."""
+    if not model:
+        raise BadRequest("The request does not say which model it is for.", hint="Set `model`.", code="model_required")
+    return model

@@ -1,0 +1,328 @@
+"""One exchange as it goes by: timed and counted, not read. Whoever wants to know of it is a sink.
+
+Per piece of an answer it takes a clock reading and keeps the last few pieces. What an engine says of its tokens is in
+the last events of a stream, or in the one document of a whole answer, so only that is searched, once, at the end.
+A sink that fails is logged, and never harms the exchange.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol, Self
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import RoundhouseError, UserError
+from app.core.requests import Peer
+from app.supervisor.lease import Lease
+
+log = logging.getLogger(__name__)
+
+_TAIL_PIECES = 4
+_MOST_TAIL_BYTES = 256 * 1024
+"""Of a whole answer: what it says of its tokens stands at its end, or before a list of vectors of any length."""
+_PROMPT = re.compile(rb'"prompt_tokens"\s*:\s*(\d+)')
+_COMPLETION = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d+)')
+_PARTS_OF_PROMPT = re.compile(rb'"(input_tokens|cache_read_input_tokens)"\s*:\s*(\d+)')
+"""How Anthropic's dialect tells what was read: what the cache had is not part of the first."""
+_CACHED = re.compile(rb'"(?:cached_tokens|cache_read_input_tokens|cache_n)"\s*:\s*(\d+)')
+_TIMING = re.compile(rb'"(cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"\s*:\s*(\d+(?:\.\d+)?)')
+"""llama-server's own clock, at the end of an answer: tokens and milliseconds, read and written."""
+_EVENTS_WITHOUT_TOKEN = 3
+"""The opening role event, the closing finish_reason event and [DONE]."""
+_ERROR_STATUS = 400
+BODY_BYTES = 32 * 1024
+"""Of a request and of its answer this much is kept where they are: with 200 requests at most 12.5 MiB."""
+
+
+class Outcome(StrEnum):
+    """How an exchange ended."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """The caller's mistake: no such model, malformed, or refused by the engine."""
+    ENGINE_FAILED = "engine_failed"
+    CLIENT_GONE = "client_gone"
+    STOPPED = "stopped"
+    """Somebody ended it in the inspector."""
+    BUG = "bug"
+
+
+class Stopped(UserError):
+    """The request was ended by hand. 499 is Ollama's status for it, and no client repeats it."""
+
+    default_code = "request_stopped"
+    status = 499
+
+    def __init__(self) -> None:
+        super().__init__("This request was stopped in Roundhouse.")
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine said of its tokens and of its own times (by its names); None and nothing where it did not."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    timings: dict[str, float] = {}
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields as in `core.requests.RequestInfo`."""
+
+    total_s: float
+    queue_s: float | None = None
+    load_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    ttft_s: float | None = None
+    tokens_per_s: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Breakable(Protocol):
+    """The connection to an engine."""
+
+    def break_off(self) -> None:
+        """End it, for whoever waits for its answer too."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who makes a request, as far as its head tells. `keeps_bodies`: somebody wants to read what is said."""
+
+    id: str = ""
+    client: str = ""
+    peer: Peer = Peer.THIS_COMPUTER
+    dialect: str = ""
+    path: str = ""
+    keeps_bodies: bool = False
+
+
+class Sink:
+    """Who is told of exchanges. Called in the event loop; must return at once."""
+
+    def understood(self, exchange: "Observation") -> None:
+        """Note which model a request is for."""
+
+    def changed(self, exchange: "Observation") -> None:
+        """Note that a request has an engine, or the first of its answer."""
+
+    def answered(self, exchange: "Observation", lease: Lease) -> None:
+        """Note that an engine has answered to the end, while it is still held."""
+
+    def ended(self, exchange: "Observation") -> None:
+        """Note how it ended."""
+
+
+class Observation:
+    """One exchange. Belongs to the event loop's thread. Clock readings are of `time.perf_counter()`."""
+
+    __slots__ = (
+        *(
+            "at",
+            "caller",
+            "code_in_stream",
+            "ended_at",
+            "engine",
+            "error",
+            "figures",
+            "first_at",
+            "is_stopped",
+            "kept_answer",
+            "kept_request",
+        ),
+        *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
+        *("_events", "_room", "_sinks", "_tail", "_task", "_tokens"),
+    )
+
+    def __init__(self, caller: Caller, sinks: Sequence[Sink], task: "asyncio.Task[object] | None" = None) -> None:
+        self.caller = caller
+        self.at, self.started_at = time.time(), time.perf_counter()
+        self.route = self.model = self.engine = ""
+        self.outcome = Outcome.CLIENT_GONE
+        self.error = ""
+        """Why it failed, in a sentence."""
+        self.status: int | None = None
+        """What was answered with."""
+        self.code_in_stream = ""
+        self.leased_at: float | None = None
+        self.load_s = 0.0
+        """Of the waiting for an engine, so much was for its loading."""
+        self.first_at: float | None = None
+        self.last_at = self.started_at
+        self.ended_at: float | None = None
+        self.is_stopped = False
+        self.kept_request = self.kept_answer = b""
+        self._room = BODY_BYTES if caller.keeps_bodies else 0
+        self._sinks, self._task = sinks, task
+        self._connection: Breakable | None = None
+        self._events = 0
+        self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
+        self._tokens: Tokens | None = None
+        self.figures: Figures | None = None
+
+    def __enter__(self) -> Self:
+        """Have what is raised in the block decide the outcome."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Note the outcome. A request that was ended by hand says so: raises Stopped for its cancellation."""
+        if error is None:
+            return
+        if isinstance(error, RoundhouseError):
+            self.failed(error)
+        elif isinstance(error, Exception) and not isinstance(error, ConnectionError):  # that is a client that has gone
+            self.outcome = Outcome.BUG
+        elif isinstance(error, asyncio.CancelledError) and self.take_back_cancellation():
+            raise Stopped from None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.ended_at is not None
+
+    @property
+    def concerns_model(self) -> bool:
+        """Whether a model was asked, or somebody was refused; much that comes by is neither."""
+        return bool(self.model) or (self.status or 0) >= _ERROR_STATUS
+
+    def understood(self, route: str, model: str) -> None:
+        """Note what is wanted, of which model."""
+        self.route, self.model = route, model
+        self._tell("understood")
+
+    def leased(self, lease: Lease) -> None:
+        """Note that an engine works for it from now on."""
+        self.engine, self.leased_at, self.load_s = lease.engine, time.perf_counter(), lease.load_s
+        self._connection = None
+        self._tell("changed")
+
+    def connected(self, connection: Breakable) -> None:
+        """Note what is to be ended when this is stopped."""
+        self._connection = connection
+
+    def saw(self, piece: bytes) -> None:
+        """Note a piece of a stream on its way."""
+        self.last_at = time.perf_counter()
+        self._events += piece.count(b"\n\n")
+        self._tail.append(piece)
+        if self._room > 0:
+            self._keep(piece)
+        if self.first_at is None:
+            self.first_at = self.last_at
+            self._tell("changed")
+
+    def saw_whole(self, body: bytes) -> None:
+        """Note an answer that came in one piece: it has tokens, and no first one."""
+        if len(body) > _MOST_TAIL_BYTES:
+            self._tail.append(body[: _MOST_TAIL_BYTES // 2])
+        self._tail.append(body[-_MOST_TAIL_BYTES:])
+        if self._room > 0:
+            self._keep(body)
+
+    def answered(self, lease: Lease) -> None:
+        """Note that the engine has answered to the end."""
+        self.outcome = Outcome.OK
+        self._tell("answered", lease)
+
+    def failed(self, error: RoundhouseError) -> None:
+        """Note why it failed, or was refused."""
+        self.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
+        self.error = str(error)
+
+    def failed_in_stream(self, sentence: str, code: str, *, is_engines: bool = True) -> None:
+        """Note what the client was told in its stream, which had begun, instead of an end."""
+        self.outcome = Outcome.ENGINE_FAILED if is_engines else Outcome.REFUSED
+        self.error, self.code_in_stream = sentence, code
+
+    def stop(self) -> None:
+        """End it: the engine's connection ends, and whoever reads from it says so to the client in its dialect."""
+        if self.is_stopped or self.is_over:
+            return
+        self.is_stopped = True
+        if self._connection is not None:
+            self._connection.break_off()
+        elif self._task is not None:
+            self._task.cancel()
+
+    def take_back_cancellation(self) -> bool:
+        """Tell, of a cancellation just caught, whether `stop` made it; then the task may go on and say so."""
+        if self.is_stopped and self._task is not None:
+            self._task.uncancel()
+        return self.is_stopped
+
+    def end(self) -> None:
+        """Note that it is over, and let go of everything but what it came to."""
+        if self.is_over:
+            return
+        self.ended_at = time.perf_counter()
+        if self.is_stopped and self.outcome is not Outcome.OK:
+            self.outcome = Outcome.STOPPED
+        _ = self.tokens
+        self._tell("ended")
+        self._tail.clear()
+        self._connection = self._task = None
+
+    def forget_bodies(self) -> None:
+        """Let go of the words."""
+        self.caller = msgspec.structs.replace(self.caller, keeps_bodies=False)
+        self.kept_request = self.kept_answer = b""
+        self._room = 0
+
+    @property
+    def tail(self) -> bytes:
+        """The last bytes that went by."""
+        return b"".join(self._tail)
+
+    @property
+    def tokens(self) -> Tokens:
+        """What the engine has said of its tokens and times."""
+        if self._tokens is None:
+            tokens = _tokens_in(self.tail)
+            if not self.is_over:
+                return tokens
+            self._tokens = tokens
+        return self._tokens
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Mean time per token after the first; events stand in for tokens where the engine does not say."""
+        tokens = self.tokens.completion or self._events - _EVENTS_WITHOUT_TOKEN
+        if self.first_at is None or self.first_at == self.last_at or tokens < 2:  # noqa: PLR2004 -- two have one interval
+            return None
+        return (self.last_at - self.first_at) / (tokens - 1)
+
+    def _keep(self, piece: bytes) -> None:
+        self.kept_answer += piece[: self._room]
+        self._room -= len(piece)
+
+    def _tell(self, what: str, *values: object) -> None:
+        for sink in self._sinks:
+            try:
+                getattr(sink, what)(self, *values)
+            except Exception:
+                log.exception("An exchange could not be noted")
+
+
+OBSERVED = web.RequestKey("observed", Observation)
+
+
+def _tokens_in(tail: bytes) -> Tokens:
+    prompt, completion = _PROMPT.findall(tail), _COMPLETION.findall(tail)
+    read = int(prompt[-1]) if prompt else None
+    if read is None and (parts := dict(_PARTS_OF_PROMPT.findall(tail))):
+        read = sum(map(int, parts.values()))
+    cached = _CACHED.findall(tail)
+    return Tokens(
+        prompt=read,
+        cached=int(cached[-1]) if cached else None,
+        completion=int(completion[-1]) if completion else None,
+        timings={name.decode(): float(value) for name, value in _TIMING.findall(tail)},
+    )

@@ -1,0 +1,289 @@
+"""One request to an engine: a lease, a connection, and the answer, for as long as an `async with` block runs.
+
+    resolve -> plan -> lease -> send -> pass on or translate -> observe
+
+A request whose engine had gone before it answered is sent once more where that is safe. A caller that is cancelled, or
+leaves the block early, drops the engine's connection, which ends its work.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.core.errors import EngineFailed, RoundhouseError
+from app.gateway.dialects.form import Form
+from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.exchange.connections import EngineConnection, EngineConnections, EngineDisconnected, Flow, address_of
+from app.gateway.exchange.constraints import refuse_constraints
+from app.gateway.exchange.engine.planning import Plan
+from app.gateway.exchange.observer import Observation, Stopped
+from app.gateway.exchange.remote_media import refuse_remote_media
+from app.supervisor.lease import Lease, Reachable
+from app.supervisor.policy import LoadRequest, Terms
+from app.supervisor.pool import Supervisor
+from engines.api import Adapter, FailureKind
+
+if TYPE_CHECKING:
+    from app.gateway.exchange.framing import AnswerHead
+
+log = logging.getLogger(__name__)
+
+LARGEST_DOCUMENT = 256 * 1024 * 1024
+"""Bytes of an answer in one piece: 2048 vectors of 4096 figures are half of that."""
+_STREAM = b'"stream"'
+_SEARCHED_BYTES = 1024 * 1024
+"""A larger body is not looked through for a word in passing."""
+_REDIRECTS = range(300, 400)
+_ERROR_STATUS = 400
+_NO_TERMS = Terms()
+_DEATH_SEEN_S = 0.5
+"""A connection that broke before an answer: by then the supervisor knows whether the process is gone."""
+_CLOSE = b"Connection: close\r\n"
+_CONTROLS = dict.fromkeys(range(32))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAccess:
+    """What it takes to ask engines."""
+
+    supervisor: Supervisor
+    adapters: Mapping[str, Adapter]
+    connections: EngineConnections
+
+    async def ask(self, engine: Lease | Reachable, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """Return the status and the body of a small question beside an engine's work, a GET without a body of its own.
+
+        Raises OSError (TimeoutError, EngineDisconnected) or EngineFailed.
+        """
+        connection = await self.connections.get(address_of(engine.base_url))
+        try:
+            head = await connection.send(_request_head(engine, path, body), body or b"")
+            return head.status, await _collect(connection)
+        finally:
+            connection.close()
+
+
+Gather = Callable[[bytes], bytes]
+Preparer = Callable[[EngineAccess, Lease, "UpstreamRequest"], Awaitable["UpstreamRequest"]]
+
+
+class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send to which engine: the route's path there, the client's body, and the name it has for the model.
+
+    `form` is the dialect both of them speak. Where they speak different ones, `plan` says how an answer is read that
+    the engine hands on as raw text. `streams`: the client wants the answer as a stream.
+
+    Raises BadRequest for a body that would have the engine fetch something, write for ever, or take all memory.
+    """
+
+    load: LoadRequest
+    path: str
+    body: bytes
+    model: str
+    terms: Terms = _NO_TERMS
+    form: Form = OPENAI
+    plan: Plan | None = None
+    streams: bool = False
+    headers: bytes = b""
+    """Header lines of the client's that concern the engine."""
+    gather: Gather | None = None
+    """Set where the engine is asked for a stream by a client that is not: what puts it together."""
+    prepare: Preparer | None = None
+    """What is left to be done with the request once its engine can be asked."""
+
+    def __post_init__(self) -> None:
+        """Look at the body here, which no request to an engine gets around."""
+        refuse_remote_media(self.body)
+        refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
+
+
+class EngineLost(Exception):
+    """The connection to the engine broke before it answered. `cause` says why, None if the engine seems to be alive."""
+
+    def __init__(self, cause: EngineFailed | None, *, was_connected: bool, is_ours: bool) -> None:
+        super().__init__()
+        self.cause = cause
+        self.was_connected = was_connected
+        self.is_ours = is_ours
+
+    @property
+    def may_repeat(self) -> bool:
+        """True if the request cannot be what killed the engine: it never had it, or it is alive.
+
+        An endpoint that somebody else runs may be at work on it all the same, and is not given it twice.
+        """
+        return not self.was_connected or (self.cause is None and self.is_ours)
+
+
+class EngineAnswer:
+    """An engine's answer, from its head on. Entering raises EngineFailed or Unavailable, or as `prepare` does."""
+
+    __slots__ = ("_connection", "_engines", "_leasing", "_observed", "head", "lease", "request")
+
+    def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
+        self._engines, self.request, self._observed = engines, request, observed
+        self._connection: EngineConnection
+        self.head: AnswerHead
+        self.lease: Lease
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open()
+        except EngineLost as lost:
+            if not lost.may_repeat:
+                raise broke_off(lost.cause) from lost
+            log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
+            try:
+                await self._open()
+            except EngineLost as again:
+                raise broke_off(again.cause) from again
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._connection.close()
+        await self._leasing.__aexit__(*error)
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the engine refused."""
+        return self.head.status >= _ERROR_STATUS
+
+    @property
+    def content_type(self) -> str:
+        """The kind of its body, without parameters."""
+        return self.head.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def read(self) -> bytes:
+        """Return the body. Raises EngineFailed if it breaks off, or does not end."""
+        try:
+            return await _collect(self._connection)
+        except EngineDisconnected:
+            raise await self.why_broken() from None
+
+    async def hand_on(self, take: Callable[[bytes], Flow], drain: Callable[[], Awaitable[None]]) -> bool:
+        """Have `take` called with each piece of the body as it comes; return whether it ended as HTTP wants.
+
+        After `Flow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
+        """
+        connection = self._connection
+        connection.deliver(take)
+        while not connection.is_over:
+            if connection.is_paused:
+                await drain()
+                connection.resume()
+            await connection.changed()
+        try:
+            connection.check()
+        except EngineDisconnected:
+            return False
+        return True
+
+    async def why_broken(self) -> RoundhouseError:
+        """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""
+        return Stopped() if self._observed.is_stopped else broke_off(await self.lease.verdict())
+
+    async def _open(self) -> None:
+        self._leasing = self._engines.supervisor.lease(self.request.load, self.request.terms)
+        self.lease = await self._leasing.__aenter__()
+        try:
+            self._observed.leased(self.lease)
+            await self._send()
+        except BaseException:
+            await self._leasing.__aexit__(None, None, None)
+            raise
+
+    async def _send(self) -> None:
+        lease, request, connection = self.lease, self.request, None
+        try:
+            if request.prepare is not None:
+                request = await request.prepare(self._engines, lease, request)
+            body = request.body if lease.served_name == request.model else with_model(request.body, lease.served_name)
+            about = self._engines.adapters[lease.engine].descriptor
+            # Engine and gateway agree on what the engine would do anyway.
+            closes = about.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
+            head = _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b""))
+            connection = await self._engines.connections.get(address_of(lease.base_url))
+            self._observed.connected(connection)
+            self.head = _checked(await connection.send(head, body))
+        except OSError as error:
+            if connection is not None:
+                connection.abort()
+            if self._observed.is_stopped:
+                raise Stopped from None
+            raise await self._lost(was_connected=isinstance(error, EngineDisconnected)) from None
+        except BaseException:
+            if connection is not None:
+                connection.abort()
+            raise
+        self._connection = connection
+
+    async def _lost(self, *, was_connected: bool) -> EngineLost:
+        """Return what became of a request whose connection broke before it was answered."""
+        cause, remote = await self.lease.verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote
+        if remote is not None and cause is None and not was_connected:
+            where = urlsplit(remote.url).netloc
+            cause = EngineFailed(f"The endpoint at {where} does not answer.", code=FailureKind.UNREACHABLE)
+        return EngineLost(cause, was_connected=was_connected, is_ours=remote is None)
+
+
+async def _collect(connection: EngineConnection) -> bytes:
+    """Return the rest of a body. Raises EngineDisconnected, or EngineFailed above `LARGEST_DOCUMENT`."""
+    parts: list[bytes] = []
+    size = 0
+
+    def take(piece: bytes) -> Flow:
+        nonlocal size
+        size += len(piece)
+        if size > LARGEST_DOCUMENT:
+            raise too_long("an answer", LARGEST_DOCUMENT)
+        parts.append(piece)
+        return Flow.MORE
+
+    connection.deliver(take)
+    await connection.changed()
+    connection.check()
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _checked(head: "AnswerHead") -> "AnswerHead":
+    if head.status in _REDIRECTS:
+        raise EngineFailed("The endpoint sends elsewhere, which is not followed.", hint="Attach where it really is.")
+    return head
+
+
+def too_long(what: str, limit_bytes: int) -> EngineFailed:
+    """Return the error for what an engine sends without end."""
+    return EngineFailed(
+        f"The engine sends {what} of more than {limit_bytes // 1024**2} MiB, which is not read further.",
+        hint="Look at what runs there.",
+        code="engine_nonsense",
+    )
+
+
+def broke_off(cause: EngineFailed | None) -> EngineFailed:
+    """Return why the engine ended, or that it broke off and nobody knows why."""
+    return cause or EngineFailed(
+        "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
+    )
+
+
+def with_model(body: bytes, name: str) -> bytes:
+    """Return the JSON body with another value for `model`; every other value keeps its bytes."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
+    return msgspec.json.encode(fields)
+
+
+def _request_head(engine: Lease | Reachable, path: str, body: bytes | None, more: bytes = b"") -> bytes:
+    """Return the head of a request; `more` are further lines."""
+    address = address_of(engine.base_url)
+    if engine.key:
+        more += b"Authorization: Bearer %b\r\n" % engine.key.translate(_CONTROLS).encode()
+    if body is not None:
+        more += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    method, target = b"GET" if body is None else b"POST", address.prefix + path.encode()
+    return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, address.netloc, more)

@@ -1,0 +1,3 @@
+module roundhouse/go_proxy
+
+go 1.24
