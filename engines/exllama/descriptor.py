@@ -27,8 +27,10 @@ EXL3 = Descriptor(
     routes={
         Route.CHAT: "/v1/chat/completions",
         Route.COMPLETIONS: "/v1/completions",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
         Route.TOKENIZE: "/tokenize",
         Route.DETOKENIZE: "/detokenize",
+        Route.APPLY_TEMPLATE: "/apply-template",
     },
     features=frozenset(
         {

@@ -30,7 +30,7 @@ from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.listen import reachable_at
-from app.gateway.loading.aliases import AUTO, stand_in
+from app.gateway.loading.aliases import is_auto, stand_in
 from app.gateway.loading.launch import policy_from
 from app.gateway.services import Services
 from app.network.door import door
@@ -123,7 +123,9 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
 
 def _check_fallback(services: Services, name: SettingValue | None) -> None:
     """Raise BadRequest if no model here would answer under that name."""
-    if not isinstance(name, str) or name in {"", AUTO} or stand_in(name, services.settings.items("models.aliases")):
+    if not isinstance(name, str) or not name or is_auto(name):
+        return
+    if stand_in(name, services.settings.items("models.aliases")):
         return
     try:
         services.library.find(name)

@@ -117,7 +117,7 @@ def cors_headers(origin: str) -> CIMultiDict[str]:
     return CIMultiDict(
         {
             "Access-Control-Allow-Origin": origin,
-            "Access-Control-Expose-Headers": "x-request-id, request-id",
+            "Access-Control-Expose-Headers": "x-request-id, request-id, x-roundhouse-estimated",
             "Vary": "Origin",
         }
     )

@@ -46,7 +46,8 @@ async def supplied(services: Services, found: Found, request: Request) -> Plan:
         _check_sight(request, found)
     if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
         descriptor = _without(descriptor, Feature.TOOLS)
-        request = _with_system(request, found.model.preset)
+        # What is said of the tools is a system prompt too, to which the model's own would give way.
+        request = with_system(request, found.model.preset)
     family = _NO_FAMILY
     if isinstance(request, Generate) and not reads_itself(descriptor):
         family = await family_for(services, found.model)
@@ -85,8 +86,8 @@ def _without(descriptor: Descriptor, feature: Feature) -> Descriptor:
     return msgspec.structs.replace(descriptor, features=descriptor.features - {feature})
 
 
-def _with_system(request: Generate, preset: Preset | None) -> Generate:
-    """Return the request with the system prompt of a made model, which would give way to what is said of the tools."""
+def with_system(request: Generate, preset: Preset | None) -> Generate:
+    """Return the request with the system prompt of a made model, if it brings none of its own."""
     has_system = any(message.role is Role.SYSTEM for message in request.messages)
     if preset is None or not preset.system or has_system:
         return request

@@ -11,6 +11,7 @@ from app.gateway.dialects.keep_alive import Staying
 from app.gateway.exchange.observer import OBSERVED, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.aliases import is_able
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Terms
@@ -34,7 +35,6 @@ Understand = Callable[[web.Request], Awaitable[Job]]
 
 _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
-_ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
 _NO_TERMS, _BESIDE = Terms(), Terms(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
@@ -68,21 +68,13 @@ def passed_headers(request: web.Request) -> bytes:
 def path_of(adapters: Mapping[str, Adapter], engine: str, model: ModelInfo, route: Route) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
     descriptor = adapters[engine].descriptor
-    is_able = _is_able(model, route)
-    if is_able and route in descriptor.routes:
+    can = is_able(model, route)
+    if can and route in descriptor.routes:
         return descriptor.routes[route]
-    culprit = f"The engine {descriptor.name}" if is_able else model.title
+    culprit = f"The engine {descriptor.name}" if can else model.title
     raise BadRequest(
         f"{culprit} does not {_DOES.get(route, 'write text')}.", hint="Choose another model.", code="model_cannot"
     )
-
-
-def _is_able(model: ModelInfo, route: Route) -> bool:
-    if route in _ANY_MODEL:
-        return True
-    if route is Route.EMBEDDINGS:
-        return model.embeds
-    return model.ranks if route is Route.RERANK else model.chats
 
 
 def terms_of(wishes: Staying, route: Route) -> Terms:
@@ -100,10 +92,3 @@ async def load_of(services: Services, found: Found, context: int | None) -> Load
     from app.gateway.loading.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
     return await with_context(services, found, context)
-
-
-def named(model: str | None) -> str:
-    """Return the model a request names. Guessing one would answer with something the caller did not ask for."""
-    if not model:
-        raise BadRequest("The request does not say which model it is for.", hint="Set `model`.", code="model_required")
-    return model

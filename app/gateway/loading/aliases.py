@@ -1,41 +1,76 @@
 """Names that clients bring along, such as claude-opus-4-8, and the model here that answers to them.
 
-The setting `models.aliases` holds `pattern=model`. The model `auto` is the one in use: the chat model that was asked
-last among those loaded, else the one chosen for new chats, else the one that came here last, the Guide only if there is
-no other. A name of a model that is here always means that model.
+The setting `models.aliases` holds `pattern=model`. The model `auto`, which is meant too where a request names none, is
+the one in use: of the models that can do what is to be done the one that was asked last among those loaded, else the
+one chosen for new chats, else the one that came here last, the Guide only if there is no other. A name of a model that
+is here always means that model; what Ollama's clients put around a name (`:latest`)
+hides no alias.
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.hub.library.naming import folded
+from engines.api import Route
 
 AUTO = "auto"
+NONE_ABLE = "no_model_able"
+"""The code of the error that no model here can do what is to be done."""
+_ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
+_DOES: Mapping[Route, str] = {Route.EMBEDDINGS: "makes embeddings", Route.RERANK: "ranks documents"}
+
+
+def is_auto(name: str) -> bool:
+    """Tell whether a name asks for the model in use."""
+    return folded(name) == AUTO
 
 
 def stand_in(name: str, aliases: Iterable[str]) -> str:
     """Return what `name` stands for: a model's name, `AUTO`, or nothing. The first pattern that fits counts."""
+    spellings = {name.lower(), folded(name)}
     for alias in aliases:
         pattern, _, model = alias.rpartition("=")
-        if pattern and fnmatchcase(name.lower(), pattern.strip().lower()):
-            return model.strip()
+        shape = pattern.strip().lower()
+        if shape and any(fnmatchcase(spelling, shape) for spelling in spellings):
+            return AUTO if is_auto(model) else model.strip()
     return ""
 
 
-def in_use(models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen: str) -> ModelInfo | None:
-    """Return the chat model that `AUTO` means now, None if none is here. `chosen` is empty where nobody chose one."""
-    able = [model for model in models if model.chats and not model.problem]
-    chatting = {model.runs_as: model for model in reversed(able)}  # of those that share an engine the first listed
-    chatting |= {model.name: model for model in able if model.runs_as == model.name}
-    used = [status for status in statuses if status.model in chatting and status.state is not EngineState.FAILED]
+def is_able(model: ModelInfo, route: Route) -> bool:
+    """Tell whether a model can do what an engine's route is for."""
+    if route in _ANY_MODEL:
+        return True
+    if route is Route.EMBEDDINGS:
+        return model.embeds
+    return model.ranks if route is Route.RERANK else model.chats
+
+
+def in_use(
+    models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen: str, route: Route = Route.CHAT
+) -> ModelInfo | None:
+    """Return the model that `AUTO` means now on a route, None if none is here that can do what it is for.
+
+    `chosen` is empty where nobody chose one.
+    """
+    able = _able(models, route)
+    by_engine = {model.runs_as: model for model in reversed(able)}  # of those that share an engine the first listed
+    by_engine |= {model.name: model for model in able if model.runs_as == model.name}
+    used = [status for status in statuses if status.model in by_engine and status.state is not EngineState.FAILED]
     if used:
-        return chatting[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
+        return by_engine[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
     named = next((model for model in able if chosen and folded(model.name) == folded(chosen)), None)
-    return named or max((model for model in able if chatting[model.runs_as] == model), key=_preference, default=None)
+    return named or max((model for model in able if by_engine[model.runs_as] == model), key=_preference, default=None)
+
+
+def _able(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
+    """Return the models for a route; of those for embeddings the ones that also write only if there are no others."""
+    able = [model for model in models if is_able(model, route) and not model.problem]
+    dedicated = [model for model in able if route is Route.EMBEDDINGS and not model.chats]
+    return dedicated or able
 
 
 def _preference(model: ModelInfo) -> tuple[bool, bool, float]:
@@ -43,7 +78,22 @@ def _preference(model: ModelInfo) -> tuple[bool, bool, float]:
     return not model.is_builtin, not model.attached, model.modified_at
 
 
+def name_in_answer(requested: str | None, model: ModelInfo) -> str:
+    """Return what an answer calls its model: as the request does, if that is the model's own name."""
+    return requested if requested and folded(requested) == folded(model.name) else model.name
+
+
+def none_able(route: Route) -> NotFound:
+    """Return the error for `AUTO` where no model here can do what a route is for."""
+    return NotFound(
+        f"No model here {_DOES.get(route, 'writes text')}.",
+        hint="Fetch one with `roundhouse pull MODEL`, or attach an endpoint that has one.",
+        code=NONE_ABLE,
+    )
+
+
 def unknown(name: str, missing: NotFound) -> NotFound:
     """Return the error for a name that neither is a model's nor stands for one, with what to do about it."""
-    hint = f"{missing.hint} To let another model answer: `roundhouse alias {shlex.quote(name)} MODEL`.".strip()
+    plain = shlex.quote(name.removesuffix(":latest"))
+    hint = f"{missing.hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
     return NotFound(missing.body.sentence, hint=hint, code=missing.code)

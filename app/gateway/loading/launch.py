@@ -5,6 +5,8 @@ exceeds what the model was trained for.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,7 +30,7 @@ from app.network.door import door
 from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
 from app.supervisor.scheduling import PLACES
-from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote
+from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote, Route
 
 UNCHOSEN = LoadOptions()
 ATTACHED = "attached"
@@ -56,12 +58,19 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
     return await asyncio.to_thread(_usable, services, model_name, statuses)
 
 
-async def resolve(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> Found:
-    """Return the model and what loads it. Raises as `load_request` does."""
+async def resolve(
+    services: Services, model_name: str | None, options: LoadOptions = UNCHOSEN, *, route: Route = Route.CHAT
+) -> Found:
+    """Return the model and what loads it; without a name the one in use for what `route` is for.
+
+    Raises as `load_request` does.
+    """
+    model_name = model_name or aliases.AUTO
     key = (model_name, options, services.events.revision)
     found = services.recent.get(key, lambda known: is_ready(services, known.load.source.name))
     if found is None:
-        found = await asyncio.to_thread(_resolved, services, model_name, options, services.supervisor.statuses())
+        search = partial(_usable, services, model_name, services.supervisor.statuses(), route)
+        found = await asyncio.to_thread(_resolved, services, search, options)
         found = found._replace(load=await _sized(services, found, options))
         # Whom a name stands for can change with every request; a model's own name cannot.
         if folded(model_name) == folded(found.model.name):
@@ -121,37 +130,43 @@ def _attached(model: ModelInfo) -> LoadRequest:
     )
 
 
-def _resolved(services: Services, model_name: str, options: LoadOptions, statuses: list[EngineStatus]) -> Found:
-    model = _usable(services, model_name, statuses)
+def _resolved(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> Found:
+    model = search()
     load = load_request_for(services, model, options)
     return Found(with_sampling(services, model, load.engine), load)
 
 
-def _usable(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
-    model = _found(services, model_name, statuses)
+def _usable(services: Services, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT) -> ModelInfo:
+    model = _found(services, model_name, statuses, route)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
 
 
-def _found(services: Services, model_name: str, statuses: list[EngineStatus]) -> ModelInfo:
+def _found(services: Services, model_name: str, statuses: list[EngineStatus], route: Route) -> ModelInfo:
     library, settings = services.library, services.settings
     try:
         return library.find(model_name)
     except NotFound as missing:
-        is_auto = model_name == aliases.AUTO
+        is_auto = aliases.is_auto(model_name)
         stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
-        if stands_for and stands_for != aliases.AUTO:
-            return library.find(stands_for)
+        if stands_for == aliases.AUTO:
+            return _in_use(services, statuses, route)
         if stands_for:
-            chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
-            model = aliases.in_use(library.models(), statuses, chosen)
-            if model is not None:
-                return model
+            return library.find(stands_for)
         fallback = settings.text("models.fallback")
         if fallback and folded(fallback) != folded(model_name):
-            return _found(services, fallback, statuses)
+            return _found(services, fallback, statuses, route)
         raise aliases.unknown(model_name, missing) from None
+
+
+def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> ModelInfo:
+    settings = services.settings
+    chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
+    model = aliases.in_use(services.library.models(), statuses, chosen, route)
+    if model is None:
+        raise aliases.none_able(route)
+    return model
 
 
 def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> EngineInfo:

@@ -30,7 +30,7 @@ def reasoning(text: str) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": {"reasoning_content": text}}]}).encode() + b"\n\n"
 
 
-TIMINGS = {"cache_n": 2, "prompt_n": 8, "prompt_per_second": 400.0, "predicted_n": 3, "predicted_per_second": 50.0}
+TIMINGS = {"cache_n": 2, "prompt_n": 8, "prompt_ms": 20.0, "predicted_n": 3, "predicted_ms": 60.0}
 LAST = (
     b'data: {"choices":[{"delta":{},"finish_reason":"stop"}],"timings":' + json.dumps(TIMINGS).encode() + b"}\n\n"
     b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3}}\n\n'

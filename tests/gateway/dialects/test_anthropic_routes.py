@@ -78,7 +78,6 @@ async def test_an_answer_is_mended_and_counted(gateway: Gateway) -> None:
     ("body", "status", "kind", "words"),
     [
         ({**ASKED, "model": "gpt-9"}, 404, "not_found_error", "`roundhouse alias gpt-9 MODEL`"),
-        ({**ASKED, "model": None}, 400, "invalid_request_error", "model"),
         ({**ASKED, "max_tokens": None}, 400, "invalid_request_error", "max_tokens"),
         ({**ASKED, "model": "org/embed:q8"}, 400, "invalid_request_error", "does not write text"),
         (b"{", 400, "invalid_request_error", "not valid JSON"),

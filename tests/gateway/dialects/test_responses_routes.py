@@ -362,7 +362,6 @@ def picture(address: str) -> bytes:
     [
         (b"", 400, "invalid_json"),
         (b"{", 400, "invalid_json"),
-        (b'{"input": "Hi"}', 400, "model_required"),
         (b'{"model": "guide"}', 400, "input_required"),
         (b'{"model": "gpt-9", "input": "Hi"}', 404, "model_not_found"),
         (b'{"model": "org/embed:q8", "input": "Hi"}', 400, "model_cannot"),

@@ -49,3 +49,16 @@ async def test_one_that_is_not_here_itself_is_no_endless_search(gateway: Gateway
     gateway.services.settings.change({"models.fallback": "gone"})
     assert await asked(gateway, "gpt-9") == 404
     assert await asked(gateway, "gone") == 404
+
+
+@pytest.mark.parametrize("name", ["claude-opus-4-8:latest", "gpt-4o:latest", "auto:latest", "Auto"])
+async def test_a_tag_that_ollamas_clients_add_hides_no_alias(gateway: Gateway, name: str) -> None:
+    gateway.services.settings.change({"models.aliases": ["claude-*=auto", "gpt-4o=guide"]})
+    assert await asked(gateway, name) == 200
+    assert gateway.supervisor.asked[-1].source.name == "guide"
+
+
+async def test_a_model_really_named_so_goes_before_the_alias(gateway: Gateway) -> None:
+    gateway.services.settings.change({"models.aliases": ["guide=org/embed:q8", "guide:*=org/embed:q8"]})
+    assert await asked(gateway, "guide:latest") == 200
+    assert gateway.supervisor.asked[-1].source.name == "guide"

@@ -6,6 +6,7 @@ import pytest
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
 from app.gateway.loading.aliases import AUTO, in_use, stand_in
+from engines.api import Route
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,11 @@ from app.gateway.loading.aliases import AUTO, in_use, stand_in
         ("gpt-4", ["gpt-5=a:q4", "gpt-*=b"], "b"),
         ("a=b", ["a=b=c"], "c"),
         ("x", [], ""),
+        ("claude-opus-4-8:latest", ["claude-opus-4-8=a"], "a"),
+        ("Claude-Opus:latest", ["claude-*=auto"], AUTO),
+        ("library/gpt-4o:latest", ["gpt-4o=a"], "a"),
+        ("gpt-4o:latest", ["gpt-4o:latest=a", "gpt-4o=b"], "a"),
+        ("gpt-4o", ["*:latest=a", "gpt-4o=b"], "b"),
     ],
 )
 def test_the_first_pattern_that_fits_counts(name: str, aliases: list[str], model: str) -> None:
@@ -63,3 +69,25 @@ def test_the_model_in_use(
     models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, found: ModelInfo | None
 ) -> None:
     assert in_use(models, statuses, chosen) == found
+
+
+RANKS = msgspec.structs.replace(EMBEDS, name="r")
+MAKES = msgspec.structs.replace(EMBEDS, name="m", embeds=True)
+BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
+
+
+@pytest.mark.parametrize(
+    ("models", "statuses", "route", "found"),
+    [
+        ([GUIDE, MAKES], [], Route.EMBEDDINGS, MAKES),
+        ([GUIDE, BOTH, MAKES], [status("both", 1.0)], Route.EMBEDDINGS, MAKES),
+        ([GUIDE, BOTH], [], Route.EMBEDDINGS, BOTH),
+        ([GUIDE, RANKS], [], Route.EMBEDDINGS, None),
+        ([GUIDE, MAKES, RANKS], [], Route.RERANK, RANKS),
+        ([GUIDE, MAKES], [status("m", 1.0)], Route.RERANK, None),
+    ],
+)
+def test_the_model_that_can_do_what_is_asked(
+    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, found: ModelInfo | None
+) -> None:
+    assert in_use(models, statuses, "guide", route) == found

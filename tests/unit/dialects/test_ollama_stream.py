@@ -91,6 +91,28 @@ def test_a_completion_as_clients_know_it() -> None:
     assert at_once(events, "generate") == {**base, "response": "a", "done": True, "done_reason": "length"}
 
 
+@pytest.mark.parametrize(
+    ("timings", "prompt_s", "answer_s"),
+    [
+        (Timings(ready_s=1.0, prefill_s=2.0, total_s=3.0), 2.0, 2.0),
+        (Timings(ready_s=1.0, decode_s=1.5, total_s=3.0), 2.0, 1.5),
+        (Timings(load_s=2.5, ready_s=1.0, total_s=3.0), 0.5, 0.5),
+        (Timings(), 1e-9, 1e-9),
+    ],
+)
+@pytest.mark.parametrize("kind", ["chat", "generate"])
+def test_what_is_counted_took_time_also_where_the_engine_has_no_clock(
+    timings: Timings, prompt_s: float, answer_s: float, kind: str
+) -> None:
+    """Clients divide by it, and those written in Go and Rust do not look first."""
+    events: list[Event] = [TextDelta("a"), Finished(usage=Usage(prompt=7, completion=3), timings=timings)]
+    last, answer = streamed(events, kind)[-1], at_once(events, kind)
+    assert isinstance(answer, dict)
+    for reply in (last, answer):
+        assert (reply["prompt_eval_duration"], reply["eval_duration"]) == (prompt_s * 1e9, answer_s * 1e9)
+        assert min(reply["total_duration"], reply["load_duration"]) > 0
+
+
 def test_tool_calls_come_whole_with_objects_and_ids() -> None:
     events: list[Event] = [
         ToolCallDelta(index=0, id="abc", name="look", arguments='{"at": '),

@@ -13,7 +13,7 @@ from app.gateway.dialects.anthropic.request import Asked, check, for_engine, pre
 from app.gateway.dialects.anthropic.translated import count_job, messages_job, passes
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.entry.middleware import REQUEST_ID
-from app.gateway.exchange.handling import Job, handle, load_of, named, passed_headers, path_of, terms_of
+from app.gateway.exchange.handling import Job, handle, load_of, passed_headers, path_of, terms_of
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve
@@ -40,9 +40,8 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
 async def _understand(request: web.Request, route: Route) -> Job:
     services, body = request.app[SERVICES], await read_body(request)
     asked = decode(body, Asked)
-    name = named(asked.model)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
-    found = await resolve(services, name)
+    found = await resolve(services, asked.model)
     found = found._replace(load=await load_of(services, found, asked.context))
     if not await passes(services, asked, found, route):
         return await (count_job if route is Route.COUNT_TOKENS else messages_job)(services, body, asked, found)
@@ -52,7 +51,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
         load=found.load,
         path=path_of(services.adapters, found.load.engine, found.model, route),
         body=applied(for_engine(body, asked), found.model, route),
-        model=name,
+        model=asked.model or "",
         terms=terms_of(asked, route),
         form=form(request_id=request[REQUEST_ID], wishes=wishes),
         streams=bool(asked.stream),

@@ -16,12 +16,13 @@ from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan
 from app.gateway.exchange.client_stream import KeepAlive
-from app.gateway.exchange.counting import count_prompt
 from app.gateway.exchange.engine.planning import reads_itself
 from app.gateway.exchange.handling import Job, path_of, terms_of
 from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from engines.api import Route
@@ -39,37 +40,29 @@ async def passes(services: Services, asked: Asked, found: Found, route: Route) -
 
 async def messages_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
-    blank = _blank(services, asked, found, Route.CHAT, Route.MESSAGES)
+    blank = UpstreamRequest(
+        load=found.load,
+        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
+        body=b"",
+        model=found.model.name,
+        terms=terms_of(asked, Route.MESSAGES),
+    )
     upstream = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
     wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
-    message = _Message(upstream=upstream, model=asked.model or "", wishes=wishes)
+    message = _Message(upstream=upstream, model=name_in_answer(asked.model, found.model), wishes=wishes)
     return Job(upstream, message.stream if asked.stream else message.whole)
 
 
 async def count_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
-    """Return what has an engine without such a route write the prompt down, and answers with how long it is.
-
-    Raises BadRequest if it cannot do that either.
-    """
-    tokenize = path_of(services.adapters, found.load.engine, found.model, Route.TOKENIZE)
-    blank = _blank(services, asked, found, Route.APPLY_TEMPLATE, Route.COUNT_TOKENS)
-    upstream = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
+    """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
+    terms = terms_of(asked, Route.COUNT_TOKENS)
+    counting = await counting_of(services, found, generate(asked, decode(body, Settings)), terms)
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
-        return _json({"input_tokens": await count_prompt(engines, upstream, tokenize, observed)})
+        count = await counting.count(engines, observed)
+        return count.marked(_json({"input_tokens": count.tokens}))
 
-    return Job(upstream, answer)
-
-
-def _blank(services: Services, asked: Asked, found: Found, asks: Route, route: Route) -> UpstreamRequest:
-    """Return a request to the engine's route `asks`, without a body, for a client's to `route`."""
-    return UpstreamRequest(
-        load=found.load,
-        path=path_of(services.adapters, found.load.engine, found.model, asks),
-        body=b"",
-        model=found.model.name,
-        terms=terms_of(asked, route),
-    )
+    return Job(counting.upstream, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """llama-server's own routes: what editors ask for completions in the middle of code, and tokens.
 
-Clients made for llama-server name no model, as one of it has only one: they mean the model in use (`aliases.AUTO`).
+Clients made for llama-server name no model, as one of it has only one: they mean the model in use.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,6 @@ from app.gateway.exchange.handling import BESIDE_SLOTS, Job, handle, passed_head
 from app.gateway.exchange.infilling import Around, preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
-from app.gateway.loading.aliases import AUTO
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
 from app.supervisor.policy import Terms
@@ -77,13 +76,12 @@ async def _understand(request: web.Request, route: Route) -> Job:
     if route is Route.INFILL:
         decode(body, Around)
     wishes = decode(body, Named)
-    name = wishes.model or AUTO
-    model, load = await resolve(services, name)
+    model, load = await resolve(services, wishes.model)
     upstream = UpstreamRequest(
         load=load,
         path=path_of(services.adapters, load.engine, model, route),
         body=applied(body, model, route),
-        model=name,
+        model=wishes.model or "",
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
         form=_FORMS.get(route, OPENAI),
         streams=bool(wishes.stream),

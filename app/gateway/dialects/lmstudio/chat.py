@@ -24,7 +24,6 @@ from app.gateway.dialects.lmstudio.requests import (
     Earlier,
     conversation,
     generate,
-    required,
 )
 from app.gateway.dialects.lmstudio.stream import Encoder
 from app.gateway.entry.bodies import read_json
@@ -73,10 +72,10 @@ async def chat(request: web.Request) -> web.StreamResponse:
 
 async def _understand(request: web.Request) -> Job:
     wanted = await read_json(request, ChatRequest)
-    services, name = request.app[SERVICES], required(wanted.model, "model")
+    services = request.app[SERVICES]
     talk = conversation(wanted, _earlier(request, wanted.previous_response_id))
     work = generate(wanted, talk)
-    found = await resolve(services, name)
+    found = await resolve(services, wanted.model)
     path = path_of(services.adapters, found.load.engine, found.model, Route.CHAT)
     await _check_reasoning(services, found, work.thinking)
     context, plan = wanted.wanted_context, await supplied(services, found, work)

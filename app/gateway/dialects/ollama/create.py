@@ -17,7 +17,7 @@ from app.core.errors import BadRequest, NotFound, UserError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
 from app.gateway.dialects.ollama.describing import digest_of
-from app.gateway.dialects.ollama.lookup import json_reply, not_found, read_document
+from app.gateway.dialects.ollama.lookup import json_reply, not_found, read_document, required
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.stream import line
 from app.gateway.dialects.ollama.templates import to_jinja
@@ -109,9 +109,7 @@ async def delete(request: web.Request) -> web.Response:
     """DELETE /api/delete: forget a made or attached model, or a registered file. Files of a person's stay on disk."""
     check_may_change(request)
     services = request.app[SERVICES]
-    named = (await read_document(request, NamedRequest)).named
-    if not named:
-        raise BadRequest("model is required", code="model_required")
+    named = required((await read_document(request, NamedRequest)).named)
     try:
         model = await asyncio.to_thread(services.library.find, named)
         await asyncio.to_thread(services.library.forget, model.name)

@@ -1,4 +1,4 @@
-"""`keep_alive`: seconds as a number, or a duration as Go writes it ("5m", "1h30m", "-1s")."""
+"""Times as Ollama has them: `keep_alive`, a number of seconds or a duration as Go writes it ("5m"), and nanoseconds."""
 
 import math
 import re
@@ -55,6 +55,11 @@ def go_duration_s(text: str) -> float:
 def nanoseconds(seconds: float) -> int:
     """Return a time as Ollama counts it."""
     return max(0, round(seconds * 1e9))
+
+
+def work_nanoseconds(measured_s: float, *, at_most_s: float) -> int:
+    """Return how long counted work took: as measured, else within what time. Never 0: clients divide by it."""
+    return max(1, nanoseconds(measured_s or at_most_s))
 
 
 def _invalid(text: str) -> BadRequest:

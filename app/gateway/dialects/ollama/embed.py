@@ -30,6 +30,7 @@ from app.gateway.exchange.handling import Job, handle, load_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 from engines.api import Adapter, Route
@@ -65,13 +66,13 @@ async def _understand_embed(request: web.Request) -> Job:
     texts = read_input(sent.input)
     if sent.dimensions is not None and sent.dimensions < 0:
         raise BadRequest("dimensions must not be negative", code="invalid_value")
-    upstream = await _upstream(services, sent, texts)
+    upstream, name = await _upstream(services, sent, texts)
     cut = _Cut(services.adapters, upstream, texts) if sent.truncate is not False else None
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         made = await _embedded(_Embedding(engines, upstream, observed, texts, cut))
         reply = EmbedReply(
-            model=sent.model,
+            model=name,
             embeddings=[normalised(row.embedding, sent.dimensions) for row in made.vectors.data],
             total_duration=nanoseconds(time.perf_counter() - observed.started_at),
             load_duration=nanoseconds(made.ready_s),
@@ -86,7 +87,7 @@ async def _understand_embed(request: web.Request) -> Job:
 async def _understand_embeddings(request: web.Request) -> Job:
     sent = await read_document(request, EmbeddingsRequest)
     texts = [sent.prompt] if sent.prompt else []
-    upstream = await _upstream(request.app[SERVICES], sent, texts)
+    upstream, _ = await _upstream(request.app[SERVICES], sent, texts)
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         rows = (await _embedded(_Embedding(engines, upstream, observed, texts, None))).vectors.data
@@ -95,19 +96,24 @@ async def _understand_embeddings(request: web.Request) -> Job:
     return Job(upstream, answer)
 
 
-async def _upstream(services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]) -> UpstreamRequest:
-    found = await find(services, sent.model)
+async def _upstream(
+    services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]
+) -> tuple[UpstreamRequest, str]:
+    """Return what asks the engine, and what the answer calls the model."""
+    found = await find(services, sent.model or "", Route.EMBEDDINGS)
+    name = name_in_answer(sent.model, found.model)
     options, keep_s = read_options(sent.options), kept_s(sent)
     path = services.adapters[found.load.engine].descriptor.routes.get(Route.EMBEDDINGS)
     if not found.model.embeds or path is None:
-        raise abilities.cannot(sent.model, "embedding")
-    return UpstreamRequest(
+        raise abilities.cannot(name, "embedding")
+    upstream = UpstreamRequest(
         load=await load_of(services, found, options.num_ctx),
         path=path,
         body=body_for(texts, model=found.model.name),
         model=found.model.name,
         terms=Terms(keep_s=keep_s, context=options.num_ctx),
     )
+    return upstream, name
 
 
 class _Embedding(NamedTuple):

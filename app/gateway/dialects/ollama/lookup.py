@@ -8,6 +8,7 @@ from aiohttp import web
 from app.core.errors import BadRequest, NotFound
 from app.gateway.dialects.ollama.describing import capabilities_of
 from app.gateway.entry.bodies import decode, read_body
+from app.gateway.loading.aliases import NONE_ABLE
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.loading.tuned import facts_of
@@ -32,14 +33,22 @@ def json_reply(value: object, status: int = 200) -> web.Response:
     )
 
 
-async def find(services: Services, name: str) -> Found:
-    """Return the model and what loads it. Raises NotFound as Ollama words it, with the names there are."""
+async def find(services: Services, name: str, route: Route = Route.CHAT) -> Found:
+    """Return the model and what loads it; without a name the one in use for what `route` is for.
+
+    Raises NotFound as Ollama words it, with the names there are.
+    """
+    try:
+        return await resolve(services, name, route=route)
+    except NotFound as error:
+        raise (error if error.code == NONE_ABLE else not_found(name, error)) from None
+
+
+def required(name: str) -> str:
+    """Return the name of a model that must be said. Raises BadRequest as Ollama words it."""
     if not name:
         raise BadRequest("model is required", code="model_required")
-    try:
-        return await resolve(services, name)
-    except NotFound as error:
-        raise not_found(name, error) from None
+    return name
 
 
 def not_found(name: str, error: NotFound) -> NotFound:

@@ -11,7 +11,7 @@ from app.core.engines import EngineState
 from app.core.errors import Unauthorized
 from app.gateway.dialects.ollama.create import NotOffered
 from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
-from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document, required
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
 from app.gateway.loading.tuned import facts_of
 from app.gateway.services import SERVICES
@@ -77,14 +77,14 @@ async def show(request: web.Request) -> web.Response:
         await facts_of(services, model),
         capabilities=await abilities_of(services, found),
         context=now or found.load.options.context or 0,
-        basename=named if request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
+        basename=named if named and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
     )
     return json_reply(reply)
 
 
 async def push(request: web.Request) -> web.Response:
     """POST /api/push."""
-    await find(request.app[SERVICES], (await read_document(request, NamedRequest)).named)
+    await find(request.app[SERVICES], required((await read_document(request, NamedRequest)).named))
     raise NotOffered("Models are not uploaded from here.")
 
 

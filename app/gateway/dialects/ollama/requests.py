@@ -106,7 +106,7 @@ def _check(sent: GenerateRequest) -> None:
 
 def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
     return Asked(
-        model=sent.model,
+        model=sent.model or "",
         request=request,
         streams=sent.stream is not False,
         trims=sent.truncate is True,

@@ -35,6 +35,7 @@ from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import Course, Part, Trimming, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
@@ -71,21 +72,23 @@ async def generate(request: web.Request) -> web.StreamResponse:
 
 async def _understand_chat(request: web.Request) -> Job:
     wanted = read_chat(await read_document(request, ChatRequest))
-    return await _job(request.app[SERVICES], wanted, ChatForm(wanted.model, _now))
+    return await _job(request.app[SERVICES], wanted, ChatForm)
 
 
 async def _understand_generate(request: web.Request) -> Job:
     wanted = read_generate(await read_document(request, GenerateRequest))
-    return await _job(request.app[SERVICES], wanted, GenerateForm(wanted.model, _now))
+    return await _job(request.app[SERVICES], wanted, GenerateForm)
 
 
-async def _job(services: Services, wanted: Asked, form: Form) -> Job:
+async def _job(services: Services, wanted: Asked, kind: type[ChatForm | GenerateForm]) -> Job:
     found = await find(services, wanted.model)
+    name = name_in_answer(wanted.model, found.model)
+    form = kind(name, _now)
     if wanted.unheeded:
         log.warning("Options that have no effect here: %s", ", ".join(wanted.unheeded), extra={"model": wanted.model})
     load = await load_of(services, found, wanted.num_ctx)
     work = wanted.request
-    path, plan = ("", None) if work is None else await _sendable(services, found, wanted.model, work)
+    path, plan = ("", None) if work is None else await _sendable(services, found, name, work)
     upstream = UpstreamRequest(
         load=load,
         path=path,

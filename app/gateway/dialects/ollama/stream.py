@@ -5,6 +5,7 @@ model: they are shown as text, and the call has none.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -20,9 +21,10 @@ from app.gateway.canonical.events import (
     TextDelta,
     TokenLogprob,
     ToolCallDelta,
+    Usage,
 )
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.ollama.durations import nanoseconds
+from app.gateway.dialects.ollama.durations import nanoseconds, work_nanoseconds
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
 
@@ -50,7 +52,7 @@ class Form(Protocol):
 
 
 class ChatForm:
-    """Replies of `/api/chat`. `model` is echoed as it was asked for; `moment` returns the time in RFC 3339."""
+    """Replies of `/api/chat`. `model` is what they call it; `moment` returns the time in RFC 3339."""
 
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model
@@ -151,19 +153,26 @@ def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | 
 def ending_of(finished: Finished, *, dropped: int = 0) -> Ending:
     """Return the counts and times. A tool call is an ordinary stop to Ollama.
 
-    Its `load_duration` is there for a loaded model too: it counts from the request's arrival.
+    Its `load_duration` is there for a loaded model too: it counts from the request's arrival. Where an engine without
+    a clock answers in one piece, reading and writing cannot be told apart: both took at most all its time.
     """
     usage, timings = finished.usage, finished.timings
+    ready_s = max(timings.load_s, timings.ready_s)
+    took = partial(work_nanoseconds, at_most_s=timings.total_s - ready_s) if _counts(usage) else nanoseconds
     return Ending(
         done_reason="length" if finished.reason is Finish.LENGTH else "stop",
         dropped_messages=dropped,
-        total_duration=nanoseconds(timings.total_s),
-        load_duration=nanoseconds(max(timings.load_s, timings.ready_s)),
+        total_duration=took(timings.total_s),
+        load_duration=took(ready_s),
         prompt_eval_count=usage.prompt or 0,
-        prompt_eval_duration=nanoseconds(timings.prefill_s),
+        prompt_eval_duration=took(timings.prefill_s),
         eval_count=usage.completion or 0,
-        eval_duration=nanoseconds(timings.decode_s),
+        eval_duration=took(timings.decode_s),
     )
+
+
+def _counts(usage: Usage) -> bool:
+    return bool(usage.prompt or usage.completion)
 
 
 def called(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, tuple[ReplyCall, ...]]:

@@ -77,7 +77,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
 class Common(Stay, frozen=True, kw_only=True):
     """What chat and generate share."""
 
-    model: str = ""
+    model: str | None = None
     stream: bool | None = None
     format: msgspec.Raw = ABSENT
     options: Fields | None = None
@@ -109,7 +109,7 @@ class GenerateRequest(Common, frozen=True, kw_only=True):
 class EmbedRequest(Stay, frozen=True, kw_only=True):
     """`POST /api/embed`."""
 
-    model: str = ""
+    model: str | None = None
     input: msgspec.Raw = ABSENT
     truncate: bool | None = None
     dimensions: int | None = None
@@ -119,7 +119,7 @@ class EmbedRequest(Stay, frozen=True, kw_only=True):
 class EmbeddingsRequest(Stay, frozen=True, kw_only=True):
     """`POST /api/embeddings`, which `embed` replaced."""
 
-    model: str = ""
+    model: str | None = None
     prompt: str | None = None
     options: Fields | None = None
 
@@ -127,15 +127,15 @@ class EmbeddingsRequest(Stay, frozen=True, kw_only=True):
 class NamedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What show, pull, push and delete are sent. Older clients say `name`."""
 
-    model: str = ""
-    name: str = ""
+    model: str | None = None
+    name: str | None = None
     stream: bool | None = None
     verbose: bool | None = None
 
     @property
     def named(self) -> str:
         """The model meant."""
-        return self.model or self.name
+        return self.model or self.name or ""
 
 
 class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "from"}):

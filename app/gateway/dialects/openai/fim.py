@@ -72,7 +72,7 @@ def _only(prompt: str | list[str]) -> str:
 class Fim(OpenAI, frozen=True, kw_only=True):
     """`app.gateway.dialects.form.Form` for one such request."""
 
-    model: str
+    model: str = ""
     includes_usage: bool = False
     prompt: str = "prompt"
 

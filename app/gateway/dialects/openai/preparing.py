@@ -59,8 +59,10 @@ def prepared(body: bytes, wishes: Asked, route: Route) -> Prepared:
     return Prepared(route, body, body)
 
 
-def fitted(prepared: Prepared, engine: Descriptor, wishes: Asked | chat_checks.Asked) -> Prepared:
-    """Return it as an engine with ways of its own has to be asked, and understood."""
+def fitted(prepared: Prepared, engine: Descriptor, wishes: Asked | chat_checks.Asked, *, name: str) -> Prepared:
+    """Return it as an engine with ways of its own has to be asked and read; `name` is what answers call the model."""
+    if isinstance(prepared.form, fim.Fim):
+        return prepared._replace(form=msgspec.structs.replace(prepared.form, model=name))
     if wishes.stream and wishes.n is None and isinstance(wishes, chat_checks.Asked):
         return prepared  # as with most
     each = int(wishes.n or 1)
@@ -93,7 +95,7 @@ def _completion(body: bytes, wishes: Asked) -> Prepared:
     checked = text_checks.checked(body, wanted)
     if wishes.suffix:
         between = decode(body, fim.Asked)
-        form = fim.Fim(model=wishes.model or "", includes_usage=wanted.includes_usage)
+        form = fim.Fim(includes_usage=wanted.includes_usage)
         return Prepared(Route.INFILL, fim.for_infill(checked, between), body, form)
     texts = text_form.Texts(includes_usage=wanted.includes_usage, is_only_chosen=wanted.is_only_chosen)
     return Prepared(Route.COMPLETIONS, checked, body, texts)

@@ -1,7 +1,4 @@
-"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs.
-
-`model` must be there and name a model: guessing one would answer with something the caller did not ask for.
-"""
+"""OpenAI's routes that engines speak themselves. Of a request only what concerns us is read; the rest is theirs."""
 
 import asyncio
 from functools import partial

@@ -60,7 +60,7 @@ async def passes(services: Services, found: Found, body: bytes, asked: Asked) ->
 
 
 class Chat(NamedTuple):
-    """A request for a chat: its body, the model's name as the client said it, how to put the answer, and its terms."""
+    """A request for a chat: its body, what the answer calls the model, how to put the answer, and its terms."""
 
     body: bytes
     name: str

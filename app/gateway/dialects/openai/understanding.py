@@ -12,10 +12,11 @@ from app.gateway.dialects.openai import chat_checks, preparing
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.translated import Chat, job_for, passes
 from app.gateway.entry.bodies import decode, read_body
-from app.gateway.exchange.handling import Job, load_of, named, passed_headers, path_of, terms_of
+from app.gateway.exchange.handling import Job, load_of, passed_headers, path_of, terms_of
 from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES
@@ -30,13 +31,13 @@ async def understand_chat(request: web.Request, put: Put | None = None) -> Job:
     """Return what a chat asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
     wishes = decode(body, chat_checks.Asked)
-    name = named(wishes.model)
     prepared = preparing.prepared_chat(body, wishes)
-    found = await resolve(services, name)
+    found = await resolve(services, wishes.model)
     if wishes.context is not None:
         found = found._replace(load=await load_of(services, found, wishes.context))
     if not await passes(services, found, body, wishes):
         form = None if put is None else put(prepared.form, Route.CHAT, found)
+        name = name_in_answer(wishes.model, found.model)
         return await job_for(services, found, Chat(body, name, form, terms_of(wishes, Route.CHAT)))
     return Job(_upstream(request, found, prepared, wishes, put))
 
@@ -45,9 +46,8 @@ async def understand(request: web.Request, route: Route, put: Put | None = None)
     """Return what any other request asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
     wishes = decode(body, preparing.Asked)
-    name = named(wishes.model)
     prepared = preparing.prepared(body, wishes, route)
-    found = await resolve(services, name)
+    found = await resolve(services, wishes.model, route=route)
     found = found._replace(load=await load_of(services, found, wishes.context))
     return Job(_upstream(request, found, prepared, wishes, put))
 
@@ -57,7 +57,8 @@ def _upstream(
 ) -> UpstreamRequest:
     (model, load), adapters = found, request.app[SERVICES].adapters
     path = path_of(adapters, load.engine, model, prepared.route)
-    prepared = preparing.fitted(prepared, adapters[load.engine].descriptor, wishes)
+    name = name_in_answer(wishes.model, model)
+    prepared = preparing.fitted(prepared, adapters[load.engine].descriptor, wishes, name=name)
     return UpstreamRequest(
         load=load,
         path=path,

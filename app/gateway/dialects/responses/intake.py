@@ -27,7 +27,7 @@ from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.capability_fallback import supplied
-from app.gateway.exchange.handling import load_of, named, path_of, terms_of
+from app.gateway.exchange.handling import load_of, path_of, terms_of
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
@@ -66,7 +66,7 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 async def understood(services: Services, body: bytes) -> ResponseJob:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
     asked = decode(body, Asked)
-    found = await resolve(services, named(asked.model))
+    found = await resolve(services, asked.model)
     said = await read(services, asked)
     is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
     about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
@@ -95,18 +95,16 @@ async def read(services: Services, asked: Asked) -> Read:
     return Read(given=tuple(given), work=generate(asked, turns, offer), offer=offer)
 
 
-async def upstream_for(
-    services: Services, asked: Asked, found: Found, work: Generate, *, route: Route = Route.CHAT
-) -> UpstreamRequest:
+async def upstream_for(services: Services, asked: Asked, found: Found, work: Generate) -> UpstreamRequest:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
     plan = await supplied(services, found, work)
     return UpstreamRequest(
         load=await load_of(services, found, asked.context),
-        path=path_of(services.adapters, found.load.engine, found.model, route),
+        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
         body=plan.body,
         plan=plan,
         model=found.model.name,
-        terms=terms_of(asked, route),
+        terms=terms_of(asked, Route.CHAT),
     )
 
 

@@ -59,7 +59,7 @@ async def compact(_request: web.Request) -> web.Response:
 
 
 async def count(request: web.Request) -> web.StreamResponse:
-    """POST /v1/responses/input_tokens: the engine writes the prompt down, and counts its tokens."""
+    """POST /v1/responses/input_tokens: counted by the engine, or estimated."""
     return await handle(request, _COUNT, understand_count)
 
 

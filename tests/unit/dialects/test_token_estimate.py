@@ -1,0 +1,99 @@
+"""How long a conversation is, roughly, and how large a picture."""
+
+import base64
+import struct
+
+import msgspec
+import pytest
+
+from app.gateway.canonical.picture_size import size_of
+from app.gateway.canonical.request import (
+    Generate,
+    Image,
+    Message,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from app.gateway.canonical.token_estimate import estimated_tokens
+
+TURN, ANSWER = 4, 3
+
+
+def asked(*parts: Part, role: Role = Role.USER) -> Message:
+    return Message(role, parts)
+
+
+def png(width: int, height: int) -> str:
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"rest").decode()
+
+
+def jpeg(width: int, height: int, before: bytes = b"") -> str:
+    frame = b"\xff\xc2" + struct.pack(">HBHH", 17, 8, height, width)
+    return base64.b64encode(b"\xff\xd8" + before + frame + b"rest").decode()
+
+
+EXIF = b"\xff\xe1" + struct.pack(">H", 65_000) + b"x" * 64_998 + b"\xff\xc4" + struct.pack(">H", 4) + b"hu"
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        (png(640, 480), (640, 480)),
+        (jpeg(640, 480), (640, 480)),
+        (jpeg(800, 1, EXIF), (800, 1)),
+        (png(1, 1)[:20], None),
+        (base64.b64encode(b"\xff\xd8\xff").decode(), None),
+        (base64.b64encode(b"\xff\xd8nothing at all").decode(), None),
+        (base64.b64encode(b"GIF89a").decode(), None),
+        ("AAA", None),
+        ("", None),
+        ("\u00e9", None),
+    ],
+)
+def test_a_pictures_size_is_read_from_its_head(data: str, size: tuple[int, int] | None) -> None:
+    assert size_of(data) == size
+
+
+@pytest.mark.parametrize(
+    ("data", "tokens"), [(png(300, 250), 100), (png(1568, 1), 3), (png(8000, 8000), 1600), ("", 1600), (png(0, 0), 0)]
+)
+def test_a_picture_is_as_many_tokens_as_it_has_room(data: str, tokens: int) -> None:
+    picture = Image(media_type="image/png", data=data)
+    assert estimated_tokens(Generate(messages=(asked(picture),))) == tokens + TURN + ANSWER
+
+
+@pytest.mark.parametrize(
+    ("messages", "size_bytes", "turns"),
+    [
+        ((asked(Text("a" * 400)),), 400, 1),
+        ((asked(Text("\u4e2d" * 100)),), 300, 1),
+        ((asked(),), 0, 1),
+        ((asked(Text("a" * 40), role=Role.SYSTEM), asked(Text("b" * 40)), asked(role=Role.ASSISTANT)), 80, 3),
+        ((asked(ToolResult(call_id="1", text="a" * 8), ToolResult(call_id="2", text="b" * 8), role=Role.TOOL),), 16, 2),
+        ((asked(ToolResult(call_id="1", text="a" * 8), Text("and?" * 2)),), 16, 2),
+        ((asked(ToolCall(id="1", name="look", arguments='{"at":1}'), role=Role.ASSISTANT),), 39, 1),
+    ],
+)
+def test_text_counts_by_its_bytes_and_turns_by_their_marks(
+    messages: tuple[Message, ...], size_bytes: int, turns: int
+) -> None:
+    assert estimated_tokens(Generate(messages=messages)) == -(-size_bytes // 4) + TURN * turns + ANSWER
+
+
+def test_what_was_reasoned_before_the_last_question_is_not_read_again() -> None:
+    thought = asked(Thinking("h" * 400), Text("a"), role=Role.ASSISTANT)
+    before = Generate(messages=(asked(Text("q")), thought, asked(Text("q"))))
+    after = Generate(messages=(asked(Text("q")), asked(Text("q")), thought))
+    assert estimated_tokens(after) - estimated_tokens(before) == 100
+
+
+def test_tools_are_read_too() -> None:
+    schema = msgspec.Raw(b'{"type": "object"}')
+    plain = Generate(messages=(asked(Text("q")),))
+    offered = msgspec.structs.replace(plain, tools=(Tool(name="look", description="d" * 400, parameters=schema),))
+    assert estimated_tokens(offered) - estimated_tokens(plain) > 120
