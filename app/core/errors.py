@@ -8,7 +8,8 @@
     │   ├── NotFound         404  no such model, chat, setting
     │   ├── Conflict         409  not possible in the present state
     │   │   └── Offline      409  another computer would be called, and nothing may go out
-    │   └── TooLarge         413  over a stated limit
+    │   ├── TooLarge         413  over a stated limit
+    │   └── TooManyRequests  429  asked too often; says when to come back, if anybody knows
     ├── EnvironmentFault     the machine, a file, a driver or an engine let us down
     │   ├── StorageFault     507  disk full, database unreadable
     │   ├── EngineFailed     502  the engine died or answered nonsense
@@ -128,6 +129,19 @@ class TooLarge(UserError):
 
     default_code = "too_large"
     status = 413
+
+
+class TooManyRequests(UserError):
+    """Asked too often. `retry_after` is for the header of that name: seconds or a date; "" where nobody said."""
+
+    default_code = "too_many_requests"
+    status = 429
+
+    def __init__(
+        self, sentence: str, *, hint: str = "", code: str = "", detail: str = "", retry_after: str = ""
+    ) -> None:
+        super().__init__(sentence, hint=hint, code=code, detail=detail)
+        self.retry_after = retry_after
 
 
 class EnvironmentFault(RoundhouseError):

@@ -73,7 +73,7 @@ def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, si
     assert reply.usage.prompt_tokens == 1500 * 3 + 1 + 3
     assert reply.choices[0].text == "return one"
     long[side] *= 3
-    with pytest.raises(openai.BadRequestError, match="your prompt has 13504 tokens") as too_long:
+    with pytest.raises(openai.BadRequestError, match="your prompt resulted in 13504 tokens") as too_long:
         api.completions.create(model="wide", max_tokens=9, **long)  # type: ignore[call-overload]
     assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "prompt")
     root = api.with_options(base_url=str(api.base_url).removesuffix("/v1/"))

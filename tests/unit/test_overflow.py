@@ -1,83 +1,55 @@
 """A context that is too short, as each engine says it, in the words of every dialect's clients."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
+from app.gateway.canonical.events import failed
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.chats.refusal import said_to_reader
 from app.gateway.dialects.anthropic.form import Messages
+from app.gateway.dialects.openai.chat_form import CHAT
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.exchange.engine.overflow import Counts, counts_in
-from app.gateway.exchange.engine.refusals import ContextOverflow, refused
+from app.gateway.dialects.registry import dialect_of
+from app.gateway.exchange.engine.error_document import understood
+from app.gateway.exchange.engine.overflow import overflow_in
+from app.gateway.exchange.engine.refusals import refused
+from tests.overflow_wordings import WORDINGS, WORDS, Wording
 
-PROMPT = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
-BOTH = (
-    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. "
-    "Given: 1218 `inputs` tokens and 1500 `max_new_tokens`"
-)
+EACH = pytest.mark.parametrize("wording", WORDINGS, ids=[wording.id for wording in WORDINGS])
 
 
 def tgi(sentence: str) -> bytes:
     return json.dumps({"error": sentence, "error_type": "validation"}).encode()
 
 
-@pytest.mark.parametrize(
-    ("sentence", "context", "prompt", "answer"),
-    [
-        (PROMPT, 1024, 1872, None),
-        (BOTH, 2048, 1218, 1500),
-        (BOTH.replace("1218", "9000"), 2048, 9000, None),
-        ("input (4000 tokens) is too large to process. raise it (current batch size: 600)", 600, 4000, None),
-        (
-            (
-                "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens "
-                "(4000 in the messages, 1000 in the completion). Please reduce the length of the messages."
-            ),
-            4096,
-            4000,
-            1000,
-        ),
-        (
-            (
-                "This model's maximum context length is 4096 tokens. However, you requested 1000 output tokens and "
-                "your prompt contains at least 4000 input tokens, for a total of at least 5000 tokens."
-            ),
-            4096,
-            4000,
-            1000,
-        ),
-        (
-            (
-                "'max_tokens' or 'max_completion_tokens' is too large: 900. This model's maximum context length is "
-                "1000 tokens and your request has 200 input tokens (900 > 1000 - 200)."
-            ),
-            1000,
-            200,
-            900,
-        ),
-        (
-            (
-                "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens. "
-                "Please reduce the length of the input messages."
-            ),
-            4096,
-            5000,
-            None,
-        ),
-        ("This model's maximum context length is 4096 tokens. Please shorten it.", 4096, None, None),
-        ("The input (43028 tokens) is longer than the model's context length (40960 tokens).", 40960, 43028, None),
-        (
-            (
-                "Requested token count exceeds the model's maximum context length of 32768 tokens. You requested a "
-                "total of 40000 tokens: 30000 tokens from the input messages and 10000 tokens for the completion."
-            ),
-            32768,
-            30000,
-            10000,
-        ),
-    ],
-)
-def test_each_engines_words_are_known(sentence: str, context: int, prompt: int | None, answer: int | None) -> None:
-    assert counts_in(sentence) == Counts(context=context, prompt=prompt, answer=answer)
+@EACH
+def test_each_engines_words_are_known(wording: Wording) -> None:
+    body = json.dumps(wording.document).encode()
+    refusal = understood(body, wording.status)
+    assert (refusal.status, refusal.code, refusal.overflow) == (400, "context_length_exceeded", wording.overflow)
+    error = refused(body, wording.status)
+    assert isinstance(error, ContextOverflow)
+    assert failed(error).overflow == wording.overflow
+    assert (error.prompt_tokens, error.context, error.answer_tokens) == (
+        wording.overflow.prompt,
+        wording.overflow.context,
+        wording.overflow.answer,
+    )
+
+
+def test_counts_with_commas_are_counts() -> None:
+    said = "This model's maximum context length is 1,048,576 tokens. However, your request has 2,000,000 input tokens."
+    assert overflow_in(said) == Overflow(context=1048576, prompt=2000000)
+
+
+def test_no_shorter_answer_is_asked_for_where_none_would_help() -> None:
+    said = (
+        "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens (8000 in the "
+        "messages, 1000 in the completion)."
+    )
+    assert overflow_in(said) == Overflow(context=4096, prompt=8000)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +64,7 @@ def test_each_engines_words_are_known(sentence: str, context: int, prompt: int |
     ],
 )
 def test_what_is_refused_for_something_else_stays_so(sentence: str) -> None:
-    assert counts_in(sentence) is None
+    assert overflow_in(sentence) is None
     refusal = OPENAI.refusal(tgi(sentence), 422)
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["code"]) == (422, "engine_error")
@@ -100,35 +72,43 @@ def test_what_is_refused_for_something_else_stays_so(sentence: str) -> None:
     assert not isinstance(refused(tgi(sentence), 422), ContextOverflow)
 
 
-def test_openais_clients_find_the_code_and_openais_words() -> None:
-    for sentence, words in (
-        (PROMPT, "maximum context length is 1024 tokens. However, your prompt has 1872 tokens."),
-        (BOTH, "2048 tokens. However, you requested 2718 tokens (1218 in the messages, 1500 in the completion)."),
-    ):
-        refusal = OPENAI.refusal(tgi(sentence), 422)
-        error = json.loads(refusal.body)["error"]
-        assert (refusal.status, error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
-        assert error["type"] == "invalid_request_error"
-        assert words in error["message"]
+@pytest.mark.parametrize(("path", "words"), WORDS.items(), ids=list(WORDS))
+def test_every_dialect_has_its_vendors_words(path: str, words: Mapping[Overflow, str]) -> None:
+    for overflow, sentence in words.items():
+        assert dialect_of(path, {}).words("x", overflow) == sentence
 
 
-def test_anthropics_clients_find_the_sentence_they_read() -> None:
-    form = Messages(request_id="req_1")
-    for sentence, words in (
-        (PROMPT, "prompt is too long: 1872 tokens > 1024 maximum"),
-        (BOTH, "input length and `max_tokens` exceed context limit: 1218 + 1500 > 2048"),
-    ):
-        refusal = form.refusal(tgi(sentence), 422)
-        said = json.loads(refusal.body)
-        assert (refusal.status, said["error"]["type"]) == (400, "invalid_request_error")
-        assert said["error"]["message"].startswith(words)
+def test_the_windows_chats_say_it_in_theirs() -> None:
+    assert str(said_to_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
+        "This conversation is 1,872 tokens long, and the model keeps 1,024 tokens at once."
+    )
+    both = said_to_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
+    assert "900 tokens long, its answer may have 500, and" in str(both)
+    assert "Longest answer" in both.hint
 
 
-def test_the_others_are_told_both_counts_and_what_helps() -> None:
-    too_long, both = refused(tgi(PROMPT), 422), refused(tgi(BOTH), 422)
-    assert isinstance(too_long, ContextOverflow)
-    assert isinstance(both, ContextOverflow)
-    assert (too_long.prompt_tokens, too_long.context, too_long.code) == (1872, 1024, "context_length_exceeded")
-    assert (both.prompt_tokens, both.context) == (1218, 2048)
-    assert "1218 and 1500 tokens" in str(both)
-    assert "shorter answer" in both.hint
+EVENT = (
+    b'data: {"error": {"message": "The input (1872 tokens) is longer than the model\'s context length (1024 tokens).",'
+    b' "type": "BadRequestError", "code": 400}}\n\n'
+)
+
+
+def test_an_engine_that_says_so_in_its_stream_says_it_in_the_dialects_words() -> None:
+    sent = CHAT.editor()(b": waiting\n\n" + EVENT + b"data: [DONE]\n\n")
+    assert sent.startswith(b': waiting\n\ndata: {"error":{"message":"This model\'s maximum context length is 1024')
+    assert sent.endswith(b'"code":"context_length_exceeded","param":"messages"}}\n\ndata: [DONE]\n\n')
+    assert OPENAI.is_complete(sent)
+    told = Messages(request_id="req_1").editor()(b"event: error\n" + EVENT)
+    assert b"prompt is too long: 1872 tokens > 1024 maximum" in told
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        b'data: {"error": {"message": "The sampler gave up.", "type": "server_error", "code": 500}}\n\n',
+        b'data: {"choices":[{"delta":{"content":"an \\"error\\": exceeds the context size"}}]}\n\n',
+        EVENT[:-3],
+    ],
+)
+def test_what_else_is_in_a_stream_keeps_its_bytes(chunk: bytes) -> None:
+    assert OPENAI.editor()(chunk) == chunk

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
-from app.core.errors import ErrorBody
+from app.core.errors import ErrorBody, RoundhouseError
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
 
 
 class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,6 +108,14 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
     error: ErrorBody
     status: int
+    overflow: Overflow | None = None
+    """Set where the prompt did not fit."""
 
 
 Event = Started | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
+
+
+def failed(error: RoundhouseError) -> Failed:
+    """Return the event that an error is in a stream."""
+    overflow = error.overflow if isinstance(error, ContextOverflow) else None
+    return Failed(error=error.body, status=error.status, overflow=overflow)

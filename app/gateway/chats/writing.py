@@ -55,7 +55,7 @@ class Writer:
         except RoundhouseError as error:
             raise said_to_reader(error) from error
         if isinstance(end, Failed):
-            raise from_engine(end.error)
+            raise from_engine(end)
         live.complete(end, observed.tokens.timings)
 
     async def _upstream(self, job: Job) -> UpstreamRequest:

@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 
 from app.core.api import PREFIX
-from app.core.errors import Conflict, Forbidden, Unauthorized, UserError
+from app.core.errors import Conflict, Forbidden, TooManyRequests, Unauthorized, UserError
 from app.core.keys import Scope
 from app.gateway.entry.attempts import Attempts
 from app.gateway.entry.guard import names_loopback
@@ -53,17 +53,17 @@ class KeyNeeded(Conflict):
         )
 
 
-class TooManyWrongKeys(UserError):
-    """This peer should wait. `retry_s` says how long."""
+class TooManyWrongKeys(TooManyRequests):
+    """This peer should wait `retry_s` seconds."""
 
     default_code = "too_many_wrong_keys"
-    status = 429
 
     def __init__(self, retry_s: float) -> None:
-        self.retry_s = math.ceil(retry_s)
+        seconds = math.ceil(retry_s)
         super().__init__(
-            f"Too many wrong keys came from this address. Try again in {self.retry_s} seconds.",
+            f"Too many wrong keys came from this address. Try again in {seconds} seconds.",
             hint="A right key is taken at once.",
+            retry_after=str(seconds),
         )
 
 

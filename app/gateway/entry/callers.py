@@ -6,7 +6,7 @@ from functools import lru_cache
 from aiohttp import hdrs, web
 
 from app.core.requests import Peer
-from app.gateway.entry.faults import OLLAMA_PREFIX
+from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.observer import Caller
 
 _LONGEST_CLIENT = 60
@@ -24,16 +24,10 @@ def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> C
         id=request_id,
         client=client_name(request.headers.get(hdrs.USER_AGENT, "")),
         peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
-        dialect=_dialect(request),
+        dialect=dialect_of(request.path, request.headers).name,
         path=request.path,
         keeps_bodies=keeps_bodies,
     )
-
-
-def _dialect(request: web.Request) -> str:
-    if request.path.startswith("/v1/messages") or "anthropic-version" in request.headers:
-        return "anthropic"
-    return "ollama" if request.path.startswith(OLLAMA_PREFIX) else "openai"
 
 
 @lru_cache(maxsize=256)

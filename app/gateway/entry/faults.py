@@ -1,49 +1,34 @@
-"""How an error looks on the wire: in the shape of the dialect it is an answer in, our own elsewhere.
-
-OpenAI's is below /v1 and LM Studio's /api/v0, LM Studio's own below /api/v1, Ollama's elsewhere below /api; Anthropic's
-is for its own routes, and wherever a client names its version.
-The sentence is the same everywhere.
-"""
+"""How an error looks on the wire: in the shape of the dialect it is an answer in, our own elsewhere."""
 
 import math
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, ErrorBody, Forbidden, NotFound, Overloaded, RoundhouseError, TooLarge, UserError
-from app.gateway.dialects.anthropic.errors import document, status_of
-from app.gateway.dialects.lmstudio.errors import V0_PREFIX, V1_PREFIX, error_document
+from app.core.api import PREFIX
+from app.core.errors import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Overloaded,
+    RoundhouseError,
+    TooLarge,
+    TooManyRequests,
+    UserError,
+)
+from app.gateway.canonical.events import failed
+from app.gateway.dialects.openai.record import UNVERSIONED
+from app.gateway.dialects.registry import dialect_of
+from app.gateway.entry.nearby import nearest
 from app.supervisor.messages import Reason
 from engines.api import NEVER_RETRY_UNCHANGED
 
-OPENAI_PREFIX = "/v1/"
-OLLAMA_PREFIX = "/api/"
-_ANTHROPIC_PREFIX = "/v1/messages"
-ANTHROPIC_VERSION = "anthropic-version"
-"""The header every client of Anthropic's sends."""
-LLAMA_SERVER_PATHS = frozenset(
-    {"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking", "/v2/rerank"}
-)
-"""llama-server's own routes, and Cohere's, whose errors look like OpenAI's."""
-_PARAMS = {
-    "model_not_found": "model",
-    "model_required": "model",
-    "input_required": "input",
-    "previous_response_not_found": "previous_response_id",
-    "invalid_tools": "tools",
-}
-"""By our code, the field of a request that is wrong."""
-_OF_A_FIELD = frozenset({"invalid_value", "unsupported_parameter"})
-_FIELD = re.compile(r"at `\$\.([^`]+)`|^`([\w.\[\]]+)`")
-"""Where such a sentence says which field it is about: msgspec's at its end, our own at the beginning."""
-_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-_SERVER_ERROR = 500
-_TOO_MANY = 429
 _JSON = "application/json"
 _MIB = 1024 * 1024
+_LONGEST_PATH = 200
+"""Characters of an address that are told again."""
 
 
 class MethodNotAllowed(UserError):
@@ -60,27 +45,6 @@ class RequestTimeout(UserError):
     status = 408
 
 
-class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's error object; all four keys are always present."""
-
-    message: str
-    type: str
-    param: str | None = None
-    code: str | int | None = None
-
-
-class OpenAIErrorBody(msgspec.Struct, frozen=True):
-    """The document around it."""
-
-    error: OpenAIError
-
-
-class OllamaError(msgspec.Struct, frozen=True):
-    """Ollama's error document, and the last line of a stream of its that cannot go on."""
-
-    error: str
-
-
 def too_large(limit_bytes: int) -> TooLarge:
     """Return the error for a body above `gateway.max_body_mib`."""
     return TooLarge(
@@ -89,35 +53,17 @@ def too_large(limit_bytes: int) -> TooLarge:
     )
 
 
-def ollama_error(body: ErrorBody) -> OllamaError:
-    """Return the error as Ollama's clients read it."""
-    return OllamaError(body.text)
-
-
-def openai_error(body: ErrorBody, status: int, param: str | None = None) -> OpenAIErrorBody:
-    """Return the error as OpenAI's clients read it; the hint follows the sentence, which is all they show."""
-    kind = _OPENAI_TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
-    return OpenAIErrorBody(OpenAIError(message=body.text, type=kind, param=param, code=body.code))
-
-
-def is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
-    """Tell whether a request is made in Anthropic's dialect."""
-    is_named = path.startswith(OPENAI_PREFIX) and ANTHROPIC_VERSION in headers
-    return path.startswith(_ANTHROPIC_PREFIX) or is_named
-
-
 def error_response(
     path: str, error: RoundhouseError, *, headers: Mapping[str, str] = MappingProxyType({}), request_id: str = ""
 ) -> web.Response:
     """Return the answer for an error on this path; `headers` are the request's."""
-    status = _status(path, error)
-    body = _shaped(path, error, status)
-    if is_anthropic(path, headers):
-        body, status = document(error, request_id or None), status_of(error)
-    charset = "utf-8" if isinstance(body, OllamaError) else None  # which Ollama says with every document
-    response = web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON, charset=charset)
-    if isinstance(error, Overloaded):
-        response.headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_s))
+    dialect = dialect_of(path, headers)
+    status = dialect.status_of(error)
+    document = dialect.document(msgspec.structs.replace(failed(error), status=status), request_id or None)
+    body = msgspec.json.encode(document)
+    response = web.Response(body=body, status=status, content_type=_JSON, charset=dialect.charset)
+    if wait := _retry_after(error):
+        response.headers[hdrs.RETRY_AFTER] = wait
     if error.code in NEVER_RETRY_UNCHANGED or error.code == Reason.PAUSED:
         # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time, and a
         # pause ends when a person says so.
@@ -125,32 +71,17 @@ def error_response(
     return response
 
 
-def _status(path: str, error: RoundhouseError) -> int:
-    """Return the status. OpenAI's clients know 429 for what is busy; Ollama's, and llama-server's, know 503."""
-    is_openai = path.startswith((OPENAI_PREFIX, V0_PREFIX, V1_PREFIX))
-    return _TOO_MANY if is_openai and isinstance(error, Overloaded) else error.status
+def _retry_after(error: RoundhouseError) -> str:
+    if isinstance(error, Overloaded):
+        return str(math.ceil(error.retry_s))
+    return error.retry_after if isinstance(error, TooManyRequests) else ""
 
 
-def _shaped(path: str, error: RoundhouseError, status: int) -> msgspec.Struct:
-    if path.startswith((OPENAI_PREFIX, V0_PREFIX)) or path in LLAMA_SERVER_PATHS:
-        return openai_error(error.body, status, _param(error))
-    if path.startswith(V1_PREFIX):
-        return error_document(error.body, status, _param(error))
-    if path.startswith(OLLAMA_PREFIX):
-        return ollama_error(error.body)
-    return error.body
-
-
-def in_band(error: RoundhouseError) -> bytes:
-    """Return the server-sent event that ends a stream which cannot go on."""
-    return b"data: " + msgspec.json.encode(openai_error(error.body, error.status)) + b"\n\n"
-
-
-def from_http(error: web.HTTPException) -> RoundhouseError:
+def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError:
     """Return our error for one that aiohttp raised: no such route, wrong method, body too large."""
     match error:
         case web.HTTPNotFound():
-            return NotFound("There is nothing at this address.", code="route_not_found")
+            return _nothing_at(request)
         case web.HTTPMethodNotAllowed(method=method, allowed_methods=allowed):
             return MethodNotAllowed(
                 f"This address does not take {method}.", hint=f"Use {' or '.join(sorted(allowed))}."
@@ -163,8 +94,14 @@ def from_http(error: web.HTTPException) -> RoundhouseError:
             return BadRequest(error.reason)
 
 
-def _param(error: RoundhouseError) -> str | None:
-    if error.code in _PARAMS:
-        return _PARAMS[error.code]
-    found = _FIELD.search(error.body.sentence) if error.code in _OF_A_FIELD else None
-    return found and (found[1] or found[2])
+def _nothing_at(request: web.Request) -> NotFound:
+    path = request.path.encode(errors="backslashreplace").decode()
+    is_own = path.startswith(PREFIX)
+    known = {
+        resource.canonical
+        for resource in request.app.router.resources()
+        if isinstance(resource, web.PlainResource) and resource.canonical.startswith(PREFIX) == is_own
+    }
+    meant = nearest(path, known - UNVERSIONED)
+    hint = f"Did you mean {meant}?" if meant else ""
+    return NotFound(f"There is nothing at {path[:_LONGEST_PATH]}.", hint=hint, code="route_not_found")

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 
 from app.core.api import PREFIX
 from app.core.errors import Bug, EnvironmentFault, RoundhouseError
-from app.gateway.entry.access import Access, TooManyWrongKeys
+from app.gateway.entry.access import Access
 from app.gateway.entry.callers import caller_of
 from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
@@ -62,7 +62,7 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await _answered(request, handler)
         observed.status = response.status
         if response.status >= _CLIENT_ERROR and isinstance(response, web.Response) and isinstance(response.body, bytes):
-            observed.error = observed.error or understood(response.body, response.status).message
+            observed.error = observed.error or understood(response.body, response.status).text
             observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
         return response
     finally:
@@ -85,7 +85,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     except web.HTTPException as error:
         if error.status < _CLIENT_ERROR:
             raise
-        response = _refusal(request, from_http(error))
+        response = _refusal(request, from_http(error, request))
         if hdrs.ALLOW in error.headers:
             response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
         return response
@@ -122,8 +122,6 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
     response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])
     if response.status == web.HTTPUnauthorized.status_code:
         response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
-    if isinstance(error, TooManyWrongKeys):
-        response.headers[hdrs.RETRY_AFTER] = str(error.retry_s)
     if isinstance(error, UnsupportedEncoding):
         response.headers[hdrs.ACCEPT_ENCODING] = ACCEPTED
     if response.status in _BREAKS_OFF:

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import EngineFailed
+from app.core.errors import BadRequest, EngineFailed
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.answers import Tokens
-from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.upstream import EngineAccess, Preparer, UpstreamRequest
 from app.supervisor.lease import Lease
 from engines.api import Descriptor, Route
@@ -85,8 +85,8 @@ def preparer(route: Route) -> Preparer | None:
 async def _with_all(engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> UpstreamRequest:
     """Return what asks for the middle so that nothing around it is dropped.
 
-    Raises BadRequest for a body that is not as expected, and ContextOverflow where something would be dropped all the
-    same; OSError where the engine cannot be reached.
+    Raises BadRequest for a body that is not as expected, and where something would be dropped all the same; OSError
+    where the engine cannot be reached.
     """
     around = decode(upstream.body, Around)
     options = upstream.load.options
@@ -160,7 +160,7 @@ async def _marks(engine: "_Engine") -> Marks | None:
 
 
 async def _check(engine: "_Engine", around: Around, batch: int) -> None:
-    """Raise ContextOverflow for what the engine's own route would drop."""
+    """Raise BadRequest for what the engine's own route would drop: of no part of a prompt does a dialect have words."""
     quarter = batch // _QUARTERS
     began = len(await engine.tokens([around.prompt or ""], reads_marks=True))
     others = [chunk.text for chunk in around.input_extra or []]
@@ -173,7 +173,7 @@ async def _check(engine: "_Engine", around: Around, batch: int) -> None:
         count = len(await engine.tokens(texts)) if texts else 0
         if count > most:
             said = f"This engine reads at most {most} tokens {place}, and there are {count}."
-            raise ContextOverflow(said, prompt_tokens=count, context=most, hint="Send less of it.")
+            raise BadRequest(said, hint="Send less of it.", code=ContextOverflow.default_code)
 
 
 class _Engine:

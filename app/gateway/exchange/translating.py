@@ -24,15 +24,17 @@ from app.gateway.canonical.events import (
     TextDelta,
     Timings,
     ToolCallDelta,
+    failed,
 )
 from app.gateway.canonical.families.answer import AnswerReader, Reading
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import Generate
 from app.gateway.canonical.trimming import shortened
 from app.gateway.exchange.capability_fallback import Counter
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlive
 from app.gateway.exchange.connections import Flow
-from app.gateway.exchange.engine.refusals import ContextOverflow, refused
-from app.gateway.exchange.engine.stream import StreamReader, failed
+from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.observer import Observation, Stopped
 from app.gateway.exchange.passing import LineBound
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest
@@ -134,10 +136,14 @@ async def fetch(engines: EngineAccess, upstream: UpstreamRequest, observed: Obse
     async with EngineAnswer(engines, upstream, observed) as answer:
         body = await answer.read()
         if answer.is_refusal:
-            raise refused(body, answer.head.status)
+            raise _refusal(answer, body)
         observed.saw_whole(body)
         observed.answered(answer.lease)
         return body
+
+
+def _refusal(answer: EngineAnswer, body: bytes) -> RoundhouseError:
+    return refused(body, answer.head.status, retry_after=answer.head.headers.get("retry-after", ""))
 
 
 async def _translate(
@@ -145,7 +151,7 @@ async def _translate(
 ) -> End:
     async with EngineAnswer(engines, upstream, observed) as answer:
         if answer.is_refusal:
-            raise refused(await answer.read(), answer.head.status)
+            raise _refusal(answer, await answer.read())
         await receiver.open()
         receiver.take([Started(load_s=answer.lease.load_s, context=answer.lease.context)])
         reading = upstream.plan.reading if upstream.plan is not None else None

@@ -237,7 +237,7 @@ async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Ga
             400,
             {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 4},
             400,
-            "exceeds the context length: it has 9 tokens",
+            "maximum context length is 4 tokens, and the prompt has 9",
         ),
         (503, {"code": 503, "message": "Loading model"}, 503, "Loading model"),
     ],

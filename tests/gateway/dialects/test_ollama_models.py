@@ -120,7 +120,7 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
         ("POST", "/api/blobs/sha256:..%2f..%2fetc", {}, 400, "invalid digest format"),
         ("POST", "/api/me", {}, 401, "cloud"),
         ("POST", "/api/signout", {}, 401, "cloud"),
-        ("POST", "/api/experimental/anything", {}, 404, "nothing at this address"),
+        ("POST", "/api/experimental/anything", {}, 404, "nothing at /api/experimental/anything"),
         ("GET", "/api/chat", None, 405, "POST"),
         ("DELETE", "/api/delete", {"model": "gpt-9"}, 404, "model 'gpt-9' not found"),
         ("DELETE", "/api/delete", {}, 400, "model is required"),

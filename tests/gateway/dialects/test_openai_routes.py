@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from app.core.errors import EngineFailed
 from app.core.events import ModelsChanged
@@ -142,8 +143,72 @@ async def test_unknown_routes_and_wrong_methods_have_the_shape_of_their_dialect(
     async with gateway.http.get(f"{gateway.url}/v1/chat/completions") as reply:
         assert (reply.status, reply.headers["Allow"]) == (405, "POST")
         assert "GET" in (await reply.json())["error"]["message"]
-    async with gateway.http.get(f"{gateway.url}/nothing") as reply:
+    async with gateway.http.get(
+        f"{gateway.url}/roundhouse/v1/nothing", headers={"Authorization": "Bearer token"}
+    ) as reply:
         assert (await reply.json())["code"] == "route_not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "where", "meant"),
+    [
+        ("/chat/completion", {}, "message", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", {}, "message", "/v1/chat/completions"),
+        ("/v1/chat", {}, "message", "/v1/chat/completions"),
+        ("/openai/v1/embeddings", {}, "message", "/v1/embeddings"),
+        ("/chat", {}, "message", "/api/chat"),
+        ("/responses/", {}, "message", "/v1/responses"),
+        ("/v1/message", {"anthropic-version": "2023-06-01"}, "message", "/v1/messages"),
+        ("/api/v0/embedding", {}, "message", "/api/v0/embeddings"),
+        ("/api/v1/chats", {}, "message", "/api/v1/chat"),
+        ("/api/generat", {}, "", "/api/generate"),
+        ("/v1beta/models/coder:streamGenerateContent", {}, "message", ""),
+        ("/%ff/" + "a" * 900, {}, "message", ""),
+        ("/nothing", {}, "message", ""),
+    ],
+)
+async def test_an_address_with_nothing_is_told_with_the_one_that_was_meant(
+    gateway: Gateway, path: str, headers: dict[str, str], where: str, meant: str
+) -> None:
+    async with gateway.http.post(URL(gateway.url + path, encoded=True), headers=headers) as reply:
+        assert reply.status == 404
+        error = (await reply.json())["error"]
+    said = error[where] if where else error
+    assert said.startswith(f"There is nothing at {path[:6]}")
+    assert said.endswith(f" Did you mean {meant}?") if meant else "Did you mean" not in said
+    assert len(said) < 300
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/chat/completions", {"messages": [{"role": "user", "content": "Hm?"}]}),
+        ("/completions", {"prompt": "Hm?"}),
+        ("/embeddings", {"model": "org/embed:q8", "input": "Hm?"}),
+        ("/models", None),
+    ],
+)
+async def test_what_llama_server_answers_without_the_v1_is_answered_so_too(
+    gateway: Gateway, path: str, body: dict[str, object] | None
+) -> None:
+    async def at(base: str) -> tuple[int, bytes]:
+        method, sent = ("GET", None) if body is None else ("POST", {"model": "guide", **body})
+        async with gateway.http.request(method, f"{gateway.url}{base}{path}", json=sent) as reply:
+            return reply.status, await reply.read()
+
+    status, said = await at("")
+    assert (status, said) == (200, (await at("/v1"))[1])
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/completions", "/embeddings"])
+async def test_they_say_what_is_wrong_in_openais_shape_and_pages_of_others_may_not_ask(
+    gateway: Gateway, path: str
+) -> None:
+    unknown = {"model": "gpt-9", "messages": [{"role": "user", "content": "Hm?"}], "prompt": "Hm?", "input": "Hm?"}
+    async with gateway.http.post(gateway.url + path, json=unknown) as reply:
+        assert (reply.status, (await reply.json())["error"]["code"]) == (404, "model_not_found")
+    async with gateway.http.post(gateway.url + path, json={}, headers={"Origin": "https://evil.example"}) as reply:
+        assert (reply.status, (await reply.json())["error"]["code"]) == (403, "origin_not_allowed")
 
 
 async def test_a_mistake_of_ours_gives_a_request_id_that_is_in_the_log(
@@ -192,7 +257,10 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
         (b'{"error":{"code":501,"message":"no slots","type":"x"}}', "no slots", "engine_cannot"),
         (
             b'{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_ctx":64}}',
-            "too long",
+            (
+                "This model's maximum context length is 64 tokens. However, your messages resulted in more. Please "
+                "reduce the length of the messages."
+            ),
             "context_length_exceeded",
         ),
         (b'{"error":"no"}', "no", "engine_error"),

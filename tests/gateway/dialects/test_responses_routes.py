@@ -285,7 +285,8 @@ async def test_a_prompt_too_long_is_refused_with_both_counts(gateway: Gateway) -
     for stream in (True, False):
         status, refusal = await call(gateway, "POST", "", {**ASKED, "stream": stream})
         assert (status, refusal["error"]["code"]) == (400, "context_length_exceeded")
-        assert {"900", "400"} <= set(refusal["error"]["message"].split())
+        assert refusal["error"]["message"].endswith("context length is 400 tokens, and your input has 900.")
+        assert refusal["error"]["param"] == "input"
 
 
 def holds(messages: int) -> Play:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.keys import NewKey, Scope
+from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.entry.attempts import ALLOWED
 from app.gateway.listen import bind, reachable_at
 from app.gateway.main import opened
@@ -18,7 +19,7 @@ from app.gateway.services import Identity, Services
 from tests.gateway.played import Gateway, Upstream
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- what is tested
-PUBLIC = ["/v1/models", "/metrics", "/v1/nothing", "/nothing"]
+PUBLIC = [*sorted(UNVERSIONED), "/v1/models", "/metrics", "/v1/nothing", "/nothing"]
 
 
 @pytest.fixture

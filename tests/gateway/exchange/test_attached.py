@@ -119,15 +119,36 @@ async def test_a_tgi_that_finds_a_prompt_too_long_is_understood_in_every_dialect
     assert len(far.posts) == 1
 
 
-async def test_an_endpoint_that_asks_for_patience_is_heard(near: Gateway, far: Far) -> None:
+@DIALECTS
+@pytest.mark.parametrize("wait", ["7", "Wed, 21 Oct 2026 07:28:00 GMT", None])
+async def test_an_endpoint_that_asks_for_patience_is_heard_in_every_dialect(
+    near: Gateway, far: Far, path: str, more: dict[str, Any], wait: str | None
+) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": {"message": "Slowly."}}, status=429, headers={"Retry-After": "7"})
+        headers = {} if wait is None else {"Retry-After": wait}
+        return web.json_response({"error": {"message": "Slowly."}}, status=429, headers=headers)
 
     far.play = refuse
-    body = {"model": "distant", "messages": ASKED}
-    async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
-        assert (reply.status, reply.headers["Retry-After"]) == (429, "7")
+    async with near.http.post(near.url + path, json={"model": "distant", "stream": False, **more}) as reply:
+        assert (reply.status, reply.headers.get("Retry-After")) == (429, wait)
+        said = await reply.json()
+    assert "Slowly." in str(said["error"])
+    if path in {"/v1/messages", "/v1/chat/completions", "/v1/responses"}:
+        assert said["error"]["type"] == "rate_limit_error"
     assert len(far.posts) == 1
+
+
+async def test_an_endpoint_that_asks_for_patience_before_a_stream_of_ollamas_is_heard(near: Gateway, far: Far) -> None:
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(
+            {"error": {"message": "Slowly.", "code": 429}}, status=429, headers={"Retry-After": "7"}
+        )
+
+    far.play = refuse
+    for path, more in (("/api/chat", {"messages": ASKED}), ("/api/generate", {"prompt": "Why?"})):
+        async with near.http.post(near.url + path, json={"model": "distant", **more}) as reply:
+            assert (reply.status, reply.headers.get("Retry-After")) == (429, "7")
+            assert await reply.json() == {"error": "Slowly."}
 
 
 async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: Gateway, far: Far) -> None:

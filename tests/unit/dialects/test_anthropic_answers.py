@@ -4,14 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import EngineFailed, Unavailable
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import document, status_of
 from app.gateway.dialects.anthropic.form import Messages
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.stream import StreamMender, event
 
@@ -206,6 +208,9 @@ def test_half_an_event_is_not_sent() -> None:
 
 
 def test_not_now_is_overloaded() -> None:
-    assert status_of(Unavailable("Busy.")) == 529
-    assert status_of(EngineFailed("Dead.")) == 502
-    assert document(EngineFailed("Dead.", hint="Try again.")).error.message == "Dead. Try again."
+    assert ANTHROPIC_DIALECT.status_of(Unavailable("Busy.")) == 529
+    assert ANTHROPIC_DIALECT.status_of(EngineFailed("Dead.")) == 502
+    dead = json.loads(msgspec.json.encode(ANTHROPIC_DIALECT.document(failed(EngineFailed("Dead.", hint="Again.")))))
+    assert dead["error"] == {"type": "api_error", "message": "Dead. Again."}
+    busy = json.loads(msgspec.json.encode(ANTHROPIC_DIALECT.document(failed(Unavailable("Busy.")))))
+    assert busy["error"]["type"] == "overloaded_error"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
+from app.gateway.canonical.overflow import Overflow
 from app.gateway.dialects.llama_server.form import Detokenize, Infill
 from app.gateway.dialects.openai import fim, ranking, vectors
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
@@ -171,10 +172,7 @@ def test_a_server_error_of_another_kind_is_not_blamed_on_the_tokens() -> None:
 def test_what_is_too_long_is_told_with_its_counts(error: dict[str, object], tokens: int, context: int) -> None:
     refused = understood(json.dumps({"error": error}).encode(), 500)
     assert (refused.status, refused.code) == (400, "context_length_exceeded")
-    assert (refused.prompt_tokens, refused.context) == (tokens, context)
-    assert refused.message == (
-        f"This model's maximum context length is {context} tokens. However, your prompt has {tokens} tokens."
-    )
+    assert refused.overflow == Overflow(prompt=tokens, context=context)
 
 
 @given(st.binary(max_size=200), st.sampled_from([400, 404, 500, 501, 503]))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import (
     Choose,
     Generate,
@@ -44,7 +45,7 @@ from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.request import Asked, check, generate
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
 from app.gateway.entry.bodies import decode
-from app.gateway.exchange.engine.refusals import ContextOverflow, refused
+from app.gateway.exchange.engine.refusals import refused
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}

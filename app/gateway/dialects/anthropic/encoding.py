@@ -18,7 +18,7 @@ from app.gateway.canonical.events import (
 )
 from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Fields, Wishes
 from app.gateway.dialects.anthropic.stream import event
 
@@ -68,10 +68,9 @@ class Blocks:
             case Finished():
                 self.is_over = True
                 return self._closed() + self._finish(told)
-            case Failed(error=error, status=status):
+            case Failed():
                 self.is_over = True
-                said = anthropic_error(error.text, status, self._request_id)
-                return event("error", said)
+                return event("error", ANTHROPIC_DIALECT.document(told, self._request_id))
             case _:
                 pass
         return b""

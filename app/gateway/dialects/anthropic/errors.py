@@ -2,7 +2,8 @@
 
 import msgspec
 
-from app.core.errors import RoundhouseError, Unavailable
+from app.gateway.canonical.overflow import Overflow
+from app.gateway.dialects.record import Fault
 
 OVERLOADED = 529
 """Anthropic's own status for "not now"; its clients try again."""
@@ -40,11 +41,20 @@ def anthropic_error(message: str, status: int, request_id: str | None = None) ->
     return AnthropicErrorBody(error=AnthropicError(type=kind, message=message), request_id=request_id)
 
 
-def status_of(error: RoundhouseError) -> int:
-    """Return the status Anthropic would answer with."""
-    return OVERLOADED if isinstance(error, Unavailable) else error.status
+def shape(fault: Fault) -> AnthropicErrorBody:
+    """Return the document for an error of ours."""
+    return anthropic_error(fault.message, fault.status, fault.request_id)
 
 
-def document(error: RoundhouseError, request_id: str | None = None) -> AnthropicErrorBody:
-    """Return the document for an error of ours; the hint follows the sentence, which is all that clients show."""
-    return anthropic_error(error.body.text, status_of(error), request_id)
+def too_long(overflow: Overflow) -> str:
+    """Return Anthropic's own words: Claude Code asks for less after the first, and compacts after the second."""
+    prompt, context = overflow.prompt, overflow.context
+    if overflow.answer is not None:
+        total = f"{prompt} + {overflow.answer} > {context}"
+        return (
+            f"input length and `max_tokens` exceed context limit: {total}, "
+            "decrease input length or `max_tokens` and try again"
+        )
+    if prompt is not None and context is not None:
+        return f"prompt is too long: {prompt} tokens > {context} maximum"
+    return "prompt is too long" if context is None else f"prompt is too long: more than the maximum of {context} tokens"

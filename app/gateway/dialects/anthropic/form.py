@@ -3,9 +3,10 @@
 import msgspec
 
 from app.core.errors import RoundhouseError
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import anthropic_error, document
-from app.gateway.dialects.anthropic.refusals import refusal_sentence
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.anthropic.refusals import refusal_document
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.stream import StreamMender, event
 from app.gateway.dialects.form import Editor, Refusal
@@ -21,8 +22,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return Anthropic's error document."""
         refused = understood(body, status)
-        said = anthropic_error(refusal_sentence(refused), refused.status, self.request_id)
-        return Refusal(msgspec.json.encode(said), refused.status)
+        return Refusal(msgspec.json.encode(refusal_document(refused, self.request_id)), refused.status)
 
     @property
     def ping(self) -> bytes:
@@ -31,7 +31,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an error event."""
-        return event("error", document(error, self.request_id))
+        return event("error", ANTHROPIC_DIALECT.document(failed(error), self.request_id))
 
     def event(self, refusal: bytes) -> bytes:
         """Return an error event with the document in it."""

@@ -8,8 +8,7 @@ from collections.abc import Callable  # noqa: TC003 -- as everywhere else here
 import msgspec
 
 from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.errors import anthropic_error
-from app.gateway.dialects.anthropic.refusals import refusal_sentence
+from app.gateway.dialects.anthropic.refusals import refusal_document
 from app.gateway.dialects.anthropic.reply import Fields, Wishes
 from app.gateway.exchange.engine.error_document import understood
 
@@ -56,8 +55,7 @@ class StreamMender:
             return b"" if self._is_muted or _SIGNATURE in raw else raw + _END
         name, payload = _parts(raw)
         if name == b"error":
-            refused = understood(payload, _SERVER_ERROR)
-            return event("error", anthropic_error(refusal_sentence(refused), refused.status))
+            return event("error", refusal_document(understood(payload, _SERVER_ERROR)))
         mend = self._mends.get(name)
         return raw + _END if mend is None else mend(_decoded(payload))
 

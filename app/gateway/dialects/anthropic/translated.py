@@ -9,7 +9,7 @@ from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import Failed
 from app.gateway.dialects.anthropic.canonical_request import Settings, generate, wants_format
 from app.gateway.dialects.anthropic.encoding import Blocks, whole
-from app.gateway.dialects.anthropic.errors import anthropic_error
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.request import Asked
 from app.gateway.entry.bodies import decode
@@ -77,7 +77,7 @@ class _Message:
         """Answer at once."""
         reply = whole(fold(await translate_whole(engines, self.upstream, observed)), self.model, self.wishes)
         if isinstance(reply, Failed):
-            return _json(anthropic_error(reply.error.text, reply.status, request[REQUEST_ID]), reply.status)
+            return _json(ANTHROPIC_DIALECT.document(reply, request[REQUEST_ID]), reply.status)
         return _json(reply)
 
     async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:

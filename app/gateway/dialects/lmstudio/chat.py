@@ -15,8 +15,8 @@ from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import Level, Message, Role, Text
 from app.gateway.dialects.lmstudio.cards import reasoning_of
 from app.gateway.dialects.lmstudio.conversations import Remembered, new_response_id
-from app.gateway.dialects.lmstudio.errors import error_document
 from app.gateway.dialects.lmstudio.models import known_of
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 from app.gateway.dialects.lmstudio.requests import (
     NOTHING,
     RESPONSE_PREFIX,
@@ -117,7 +117,7 @@ async def _whole(job: ChatJob, request: web.Request, engines: EngineAccess, obse
     _Encoding(encoder).feed(await translate_whole(engines, job.upstream, observed))
     if encoder.failure is not None:
         failure = encoder.failure
-        return _json(error_document(failure.error, failure.status), failure.status)
+        return _json(LM_STUDIO_V1.document(failure), failure.status)
     _keep(request, job, encoder)
     return _json(encoder.result)
 

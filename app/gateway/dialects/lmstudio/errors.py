@@ -2,10 +2,9 @@
 
 import msgspec
 
-from app.core.errors import ErrorBody
+from app.gateway.canonical.overflow import Overflow
+from app.gateway.dialects.record import Fault
 
-V0_PREFIX = "/api/v0/"
-V1_PREFIX = "/api/v1/"
 NOT_IMPLEMENTED = "not_implemented"
 _KINDS = frozenset({"model_not_found", "job_not_found", NOT_IMPLEMENTED})
 """Of our codes, those that are kinds of error there; its other two say whose mistake it was."""
@@ -27,14 +26,18 @@ class ErrorDocument(msgspec.Struct, frozen=True):
     error: Error
 
 
-def error_document(body: ErrorBody, status: int, param: str | None = None) -> ErrorDocument:
-    """Return the error as LM Studio's clients read it; the hint follows the sentence."""
-    kind = "internal_error" if status >= _SERVER_ERROR else "invalid_request"
+def shape(fault: Fault) -> ErrorDocument:
+    """Return the document."""
+    kind, code = "internal_error" if fault.status >= _SERVER_ERROR else "invalid_request", fault.error.code
     return ErrorDocument(
-        Error(
-            type=body.code if body.code in _KINDS else kind,
-            message=body.text,
-            code=body.code,
-            param=param or "",
-        )
+        Error(type=code if code in _KINDS else kind, message=fault.message, code=code, param=fault.param or "")
     )
+
+
+def too_long(overflow: Overflow) -> str:
+    """Return a sentence of LM Studio's kind: "greater than the context length" is what its clients look for."""
+    prompt = "The prompt" if overflow.prompt is None else f"The prompt of {overflow.prompt} tokens"
+    answer = "" if overflow.answer is None else f" with an answer of {overflow.answer}"
+    context = "" if overflow.context is None else f" of {overflow.context}"
+    help_ = "Try to load the model with a larger context length, or provide a shorter input."
+    return f"{prompt}{answer} is greater than the context length{context}. {help_}"

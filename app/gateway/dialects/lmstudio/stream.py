@@ -8,11 +8,10 @@ Roundhouse offers a model no tools there, so a call it makes anyway has a name t
 
 import msgspec
 
-from app.core.errors import ErrorBody
 from app.gateway.canonical.aggregate import Calls
 from app.gateway.canonical.events import Event, Failed, Finished, ReasoningDelta, Started, TextDelta, ToolCallDelta
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.lmstudio.errors import error_document
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 
 _MESSAGE, _REASONING = "message", "reasoning"
 _NO_SUCH_TOOL = "The model called a tool that it was not offered."
@@ -164,8 +163,8 @@ class Encoder:
 
     def _fail(self, failed: Failed) -> bytes:
         self.failure = failed
-        told = self._close() + _event("error", error=error_document(failed.error, failed.status).error)
-        return told + self._end(Finished(), None)
+        document = msgspec.to_builtins(LM_STUDIO_V1.document(failed))
+        return self._close() + _event("error", **document) + self._end(Finished(), None)
 
     def _end(self, end: Finished, response_id: str | None) -> bytes:
         self.result = Result(
@@ -187,11 +186,6 @@ class Encoder:
             time_to_first_token_seconds=timings.prefill_s,
             model_load_time_seconds=self._load_s,
         )
-
-
-def failed(body: ErrorBody, status: int) -> Failed:
-    """Return the event for an error."""
-    return Failed(error=body, status=status)
 
 
 def _invalid(call: ToolCall) -> InvalidCall:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, RoundhouseError
+from app.core.errors import BadRequest
+from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.durations import kept_s, nanoseconds
 from app.gateway.dialects.ollama.embedding import (
@@ -25,7 +26,6 @@ from app.gateway.dialects.ollama.lookup import find, json_reply, read_document
 from app.gateway.dialects.ollama.options import read_options
 from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
 from app.gateway.exchange.engine.answers import Tokens, understood
-from app.gateway.exchange.engine.refusals import ContextOverflow
 from app.gateway.exchange.handling import Job, handle, load_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
@@ -36,9 +36,6 @@ from app.supervisor.policy import Terms
 from engines.api import Adapter, Route
 
 log = logging.getLogger(__name__)
-
-_TOO_LONG = ("too large to process", "exceeds the context")
-"""How engines say that an input is longer than they take."""
 
 
 class Embedded(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,18 +144,10 @@ async def _embedded(work: _Embedding) -> Embedded:
         return Embedded(vectors=await work.vectors(work.upstream), ready_s=work.ready_s)
     except ContextOverflow as error:
         if work.cut is None or not work.cut.is_possible or not error.context:
-            raise _too_long(error) from None
+            raise
         shorter = await work.cut.to(work, error.context - 1)  # llama.cpp refuses some prompts that just fit
-    except RoundhouseError as error:
-        if any(words in str(error) for words in _TOO_LONG):
-            raise _too_long(error) from None
-        raise
     vectors = joined([await work.vectors(upstream) for upstream in shorter])
     return Embedded(vectors=vectors, ready_s=work.ready_s)
-
-
-def _too_long(error: RoundhouseError) -> BadRequest:
-    return BadRequest("the input length exceeds the context length", hint=str(error), code="context_length_exceeded")
 
 
 class _Cut:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.errors import Bug, ErrorBody, NotFound, RoundhouseError, Unavailable
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.ollama.lookup import find, json_reply, read_document, required
 from app.gateway.dialects.ollama.stream import error_line, line
 from app.gateway.dialects.ollama.wire import NamedRequest, Progress, PullProgress
@@ -59,8 +60,7 @@ async def _whole(request: web.Request, named: str) -> web.Response:
     begun = await _begun(request, named)
     ended = await _followed(request, begun, None)
     if ended.state is not DownloadState.DONE:
-        error = why(ended)
-        raise Unavailable(error.sentence, hint=error.hint, code=error.code)
+        raise _unavailable(ended)
     return json_reply(Progress("success"))
 
 
@@ -72,7 +72,7 @@ async def _streamed(request: web.Request, named: str) -> web.StreamResponse:
         ended = await _followed(request, await _begun(request, named), response)
         await response.write(_last_lines(ended))
     except RoundhouseError as error:
-        await response.write(error_line(error.body))
+        await response.write(error_line(failed(error)))
     await response.write_eof()
     return response
 
@@ -108,9 +108,14 @@ def _progress(shown: Download) -> PullProgress:
 
 def _last_lines(ended: Download) -> bytes:
     if ended.state is not DownloadState.DONE:
-        return error_line(why(ended))
+        return error_line(failed(_unavailable(ended)))
     full = line(_progress(ended))
     return full + b"".join(line(Progress(said)) for said in ("verifying sha256 digest", "writing manifest", "success"))
+
+
+def _unavailable(ended: Download) -> Unavailable:
+    error = why(ended)
+    return Unavailable(error.sentence, hint=error.hint, code=error.code)
 
 
 def why(ended: Download) -> ErrorBody:

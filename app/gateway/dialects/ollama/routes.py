@@ -22,10 +22,10 @@ from app.gateway.dialects.ollama import embed as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
 from app.gateway.dialects.ollama.describing import moment
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, whole
 from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateRequest
-from app.gateway.entry.faults import ollama_error
 from app.gateway.exchange.capability_fallback import supplied, with_plan
 from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.engine.planning import Plan
@@ -166,7 +166,7 @@ class _Answer:
         events = await translate_whole(engines, self.upstream, observed, self.trimming)
         reply = whole(fold(events), self.form, _new_id)
         if isinstance(reply, Failed):
-            return json_reply(ollama_error(reply.error), reply.status)
+            return json_reply(OLLAMA_DIALECT.document(reply), reply.status)
         return json_reply(reply)
 
     async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:

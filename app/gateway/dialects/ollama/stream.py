@@ -25,6 +25,7 @@ from app.gateway.canonical.events import (
 )
 from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.ollama.durations import nanoseconds, work_nanoseconds
+from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
 
 _ENCODER = msgspec.json.Encoder()
@@ -126,9 +127,9 @@ class Lines:
             case Finished():
                 self.is_over = True
                 return [*self._held_back(), line(self._form(Said(), ending_of(event, dropped=self._form.dropped)))]
-            case Failed(error=error):
+            case Failed():
                 self.is_over = True
-                return [error_line(error)]
+                return [error_line(event)]
             case _:
                 pass
         return []
@@ -196,9 +197,9 @@ def _object(text: str) -> dict[str, object] | None:
         return None
 
 
-def error_line(error: ErrorBody) -> bytes:
+def error_line(failed: Failed) -> bytes:
     """Return the line that ends a stream that cannot go on."""
-    return line({"error": error.text})
+    return line(OLLAMA_DIALECT.document(failed))
 
 
 def line(reply: object) -> bytes:

@@ -42,7 +42,7 @@ class Chat(OpenAI, frozen=True, kw_only=True):
             body = body.replace(_CHOICE, _CHOICE_MENDED)
         return _with_both_names(_first_calls(body) if self.one_call else body)
 
-    def editor(self) -> Editor:
+    def _mender(self) -> Editor:
         """Return what mends one stream."""
         edit = _OneCall() if self.one_call else _Stream()
         return Totals(edit, each=self.each) if self.each else edit

@@ -18,8 +18,8 @@ from app.gateway.canonical.events import (
     Usage,
 )
 from app.gateway.canonical.request import ToolCall
+from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.dialects.openai.sse import as_event
-from app.gateway.entry.faults import openai_error
 
 DONE = b"data: [DONE]\n\n"
 _ENCODER = msgspec.json.Encoder()
@@ -70,7 +70,7 @@ class Chunks:
                 return self._chunk({}, reason=event.reason)
             case Failed():
                 self.is_over = self.has_failed = True
-                return as_event(openai_error(event.error, event.status))
+                return as_event(OPENAI_DIALECT.document(event))
             case _:
                 pass
         return b""

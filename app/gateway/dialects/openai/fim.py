@@ -81,7 +81,7 @@ class Fim(OpenAI, frozen=True, kw_only=True):
         piece = msgspec.json.decode(body, type=_Piece)
         return msgspec.json.encode(_Head(self.model).object(piece, reason=_reason(piece)) | {"usage": _usage(piece)})
 
-    def editor(self) -> Editor:
+    def _mender(self) -> Editor:
         """Return what rewrites a stream."""
         return _Rewriter(_Head(self.model), includes_usage=self.includes_usage)
 

@@ -4,9 +4,11 @@ import msgspec
 
 from app.core.errors import RoundhouseError
 from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.events import failed
 from app.gateway.dialects.form import Editor, Refusal, as_it_is
-from app.gateway.entry.faults import in_band
-from app.gateway.exchange.engine.error_document import in_openai_shape, understood
+from app.gateway.dialects.openai.record import about
+from app.gateway.dialects.openai.refusals import in_own_words, refusal_of
+from app.gateway.dialects.openai.sse import as_event
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +27,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return OpenAI's error document."""
-        refused = understood(body, status)
-        return Refusal(in_openai_shape(refused, prompt=self.prompt), refused.status)
+        return refusal_of(body, status, about(self.prompt))
 
     @property
     def ping(self) -> bytes:
@@ -35,7 +36,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an event with an error in it."""
-        return in_band(error)
+        return as_event(about(self.prompt).document(failed(error)))
 
     def event(self, refusal: bytes) -> bytes:
         """Return an event with the document in it."""
@@ -50,7 +51,11 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         return body if self.prefilled == NOTHING else _new_of(body, self.prefilled)
 
     def editor(self) -> Editor:
-        """Return what mends nothing."""
+        """Return what mends one stream."""
+        return in_own_words(self._mender(), about(self.prompt))
+
+    def _mender(self) -> Editor:
+        """Return what mends an answer that goes well."""
         return as_it_is
 
 

@@ -9,8 +9,9 @@ from aiohttp import web
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.openai.understanding import understand, understand_chat
-from app.gateway.entry.faults import is_anthropic
+from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.handling import handle
 from app.gateway.loading.launch import find_model
 from app.gateway.services import SERVICES
@@ -39,11 +40,12 @@ class ModelCards(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_routes(app: web.Application) -> None:
     """Add OpenAI's routes."""
-    app.router.add_get("/v1/models", list_models)
     app.router.add_get("/v1/models/{id:.+}", show_model)
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_post("/v1/completions", completions)
-    app.router.add_post("/v1/embeddings", embeddings)
+    for base in ("/v1", ""):  # record.UNVERSIONED has what is without
+        app.router.add_get(f"{base}/models", list_models)
+        app.router.add_post(f"{base}/chat/completions", chat)
+        app.router.add_post(f"{base}/completions", completions)
+        app.router.add_post(f"{base}/embeddings", embeddings)
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):
         app.router.add_post(path, rerank)
 
@@ -52,7 +54,7 @@ async def list_models(request: web.Request) -> web.Response:
     """GET /v1/models, to whichever of its audiences asks."""
     services = request.app[SERVICES]
     models = await asyncio.to_thread(services.library.models)
-    if is_anthropic(request.path, request.headers):
+    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         usable = [model for model in models if not model.problem]
         return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
     running = {status.model: status for status in services.supervisor.statuses()}
@@ -63,7 +65,7 @@ async def show_model(request: web.Request) -> web.Response:
     """GET /v1/models/{id}; ids may contain slashes and colons."""
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
-    if is_anthropic(request.path, request.headers):
+    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         return _json(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
     return _json(_card(model, running.get(model.runs_as)))

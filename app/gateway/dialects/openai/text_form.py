@@ -57,7 +57,7 @@ class Texts(OpenAI, frozen=True, kw_only=True):
         fields = _Mender(is_only_chosen=self.is_only_chosen).mended(body)
         return body if fields is None else msgspec.json.encode(fields)
 
-    def editor(self) -> Editor:
+    def _mender(self) -> Editor:
         """Return what mends one stream."""
         return _Stream(self)
 
@@ -67,7 +67,7 @@ class AsWritten(OpenAI, frozen=True, kw_only=True):
 
     prompt: str = "prompt"
 
-    def editor(self) -> Editor:
+    def _mender(self) -> Editor:
         """Return what leaves that out of one stream: it comes first, if at all."""
         return _without_nothing
 

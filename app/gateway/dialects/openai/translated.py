@@ -20,8 +20,8 @@ from app.gateway.dialects.openai.chat_checks import Asked
 from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
 from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.entry.bodies import decode
-from app.gateway.entry.faults import openai_error
 from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
 from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.engine.capability import How, Need, how, needs
@@ -106,7 +106,7 @@ class _Answers:
         answers = [fold(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
         reply = whole(self.about, answers)
         if isinstance(reply, Failed):
-            return _json(openai_error(reply.error, reply.status), reply.status)
+            return _json(OPENAI_DIALECT.document(reply), reply.status)
         body = self.upstreams[0].form.whole(msgspec.json.encode(reply))
         return web.Response(body=body, content_type="application/json")
 

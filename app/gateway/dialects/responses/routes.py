@@ -15,9 +15,9 @@ from app.gateway.dialects.ollama.lookup import json_reply
 from app.gateway.dialects.responses import stored
 from app.gateway.dialects.responses.count import understand_count
 from app.gateway.dialects.responses.intake import ResponseJob, understood
+from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.stored import keep, made
 from app.gateway.entry.bodies import read_body
-from app.gateway.entry.faults import openai_error
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.handling import Job, handle
@@ -105,6 +105,6 @@ async def _whole(
     events = await translate_whole(engines, job.upstream, observed, trimming)
     job.feed(events)
     if isinstance(end := events[-1], Failed):
-        return json_reply(openai_error(end.error, end.status), end.status)
+        return json_reply(RESPONSES_DIALECT.document(end), end.status)
     await keep(services, job)
     return json_reply(job.encoder.response)

@@ -23,6 +23,7 @@ from app.gateway.canonical.events import (
 from app.gateway.dialects.responses.assembling import Manner, Output
 from app.gateway.dialects.responses.items import NewId
 from app.gateway.dialects.responses.parts import Sink
+from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.wire import Incomplete, Response, Trimmed, Trouble, used
 
 STOPPED = "request_stopped"
@@ -125,4 +126,4 @@ def _trouble(failed: Failed) -> Trouble:
     """Return the error; its code is OpenAI's where the mistake is not the caller's."""
     error = failed.error
     code = "server_error" if failed.status >= _SERVER_ERROR else error.code
-    return Trouble(code=code, message=error.text)
+    return Trouble(code=code, message=RESPONSES_DIALECT.words(error.text, failed.overflow))

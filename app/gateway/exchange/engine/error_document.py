@@ -1,4 +1,4 @@
-"""What an engine says instead of an answer, understood: whose mistake it is, and OpenAI's shape of it.
+"""What an engine says instead of an answer, understood: whose mistake it is, and which.
 
 llama-server sends `{"error": {"code": 400, "message", "type"}}`, MLX-LM `{"error": "text"}`, FastAPI engines
 `{"detail": ...}`, and a server in trouble plain text. llama-server answers several mistakes of the caller with 500 or
@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.core.errors import ErrorBody
-from app.gateway.entry.faults import openai_error
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.exchange.engine.engine_words import in_words
-from app.gateway.exchange.engine.overflow import Counts, counts_in
+from app.gateway.exchange.engine.overflow import overflow_in
 
 _CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
-TOO_LONG = "context_length_exceeded"
 NO_REASON = "The engine refused the request and did not say why."
 _LONGEST_TEXT = 2000
 _BAD_REQUEST = 400
@@ -48,30 +46,25 @@ _MISTAKES = (
 
 _FIELD = re.compile(r"^Field '(\w+)': ")
 """How llama-server begins a sentence about one field."""
-_CODES = {400: "invalid_value", 501: "engine_cannot"}
-"""By status, OpenAI's code for a refusal to which the engine gave only the status again."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine's refusal. `prompt_tokens` and `context` are there when the prompt was too long, if it told them."""
+    """An engine's refusal. `overflow` is there when the prompt was too long, with what the engine told of it."""
 
     status: int
     message: str
     code: str | int | None = None
     param: str | None = None
-    prompt_tokens: int | None = None
-    context: int | None = None
-    answer_tokens: int | None = None
-    """How long an answer was asked for, where the prompt alone would have fitted."""
+    overflow: Overflow | None = None
     kind: str = ""
     """Its own word for the type of error, where that is kept."""
     extra: dict[str, msgspec.Raw] = {}
     """Whatever else it said."""
 
     @property
-    def is_too_long(self) -> bool:
-        """Tell whether the prompt did not fit into the context."""
-        return self.code == TOO_LONG
+    def text(self) -> str:
+        """The message, or that there is none."""
+        return self.message or NO_REASON
 
 
 _NOTHING = msgspec.Raw()
@@ -85,33 +78,18 @@ class _Engine(msgspec.Struct, frozen=True):
 
 def understood(body: bytes, status: int) -> Refused:
     """Return what an engine's error document means."""
-    said = _decoded(body)
-    told = said.error if said is not None and isinstance(said.error, dict) else None
-    if told is None or "message" not in told:
-        return _judged(Refused(status=status, message=_sentence(said, body), code="engine_error"))
-    message, counts = _text(told["message"]), (_number(told.get("n_prompt_tokens")), _number(told.get("n_ctx")))
-    kind, param = _text(told.get("type")), _text(told.get("param")) or None
-    if kind == _CONTEXT_TYPE:
-        return msgspec.structs.replace(_too_long(message, *counts), extra=told)
-    param = param or _field_of(message)
-    return _judged(Refused(status=status, message=message, code=_code(told), param=param, kind=kind, extra=told))
-
-
-def in_openai_shape(refused: Refused, *, prompt: str) -> bytes:
-    """Return OpenAI's error document, always with message, type, param and code, and all else the engine said.
-
-    The code is text or null, as clients have it typed; llama-server's is the status as a number. `prompt` is the field
-    of the request that holds what was too long, where that is what is wrong.
-    """
-    ours = openai_error(ErrorBody(code="", sentence=""), refused.status).error
-    error: dict[str, object] = {
-        **refused.extra,
-        "message": refused.message,
-        "type": refused.kind or ours.type,
-        "param": prompt if refused.is_too_long else refused.param,
-        "code": _CODES.get(refused.code, "engine_error") if isinstance(refused.code, int) else refused.code,
-    }
-    return msgspec.json.encode({"error": error})
+    document = _decoded(body)
+    error = document.error if document is not None and isinstance(document.error, dict) else None
+    if error is None or "message" not in error:
+        return _judged(Refused(status=status, message=_sentence(document, body), code="engine_error"))
+    message, kind = _text(error["message"]), _text(error.get("type"))
+    if kind == _CONTEXT_TYPE or _text(error.get("code")) == ContextOverflow.default_code:
+        told = overflow_in(message) or Overflow()
+        prompt, context = _number(error.get("n_prompt_tokens")), _number(error.get("n_ctx"))
+        told = msgspec.structs.replace(told, prompt=prompt or told.prompt, context=context or told.context)
+        return _too_long(Refused(status=status, message=message, extra=error), told)
+    param = _text(error.get("param")) or _field_of(message)
+    return _judged(Refused(status=status, message=message, code=_code(error), param=param, kind=kind, extra=error))
 
 
 def _field_of(message: str) -> str | None:
@@ -121,9 +99,9 @@ def _field_of(message: str) -> str | None:
 
 def _judged(refused: Refused) -> Refused:
     """Return the refusal with the mistake found that its words tell of, if they tell of one of the caller's."""
-    counts = counts_in(refused.message)
-    if counts is not None:
-        return _overflow(refused.message, counts)
+    overflow = overflow_in(refused.message)
+    if overflow is not None:
+        return _too_long(refused, overflow)
     if refused.status >= _SERVER_ERROR:
         for pattern, mistake in _MISTAKES:
             if pattern.search(refused.message):
@@ -133,22 +111,9 @@ def _judged(refused: Refused) -> Refused:
     return msgspec.structs.replace(refused, message=in_words(refused.message))
 
 
-def _too_long(message: str, tokens: int | None, context: int | None) -> Refused:
-    if context is not None:
-        return _overflow(message, Counts(context=context, prompt=tokens))
-    return Refused(status=_BAD_REQUEST, message=message, code=TOO_LONG, param="messages", prompt_tokens=tokens)
-
-
-def _overflow(message: str, counts: Counts) -> Refused:
-    return Refused(
-        status=_BAD_REQUEST,
-        message=counts.told or message,
-        code=TOO_LONG,
-        param="messages",
-        prompt_tokens=counts.prompt,
-        context=counts.context,
-        answer_tokens=counts.answer,
-    )
+def _too_long(refused: Refused, overflow: Overflow) -> Refused:
+    code = ContextOverflow.default_code
+    return msgspec.structs.replace(refused, status=_BAD_REQUEST, code=code, param=None, kind="", overflow=overflow)
 
 
 def _decoded(body: bytes) -> _Engine | None:
@@ -181,8 +146,9 @@ def _text(raw: msgspec.Raw | None) -> str:
 
 
 def _sentence(said: _Engine | None, body: bytes) -> str:
+    """Return what an engine says that does not say it as OpenAI's do; "" for nothing at all."""
     if said is None:
         text = body.decode(errors="replace").strip()
     else:
         text = said.error if isinstance(said.error, str) else said.message or _text(said.detail)
-    return text[:_LONGEST_TEXT] or NO_REASON
+    return text[:_LONGEST_TEXT]

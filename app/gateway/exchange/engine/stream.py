@@ -9,7 +9,6 @@ import msgspec
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.canonical.events import (
     Event,
-    Failed,
     Finish,
     Finished,
     PromptProgress,
@@ -19,6 +18,7 @@ from app.gateway.canonical.events import (
     TokenLogprob,
     ToolCallDelta,
     Usage,
+    failed,
 )
 from app.gateway.exchange.engine.refusals import refused
 
@@ -196,11 +196,6 @@ class StreamReader:
     def _fail(self, error: RoundhouseError, events: list[Event]) -> None:
         self.is_over = True
         events.append(failed(error))
-
-
-def failed(error: RoundhouseError) -> Failed:
-    """Return the event that an error is in a stream."""
-    return Failed(error=error.body, status=error.status)
 
 
 def _add_delta(delta: _Delta, events: list[Event]) -> None:

@@ -1,0 +1,29 @@
+"""Errors in Ollama's shape."""
+
+import msgspec
+
+from app.gateway.canonical.overflow import Overflow
+from app.gateway.dialects.record import Fault
+
+
+class OllamaError(msgspec.Struct, frozen=True):
+    """Ollama's error document, and the last line of a stream of its that cannot go on."""
+
+    error: str
+
+
+def shape(fault: Fault) -> OllamaError:
+    """Return the document."""
+    return OllamaError(fault.message)
+
+
+def too_long(overflow: Overflow) -> str:
+    """Return Ollama's own words, and the counts after them."""
+    told = "the input length exceeds the context length"
+    if overflow.context is None:
+        return told
+    told = f"{told}: this model's maximum context length is {overflow.context} tokens"
+    if overflow.prompt is None:
+        return told
+    answer = "" if overflow.answer is None else f" and the answer may have {overflow.answer}"
+    return f"{told}, and the prompt has {overflow.prompt}{answer}"

@@ -1,0 +1,44 @@
+"""Which dialect a request is made in."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.llama_server.record import LLAMA_SERVER_DIALECT
+from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V0_TEXTS, LM_STUDIO_V0_VECTORS, LM_STUDIO_V1
+from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
+from app.gateway.dialects.openai.record import OPENAI_DIALECT, OPENAI_TEXTS, OPENAI_VECTORS
+from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.responses.record import RESPONSES_DIALECT
+
+
+def _as_it_is(fault: Fault) -> msgspec.Struct:
+    return fault.error
+
+
+OWN_DIALECT = DialectRecord(
+    name=DialectName.ROUNDHOUSE,
+    shape=_as_it_is,
+    prefixes=("/roundhouse/",),
+    paths=frozenset({"/", "/health", "/metrics"}),
+)
+_RECORDS = (
+    ANTHROPIC_DIALECT,
+    LM_STUDIO_V0_TEXTS,
+    LM_STUDIO_V0_VECTORS,
+    LM_STUDIO_V0,
+    LM_STUDIO_V1,
+    OLLAMA_DIALECT,
+    LLAMA_SERVER_DIALECT,
+    RESPONSES_DIALECT,
+    OPENAI_TEXTS,
+    OPENAI_VECTORS,
+    OWN_DIALECT,
+)
+"""The first that answers a request is its dialect: what is narrower comes first."""
+
+
+def dialect_of(path: str, headers: Mapping[str, str]) -> DialectRecord:
+    """Return the dialect of a request; OpenAI's, which most clients read, where nothing is at its address."""
+    return next((record for record in _RECORDS if record.answers(path, headers)), OPENAI_DIALECT)
