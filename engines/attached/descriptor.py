@@ -36,8 +36,9 @@ DESCRIPTOR = Descriptor(
     closes_after_stream=True,  # a llama-server does, and nobody knows that it is none
     verified=(
         "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from "
-        "OpenAI's, Anthropic's and Ollama's clients, embeddings, tokens and counts; its key, a wrong one, and one that was taken back. Against a "
-        "played endpoint: one that dies while it answers, is slow, goes away, comes back, or sends elsewhere."
+        "OpenAI's, Anthropic's and Ollama's clients, embeddings, tokens and counts; its key, a wrong one, and one that "
+        "was taken back. Against a played endpoint: one that dies while it answers, is slow, goes away, comes back, or "
+        "sends elsewhere."
     ),
     unverified="Not run yet with vLLM, TabbyAPI or LM Studio; over TLS only the look at its models was tried.",
 )

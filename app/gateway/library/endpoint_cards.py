@@ -86,7 +86,14 @@ def listed_card(model: RemoteModel) -> Card:
     if parameters:
         answers |= {capability: name in parameters for name, capability in _PARAMETERS.items()}
     answers |= stated(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
-    return Card(answers, model.context)
+    return Card(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
+
+
+def _without_gaps(answers: Answers) -> Answers:
+    """Return what is said, without that gaps are filled: most do so on routes that are not spoken here."""
+    return {
+        capability: is_so for capability, is_so in answers.items() if capability is not Capability.INFILL or not is_so
+    }
 
 
 def stated(capabilities: object, *, is_whole: bool = False) -> Answers:
@@ -198,7 +205,8 @@ async def _ollamas(root: Endpoint, names: Sequence[str], cards: dict[str, Card])
         async with places:
             shown = await _answer(root, "POST", "/api/show", _Shown, body={"model": name})
         if shown is not None and shown.capabilities:
-            _add(cards, name, Card(stated(shown.capabilities, is_whole=True), _context_of(shown.model_info)))
+            answers = _without_gaps(stated(shown.capabilities, is_whole=True))
+            _add(cards, name, Card(answers, _context_of(shown.model_info)))
 
     await asyncio.gather(*map(show, names))
 

@@ -35,7 +35,7 @@ EXPECTED = {
     "far/minilm": [_C.EMBEDDING],
     "far/router": [*CHATS, _C.VISION],
     "far/ranker": [_C.RERANK],
-    "far/mistral": [*CHATS, _C.TOOLS, _C.INFILL],
+    "far/mistral": [*CHATS, _C.TOOLS],
 }
 LISTING = [
     {"id": "silent", "max_model_len": 4096},

@@ -39,7 +39,7 @@ def taken_for(card: dict[str, Any]) -> list[str]:
         ({"capabilities": ["completion", "chat", "rerank"]}, ["completion", "chat", "tools", "rerank"]),
         (
             {"capabilities": {"completion_chat": True, "completion_fim": True, "function_calling": True}},
-            ["completion", "chat", "tools", "infill"],
+            ["completion", "chat", "tools"],  # in Mistral's own way, which is not spoken here
         ),
         (
             {"capabilities": {"completion_chat": True, "function_calling": False, "vision": False}},
