@@ -10,6 +10,7 @@ from getpass import getpass
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from app.cli.aliases import AddOtherwise
 from app.cli.gateway import connected
@@ -17,44 +18,95 @@ from app.cli.output import json_option, show, table, talk
 from app.client.http import segment
 from app.config.environment import ATTACH_KEY, attach_key
 from app.core import words
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.capabilities import Capability, capabilities_named
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 
+_SCHEME = "://"
+_AUTO = "auto"
 _PATIENCE_S = 45.0
 """Two addresses may be tried, each for as long as a slow endpoint is waited for."""
 
 
-@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="URL | list")
+@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="URL | NAME | list")
 @json_option
 @click.pass_context
 def attach(ctx: click.Context, *, as_json: bool) -> None:
-    """Put a running OpenAI-compatible endpoint behind this one: `roundhouse attach http://box:8000/v1 --name big`."""
+    """Put a running OpenAI-compatible endpoint behind this one: `roundhouse attach http://box:8000/v1 --name big`.
+
+    What its models can do is what it says of them, or shows when it is first asked. Who knows better says so with
+    --can and --context, also later, of a model by its name: `roundhouse attach big --can embedding,rerank`. Its name
+    alone asks its endpoint anew.
+    """
     if ctx.invoked_subcommand is None:
         _list(as_json=as_json)
 
 
 @attach.command(hidden=True)
-@click.argument("url")
+@click.argument("target", metavar="URL|NAME")
 @click.option("--name", default="", help="What its model is called here; with several, the first part of their names.")
 @click.option("--model", "models", multiple=True, help="One of its models, by its own name. Can be given repeatedly.")
+@click.option(
+    "--can", default="", help="What they can do, with commas between: " + ", ".join(Capability) + "; or auto."
+)
+@click.option("--context", type=click.IntRange(min=0), help="Tokens they take; 0: as many as the endpoint says.")
 @click.option("--key-stdin", is_flag=True, help="Read the key it wants from standard input.")
 @click.option("--ask-key", is_flag=True, help="Ask for the key it wants, without showing it.")
 @click.option("--key", default="", help="The key itself; other programs can read it here.")
 @json_option
 def add(  # noqa: PLR0913 -- one parameter per option
-    url: str, *, name: str, models: tuple[str, ...], key_stdin: bool, ask_key: bool, key: str, as_json: bool
+    target: str,
+    *,
+    name: str,
+    models: tuple[str, ...],
+    can: str,
+    context: int | None,
+    key_stdin: bool,
+    ask_key: bool,
+    key: str,
+    as_json: bool,
 ) -> None:
-    """Attach the endpoint at URL."""
+    """Attach the endpoint at URL, or say of the attached model NAME what it can do."""
+    if _SCHEME not in target:
+        if name or models or key or key_stdin or ask_key:
+            raise BadRequest(
+                f"{target!r} is no endpoint's address.",
+                hint="It begins with http:// or https://.",
+                code="invalid_value",
+            )
+        _correct(target, can, context, as_json=as_json)
+        return
     if sum((key_stdin, ask_key, bool(key))) > 1:
         raise BadRequest("Give the key in one way.")
     if key:
         talk(f"A key on the command line can be read by other programs; --key-stdin or {ATTACH_KEY} keep it secret.")
-    wanted = AttachEndpoint(url=url, name=name, key=key or _key(from_stdin=key_stdin, asks=ask_key), models=[*models])
-    if wanted.key and urlsplit(url).scheme == "http":
+    wanted = AttachEndpoint(
+        url=target,
+        name=name,
+        key=key or _key(from_stdin=key_stdin, asks=ask_key),
+        models=[*models],
+        can=_stated(can) or None,
+        context=context or None,
+    )
+    if wanted.key and urlsplit(target).scheme == "http":
         talk("The key goes there unencrypted, since the address begins with http://.")
     added = connected().post("/attached", wanted, list[ModelInfo], timeout_s=_PATIENCE_S)
     show("attached", added, as_json=as_json, text=lambda found: [f"{one.name} is here now." for one in found])
+
+
+def _correct(name: str, can: str, context: int | None, *, as_json: bool) -> None:
+    wanted = CorrectAttached(
+        can=(_stated(can) or None) if can else msgspec.UNSET,
+        context=msgspec.UNSET if context is None else context or None,
+    )
+    model = connected().patch(f"/attached/{segment(name)}", wanted, ModelInfo, timeout_s=_PATIENCE_S)
+    show("attached", [model], as_json=as_json, text=_lines)
+
+
+def _stated(can: str) -> list[Capability]:
+    """Return what somebody said it can do; nothing where the endpoint's word is to count. Raises BadRequest."""
+    return [] if can.strip() == _AUTO else capabilities_named(can)
 
 
 @attach.command("list")
@@ -89,5 +141,8 @@ def _lines(found: list[ModelInfo]) -> Iterator[str]:
     if not found:
         talk("Nothing is attached. `roundhouse attach URL` attaches an endpoint.")
         return
-    rows = ((one.name, one.attached, one.served_as, words.tokens(one.trained_context)) for one in found)
-    yield from table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT"), rows)
+    rows = (
+        (one.name, one.attached, one.served_as, words.tokens(one.trained_context), words.capabilities(one.capabilities))
+        for one in found
+    )
+    yield from table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT", "CAN"), rows)

@@ -31,7 +31,7 @@ def _away(settings: list[SettingInfo]) -> list[str]:
 
 
 def _lines(models: list[ModelInfo]) -> Iterator[str]:
-    yield from table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "NOTE"), map(_row, models))
+    yield from table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "CAN", "NOTE"), map(_row, models))
 
 
 def _row(model: ModelInfo) -> tuple[str, ...]:
@@ -42,6 +42,7 @@ def _row(model: ModelInfo) -> tuple[str, ...]:
         model.quantization or "unknown",
         words.parameters(model.parameters),
         words.tokens(model.trained_context),
+        words.capabilities(model.capabilities),
         note,
     )
 

@@ -185,6 +185,7 @@ def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[
         ("architecture", model.architecture or "unknown"),
         ("parameters", words.parameters(model.parameters)),
         ("trained context", words.tokens(model.trained_context)),
+        ("can", words.capabilities(model.capabilities)),
         ("changed", datetime.fromtimestamp(model.modified_at, UTC).strftime("%Y-%m-%d")),
         *more,
         ("problem", model.problem),

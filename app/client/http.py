@@ -60,9 +60,9 @@ class Client:
         """Send `body` as JSON; with `timeout_s` wait that long for the reply instead of the usual time."""
         return self._call("POST", path, body, reply, timeout_s=timeout_s)
 
-    def patch(self, path: str, body: object, reply: type[T]) -> T:
-        """Send a partial change as JSON."""
-        return self._call("PATCH", path, body, reply)
+    def patch(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
+        """Send a partial change as JSON; `timeout_s` as in `post`."""
+        return self._call("PATCH", path, body, reply, timeout_s=timeout_s)
 
     def delete(self, path: str) -> None:
         """Delete what `path` names."""

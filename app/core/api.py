@@ -27,6 +27,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /made                 MakeModel     ModelInfo, a name with settings over weights that are here
     GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
     POST   /attached         AttachEndpoint    list[ModelInfo]
+    PATCH  /attached/{name}  CorrectAttached   ModelInfo, its endpoint is asked anew
     DELETE /attached/{name}                    204, forgets its key too
     GET    /hub/model?name=                    HubModel, before a byte is fetched
     GET    /hub/search?text=&task=&format=&... HubResults, one page of cards (core.hub.HubQuery)

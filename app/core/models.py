@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from app.core.capabilities import Capability
+
 
 class PresetMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that every conversation with a made model begins with."""
@@ -60,6 +62,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """True for the Guide, the tiny help model that ships with the application."""
     embeds: bool = False
     chats: bool = True
+    capabilities: list[Capability] = []
+    """What its files or its endpoint say it can do; in every answer of the gateway, what it can do here."""
     problem: str = ""
     modified_at: float = 0.0
     store: str = ""
@@ -80,8 +84,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranks(self) -> bool:
-        """True for a model that says how well documents answer a query, and does nothing else."""
-        return not (self.chats or self.embeds or self.problem)
+        """True for a model that says how well documents answer a query."""
+        return Capability.RERANK in self.capabilities
 
 
 class MakeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,5 +1,8 @@
 """Figures and warnings in words, the same on the command line and in the window. Binary units for memory."""
 
+from collections.abc import Collection
+
+from app.core.capabilities import Capability, in_order
 from app.core.models import ModelSampling
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -49,6 +52,12 @@ def tokens(count: int | None) -> str:
     if count >= _STEP * _STEP:
         return f"{count / (_STEP * _STEP):.1f}M"
     return f"{count / _STEP:.0f}k" if count >= _STEP else str(count)
+
+
+def capabilities(capabilities: Collection[Capability]) -> str:
+    """Return what a model can do: "chat, tools"; that one which chats goes on with texts is not said."""
+    hidden = {Capability.COMPLETION} if Capability.CHAT in capabilities else set()
+    return ", ".join(in_order({*capabilities} - hidden))
 
 
 def rate(tokens_per_s: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
 from app.core.errors import RoundhouseError
@@ -38,3 +38,19 @@ class Background:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, RoundhouseError):  # those say themselves what is wrong
             log.error("Work in the background failed", exc_info=error)
+
+
+class Shared:
+    """Work that several may want at once, and that is done once for all of them."""
+
+    def __init__(self) -> None:
+        self._background = Background()
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def done(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what comes of the work that has this key. It goes on when who wanted it leaves."""
+        task: asyncio.Task[T] | None = self._running.get(key)
+        if task is None:
+            task = self._running[key] = self._background.spawn(work())
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        return await asyncio.shield(task)

@@ -255,11 +255,13 @@ async def _settle_in(services: Services) -> None:
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
         from app.gateway.advising.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
+        from app.gateway.library.endpoint_news import watch_endpoints  # noqa: PLC0415 -- as little needed at the start
 
         await asyncio.gather(
             watch_loads(services),
             rescuer.watch(services.events),
             watch_library(services.library, services.events),
+            watch_endpoints(services),
             give_back(),
         )
     except RoundhouseError as error:

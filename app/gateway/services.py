@@ -12,6 +12,7 @@ from aiohttp import web
 
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
+from app.gateway.background import Shared
 from app.gateway.loading.recent import Recent
 from app.gateway.updates.afterwards import Afterwards
 from app.hub.repositories.memory import HubMemory
@@ -95,6 +96,8 @@ class Services:
     """Where other programs of this person keep their settings."""
     afterwards: Afterwards = field(default_factory=Afterwards)
     """What is done once all this has ended."""
+    shared: Shared = field(default_factory=Shared)
+    """Questions to attached endpoints, asked once for all requests that wait for the answer."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""
 

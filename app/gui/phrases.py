@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from app.core import words
 from app.core.api import GUIDE
+from app.core.capabilities import Capability
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelChoices, ModelInfo
@@ -81,8 +82,15 @@ def origin(model: ModelInfo) -> str:
     return f"attached: {urlsplit(model.attached).netloc}" if model.attached else ""
 
 
+_EXPECTED = {Capability.COMPLETION, Capability.CHAT}
+"""What is expected of a model, and not said."""
+
+
 def model_facts(model: ModelInfo) -> str:
-    """Return the quiet line of a model: size, parameters, context, architecture; what is unknown is left out."""
+    """Return the quiet line of a model: size, parameters, context, architecture, and what it can do beyond chatting.
+
+    What is unknown is left out.
+    """
     facts = [origin(model)] if origin(model) else []
     if not model.attached:
         facts.append(words.size(model.size_bytes))
@@ -92,6 +100,9 @@ def model_facts(model: ModelInfo) -> str:
         facts.append(f"{words.tokens(model.trained_context)} context")
     if model.architecture:
         facts.append(model.architecture)
+    beyond = words.capabilities({*model.capabilities} - _EXPECTED)
+    if beyond:
+        facts.append(beyond)
     return " · ".join(facts)
 
 

@@ -17,6 +17,8 @@ from app.supervisor.faults import Unstartable
 from app.supervisor.readiness import Endpoint
 from engines.api import Failure, FailureKind
 
+MODELS = "/models"
+"""Below an endpoint's base: its list of models."""
 LOOK_S = 10.0
 """Time for the list of models: a busy server may be slow to say anything."""
 _LOOKS = 2
@@ -47,6 +49,13 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     max_context_length: int | None = None
     meta: _Meta | None = None
     """llama-server."""
+    owned_by: object = None
+    capabilities: object = None
+    """A list of words (llama-server, Roundhouse), or a table of answers (Mistral)."""
+    architecture: object = None
+    """OpenRouter's, with the modalities it takes and gives."""
+    supported_parameters: object = None
+    """OpenRouter."""
 
     @property
     def context(self) -> int | None:

@@ -133,6 +133,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Where it tells its gauges in Prometheus' text; empty where it does not."""
     metrics: Mapping[Gauge, str] = {}
     """Our name -> its name."""
+    tokenizes: str = "content"
+    """What its tokenizer calls a text: "content" as llama-server does, or "prompt"."""
     slots_path: str = ""
     """Where it tells what each slot holds, as llama-server does; empty where it does not."""
     closes_after_stream: bool = False

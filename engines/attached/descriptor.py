@@ -15,7 +15,8 @@ DESCRIPTOR = Descriptor(
         Route.COMPLETIONS: "/completions",
         Route.EMBEDDINGS: "/embeddings",
     },
-    # What an endpoint lacks it says itself, in an error that is passed on; nothing is refused on suspicion.
+    # What an endpoint has beyond these, or lacks of them, is known of each of its models. What nobody knows it says
+    # itself, in an error that is passed on; nothing is refused on suspicion.
     features=frozenset(
         {
             Feature.TOOLS,
@@ -35,8 +36,9 @@ DESCRIPTOR = Descriptor(
     closes_after_stream=True,  # a llama-server does, and nobody knows that it is none
     verified=(
         "Run for real with another Roundhouse as the endpoint: chat and completions, whole and streamed, from "
-        "OpenAI's, Anthropic's and Ollama's clients; its key, a wrong one, and one that was taken back. Against a "
-        "played endpoint: one that dies while it answers, is slow, goes away, comes back, or sends elsewhere."
+        "OpenAI's, Anthropic's and Ollama's clients, embeddings, tokens and counts; its key, a wrong one, and one that "
+        "was taken back. Against a played endpoint: one that dies while it answers, is slow, goes away, comes back, or "
+        "sends elsewhere."
     ),
     unverified="Not run yet with vLLM, TabbyAPI or LM Studio; over TLS only the look at its models was tried.",
 )

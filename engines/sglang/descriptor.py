@@ -53,6 +53,7 @@ DESCRIPTOR = Descriptor(
             Feature.API_KEY,
         }
     ),
+    tokenizes="prompt",
     tool_parsers={
         Calls.HERMES: "qwen",
         Calls.QWEN_CODER: "qwen3_coder",

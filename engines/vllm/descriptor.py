@@ -55,6 +55,7 @@ DESCRIPTOR = Descriptor(
             Feature.API_KEY,
         }
     ),
+    tokenizes="prompt",
     tool_parsers={
         Calls.HERMES: "hermes",
         Calls.QWEN_CODER: "qwen3_coder",

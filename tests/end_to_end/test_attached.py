@@ -15,11 +15,13 @@ from app.client.discovery import ensure_gateway
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.attached import AttachEndpoint
+from app.core.capabilities import Capability
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, NotFound, Unavailable
 from app.core.keys import MadeKey, NewKey
 from app.core.models import ModelInfo
 from tests.end_to_end.conftest import Roundhouse, stop
+from tests.gguf_files import TinyLlama
 from tests.written import contents_below
 
 pytestmark = pytest.mark.real_engine
@@ -34,6 +36,8 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Another installation's gateway, which asks everybody for a key."""
     base = tmp_path_factory.mktemp("far")
     paths = Paths(config=base / "config", data=base / "data", state=base / "state", logs=base / "logs")
+    paths.create()
+    TinyLlama(name="Tiny Embedder", values={"llama.pooling_type": 3}).write(paths.models / "labse.gguf")
     extra = {"ROUNDHOUSE_HOME": str(base), "ROUNDHOUSE_GATEWAY_PORT": "18431", "ROUNDHOUSE_GATEWAY_REQUIRE_KEY": "1"}
     yield Client(ensure_gateway(paths, extra=extra), timeout_s=60)
     stop(paths)
@@ -107,11 +111,46 @@ def test_the_window_and_the_other_lists_show_it(client: Client, distant: str) ->
     assert card["max_context_length"]
 
 
+def test_what_the_other_one_says_it_can_do_is_said_here(client: Client, far: Client, distant: str) -> None:
+    (theirs,) = [model for model in far.get("/models", list[ModelInfo]) if model.name == "guide"]
+    (ours,) = [model for model in client.get("/models", list[ModelInfo]) if model.name == distant]
+    assert ours.capabilities == theirs.capabilities
+    assert httpx.post(f"{client.gateway.url}/v1/embeddings", json={"model": distant, "input": "x"}).status_code == 400
+
+
+def test_its_tokenizer_and_its_counts_are_used(client: Client, far: Client, distant: str, key: str) -> None:
+    here, there = client.gateway.url, far.gateway.url
+    headers = {"Authorization": f"Bearer {key}"}
+    for path, fields in (
+        ("/tokenize", {"content": "GGUF is"}),
+        ("/apply-template", {"messages": ASKED}),
+        ("/v1/messages/count_tokens", {"messages": ASKED}),
+    ):
+        ours = httpx.post(here + path, json={"model": distant, **fields}, timeout=60)
+        theirs = httpx.post(there + path, json={"model": "guide", **fields}, headers=headers, timeout=60)
+        assert (ours.status_code, ours.json()) == (200, theirs.json())
+
+
+def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(client: Client, far: Client, key: str) -> None:
+    wanted = AttachEndpoint(url=far.gateway.url, name="vectors", key=key, models=["labse"])
+    (model,) = client.post("/attached", wanted, list[ModelInfo])
+    assert (model.capabilities, model.chats) == ([Capability.EMBEDDING], False)
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as api:
+        vector = api.embeddings.create(model="vectors", input="a train").data[0].embedding
+        with pytest.raises(openai.BadRequestError, match="does not write text"):
+            api.chat.completions.create(model="vectors", messages=ASKED)
+    with ollama.Client(host=client.gateway.url, timeout=60) as other:
+        assert [*other.embeddings("vectors", "a train").embedding] == pytest.approx(vector, abs=1e-4)
+        assert other.show("vectors").capabilities == ["embedding"]
+    client.delete("/attached/vectors")
+
+
 def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(client: Client, far: Client, key: str) -> None:
     added = client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key), list[ModelInfo])
-    assert [model.name for model in added] == ["guide@127.0.0.1"]
+    assert sorted(model.name for model in added) == ["guide@127.0.0.1", "labse"]
     again = client.post("/attached", AttachEndpoint(url=far.gateway.url + "/v1/", key=key), list[ModelInfo])
-    assert [model.name for model in again] == ["guide@127.0.0.1"], "attached anew it keeps its name"
+    assert sorted(model.name for model in again) == ["guide@127.0.0.1", "labse"], "attached anew they keep their names"
+    client.delete("/attached/labse")
     client.delete("/attached/guide@127.0.0.1")
     with pytest.raises(NotFound):
         client.delete("/attached/guide@127.0.0.1")
@@ -158,7 +197,9 @@ def test_what_cannot_be_attached_is_said(client: Client, far: Client, key: str) 
 def test_the_commands_do_it_without_the_key_on_the_line(
     roundhouse: Roundhouse, far: Client, key: str, client: Client
 ) -> None:
-    added = roundhouse("attach", far.gateway.url, "--name", "by-hand", "--key-stdin", stdin=key + "\n")
+    added = roundhouse(
+        "attach", far.gateway.url, "--name", "by-hand", "--model", "guide", "--key-stdin", stdin=key + "\n"
+    )
     assert added.stdout == "by-hand is here now.\n", added.stderr
     assert "unencrypted" in added.stderr
     assert key not in added.stdout + added.stderr
@@ -166,11 +207,15 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     assert "by-hand" in [one["name"] for one in json.loads(listed.stdout)["attached"]]
     assert key not in listed.stdout
     assert "attached: 127.0.0.1:" in roundhouse("list").stdout
+    assert roundhouse("attach", "by-hand", "--can", "chat,vision", "--context", "512").returncode == 0
+    assert "chat, vision" in roundhouse("attach", "list").stdout
+    assert "chat, vision" in roundhouse("show", "by-hand").stdout
+    assert roundhouse("attach", "by-hand", "--can", "auto", "--context", "0").returncode == 0
     done = roundhouse("run", "by-hand", "What is Roundhouse?", "--temperature", "0")
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
     assert roundhouse("detach", "by-hand").stdout == "by-hand is not attached any more.\n"
     environ = {"ROUNDHOUSE_ATTACH_KEY": key}
-    assert roundhouse("attach", far.gateway.url, "--name", "by-env", env=environ).returncode == 0
+    assert roundhouse("attach", far.gateway.url, "--name", "by-env", "--model", "guide", env=environ).returncode == 0
     assert roundhouse("detach", "by-env").returncode == 0
     assert roundhouse("detach", "by-env").returncode == 2
 

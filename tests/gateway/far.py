@@ -42,6 +42,8 @@ class Far:
         self.looks = 0
         self.is_up = True
         self.listing: dict[str, Any] = {"data": [{"id": "big", "max_model_len": 4096}]}
+        self.pages: dict[str, Any] = {}
+        """What it answers to GET beside its list, by path; a list of models everywhere else."""
         self.play: Play = self.answer
         self.url = ""
 
@@ -49,7 +51,7 @@ class Far:
         self.keys.append(request.headers.get("Authorization"))
         if request.method == "GET":
             self.looks += 1
-            return web.json_response(self.listing, status=200 if self.is_up else 500)
+            return web.json_response(self.pages.get(request.path, self.listing), status=200 if self.is_up else 500)
         self.posts.append((request.path, await request.json()))
         try:
             return await self.play(request)

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
 from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
 from app.gui import phrases
@@ -50,6 +51,8 @@ def fill(screen: ModelsScreen, url: str, name: str = "", key: str = "") -> None:
 def test_where_a_model_is_from_is_said_in_its_quiet_line() -> None:
     assert phrases.model_facts(FAR) == "attached: box:8000 · 32k context"
     assert phrases.model_facts(MADE).startswith("made from qwen3-8b-q4_k_m · ")
+    able = msgspec.structs.replace(FAR, capabilities=[*Capability][:3])
+    assert phrases.model_facts(able).endswith("32k context · tools"), "that it chats is expected"
     assert phrases.origin(data.MODELS[1]) == ""
 
 
@@ -92,6 +95,55 @@ def test_without_an_address_there_is_nothing_to_attach(screen: ModelsScreen, api
     screen.attach_card.url.returnPressed.emit()
     api.flush()
     assert api.asked("POST", "/attached") == []
+
+
+def test_what_it_can_do_and_how_much_it_takes_is_said_with_it(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["POST /attached"] = [FAR]
+    fill(screen, "http://box:8000")
+    screen.attach_card.can.field.setText("embeddings, rerank")
+    screen.attach_card.context.setText("32768")
+    screen.attach_card.attach_button.click()
+    api.flush()
+    can = [Capability.EMBEDDING, Capability.RERANK]
+    assert api.asked("POST", "/attached") == [AttachEndpoint(url="http://box:8000", can=can, context=32768)]
+    assert (screen.attach_card.can.field.text(), screen.attach_card.context.text()) == ("", "")
+
+
+def test_what_no_model_can_do_is_refused_before_anything_is_asked(
+    screen: ModelsScreen, api: DemoApi, qtbot: QtBot
+) -> None:
+    fill(screen, "http://box:8000")
+    screen.attach_card.can.field.setText("fly")
+    with qtbot.waitSignal(screen.model.failed) as refused:
+        screen.attach_card.attach_button.click()
+    assert "'fly'" in refused.args[0].sentence
+    api.flush()
+    assert api.asked("POST", "/attached") == []
+    assert screen.attach_card.isVisible()
+
+
+def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
+    can = [Capability.EMBEDDING]
+    api.replies["PATCH /attached/big"] = msgspec.structs.replace(FAR, capabilities=can)
+    screen.model.correct_asked.emit(msgspec.structs.replace(FAR, capabilities=[Capability.CHAT]))
+    card = screen.attach_card
+    assert card.isVisible()
+    assert not card.key.isVisible()
+    assert (card.can.field.text(), card.context.text(), card.attach_button.text()) == ("chat", "32768", "Save")
+    card.can.field.setText("embedding")
+    card.context.clear()
+    card.attach_button.click()
+    api.flush()
+    assert api.asked("PATCH", "/attached/big") == [CorrectAttached(can=can, context=None)]
+    assert not card.isVisible()
+    assert shell.said == ["big: embedding."]
+    screen.model.correct_asked.emit(FAR)
+    card.context.setText("512")
+    card.attach_button.click()
+    api.flush()
+    assert api.asked("PATCH", "/attached/big")[-1] == CorrectAttached(context=512), "what was not touched is not said"
+    card.open()
+    assert card.key.isVisible(), "it attaches again"
 
 
 def test_a_detached_one_comes_back_by_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:

@@ -1,6 +1,6 @@
 """Endpoints of other people's making behind this one: attach, list, detach."""
 
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.models import ModelInfo
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.library import attaching
@@ -14,6 +14,11 @@ async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
 async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
     """POST /attached."""
     return await attaching.attach(call.services, call.body)
+
+
+async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
+    """PATCH /attached/{name}."""
+    return await attaching.correct(call.services, call.names["name"], call.body)
 
 
 async def detach(call: Call[None, NoQuery]) -> None:
@@ -36,6 +41,14 @@ ENDPOINTS = (
         summary="Put the models of an endpoint that runs elsewhere behind this one",
         body=AttachEndpoint,
         reply=list[ModelInfo],
+    ),
+    Endpoint(
+        method="PATCH",
+        path="/attached/{name}",
+        handler=correct,
+        summary="Say what an attached model can do and how much it takes, and ask its endpoint anew for the rest",
+        body=CorrectAttached,
+        reply=ModelInfo,
     ),
     Endpoint(
         method="DELETE",

@@ -13,6 +13,7 @@ from app.core.library import (
 from app.core.models import ModelInfo
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.library import model_updates
+from app.gateway.loading.capabilities import with_capabilities
 
 
 async def plan(call: Call[RemoveModel, NoQuery]) -> Removal:
@@ -27,7 +28,7 @@ async def remove(call: Call[RemoveModel, NoQuery]) -> Removal:
 
 async def undo(call: Call[None, NoQuery]) -> ModelInfo:
     """POST /removals/{id}/undo."""
-    return await call.library.undo(call.names["id"])
+    return (await with_capabilities(call.services, [await call.library.undo(call.names["id"])]))[0]
 
 
 async def job(call: Call[None, NoQuery]) -> LibraryJob | None:

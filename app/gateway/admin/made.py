@@ -6,6 +6,7 @@ from pathlib import Path
 from app.core.events import ModelsChanged
 from app.core.models import MakeModel, ModelInfo
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.loading.capabilities import with_capabilities
 
 
 async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
@@ -15,7 +16,7 @@ async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
     made = await asyncio.to_thread(library.make, wanted.name, Path(base.path), wanted.preset)
     await call.services.supervisor.expire(made.name)  # one that runs under this name has the settings of before
     call.services.events.publish(ModelsChanged())
-    return made
+    return (await with_capabilities(call.services, [made]))[0]
 
 
 ENDPOINTS = (

@@ -12,6 +12,7 @@ from app.core.errors import BadRequest
 from app.core.events import LogLine, ModelsChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel, UnloadModel
 from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import load_request
 
 _MAX_TAIL = 5000
@@ -35,14 +36,14 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
     """GET /models."""
-    return await asyncio.to_thread(call.services.library.models)
+    return await with_capabilities(call.services, await asyncio.to_thread(call.services.library.models))
 
 
 async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
     """POST /models."""
     model = await asyncio.to_thread(call.services.library.register, Path(call.body.path))
     call.services.events.publish(ModelsChanged())
-    return model
+    return (await with_capabilities(call.services, [model]))[0]
 
 
 async def forget(call: Call[None, NoQuery]) -> None:

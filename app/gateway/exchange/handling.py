@@ -1,6 +1,6 @@
 """What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from aiohttp import hdrs, web
@@ -11,11 +11,12 @@ from app.gateway.dialects.keep_alive import Staying
 from app.gateway.exchange.observer import OBSERVED, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.aliases import is_able
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Terms
-from engines.api import Adapter, Route
+from engines.api import Route
 
 ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
 
@@ -42,7 +43,9 @@ _DOES = {
     Route.EMBEDDINGS: "make embeddings",
     Route.RERANK: "rank documents",
     Route.TOKENIZE: "count tokens",
+    Route.DETOKENIZE: "write tokens out",
     Route.APPLY_TEMPLATE: "show prompts",
+    Route.INFILL: "fill gaps in a text",
 }
 
 
@@ -65,15 +68,19 @@ def passed_headers(request: web.Request) -> bytes:
     )
 
 
-def path_of(adapters: Mapping[str, Adapter], engine: str, model: ModelInfo, route: Route) -> str:
+def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
-    descriptor = adapters[engine].descriptor
-    can = is_able(model, route)
-    if can and route in descriptor.routes:
-        return descriptor.routes[route]
-    culprit = f"The engine {descriptor.name}" if can else model.title
+    routes = routes_of(services, engine, model)
+    can = bool(model.attached) or is_able(model, route)
+    if can and route in routes:
+        return routes[route]
+    is_engine = can and not model.attached
+    culprit = f"The engine {services.adapters[engine].descriptor.name}" if is_engine else model.title
+    hint = f"If it does after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
     raise BadRequest(
-        f"{culprit} does not {_DOES.get(route, 'write text')}.", hint="Choose another model.", code="model_cannot"
+        f"{culprit} does not {_DOES.get(route, 'write text')}.",
+        hint=f"Choose another model. {hint}".strip(),
+        code="model_cannot",
     )
 
 

@@ -17,6 +17,7 @@ from app.gateway.exchange.handling import path_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.library.endpoint_routes import learned, routes_of
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
@@ -52,7 +53,8 @@ class Counting(msgspec.Struct, frozen=True, kw_only=True):
             observed.outcome = Outcome.OK
             return TokenCount(self.estimate, is_estimate=True)
         prompt = understood(await fetch(engines, self.upstream, observed), Prompt).prompt
-        body = msgspec.json.encode({"content": prompt, "add_special": True, "parse_special": True})
+        asked = {"model": self.upstream.model, "content": prompt, "add_special": True, "parse_special": True}
+        body = msgspec.json.encode(asked)
         upstream = msgspec.structs.replace(self.upstream, path=self.tokenize, body=body)
         tokens = understood(await fetch(engines, upstream, observed), Tokens).tokens
         return TokenCount(len(tokens), is_estimate=False)
@@ -60,8 +62,9 @@ class Counting(msgspec.Struct, frozen=True, kw_only=True):
 
 async def counting_of(services: Services, found: Found, work: Generate, terms: Terms) -> Counting:
     """Return how a conversation is counted. Raises BadRequest if the model does not write, or as `supplied` does."""
-    model, routes = found.model, services.adapters[found.load.engine].descriptor.routes
-    path = path_of(services.adapters, found.load.engine, model, Route.CHAT)
+    found = await learned(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
+    model, routes = found.model, routes_of(services, found.load.engine, found.model)
+    path = path_of(services, found.load.engine, model, Route.CHAT)
     blank = UpstreamRequest(load=found.load, path=path, body=b"", model=model.name, terms=terms)
     if not {Route.APPLY_TEMPLATE, Route.TOKENIZE} <= routes.keys():
         return Counting(upstream=blank, estimate=estimated_tokens(_begun(work, model.preset)))

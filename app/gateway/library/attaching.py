@@ -7,24 +7,28 @@ and after names are looked up, and redirects are not followed: a person names th
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
+
 from app.core.addresses import is_forbidden
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.capabilities import Capability, with_implied
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
+from app.gateway.library.endpoint_cards import Card, cards_of
+from app.gateway.library.endpoint_news import asked_anew, knowledge
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment
 from app.supervisor.faults import Unstartable
 from app.supervisor.readiness import Endpoint
-from app.supervisor.remote import RemoteModel, models_at
+from app.supervisor.remote import MODELS, RemoteModel, models_at
 from engines.api import Failure, FailureKind
 
-_MODELS = "/models"
 _VERSIONED = re.compile(r"/v\d+$")
 _ODD = re.compile(r"[^A-Za-z0-9._:/-]+")
-_EMBEDS = re.compile(r"embed|(^|[/_-])(bge|e5|gte)-", re.IGNORECASE)
 _MOST_KEY = 4096
 _MOST_MODELS = 500
 """An endpoint that lists more (a hub of other people's models) wants to be asked for the ones that are meant."""
@@ -33,8 +37,11 @@ _MOST_MODELS = 500
 async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
     """List the endpoint's models here. Raises UserError, or Unavailable for an endpoint that does not answer."""
     url, key = checked_url(wanted.url, own=services.identity.url), _checked_key(wanted.key)
+    wanted = msgspec.structs.replace(wanted, can=_stated(wanted.can))
     base, found = await _found(url, key)
-    records = _records(base, _chosen(found, wanted.models), wanted.name)
+    chosen = _chosen(found, wanted.models)
+    cards = await cards_of(Endpoint(base_url=base, key=key, served_name=""), chosen)
+    records = _records(base, wanted, [(model, cards[model.id]) for model in chosen])
     listed = await asyncio.to_thread(services.library.attach, records, key)
     for model in listed:
         await services.supervisor.expire(model.name)  # one that runs under this name has the old key
@@ -44,18 +51,44 @@ async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
 
 async def detach(services: Services, name: str) -> None:
     """Take an attached model off the list, and forget its key. Raises NotFound."""
-    model = await asyncio.to_thread(services.library.find, name)
-    if not model.attached or model.preset is not None:
-        raise NotFound(f"{model.name} is not attached.", hint="`roundhouse attach list` lists those that are.")
+    model = await _attached_model(services, name)
     await asyncio.to_thread(services.library.forget, model.name)
     await services.supervisor.expire(model.name)
     services.events.publish(ModelsChanged())
+
+
+async def correct(services: Services, name: str, wanted: CorrectAttached) -> ModelInfo:
+    """Keep what a person says of an attached model, and ask its endpoint anew for the rest.
+
+    Raises NotFound; where nobody says anything, Unavailable for an endpoint that does not answer.
+    """
+    model = await _attached_model(services, name)
+    stated: dict[str, object] = {}
+    if wanted.can is not msgspec.UNSET:
+        stated["can"] = _stated(wanted.can)
+    if wanted.context is not msgspec.UNSET:
+        stated["stated_context"] = wanted.context
+    await asyncio.to_thread(services.library.correct, name, lambda one: msgspec.structs.replace(one, **stated))
+    try:
+        await asked_anew(services, model)
+    except (Unstartable, RoundhouseError) as error:
+        if not stated:
+            raise (_refusal(error.failure) if isinstance(error, Unstartable) else error) from error
+    services.events.publish(ModelsChanged())
+    return await asyncio.to_thread(services.library.find, name)
 
 
 async def attached(services: Services) -> list[ModelInfo]:
     """Return the attached models."""
     models = await asyncio.to_thread(services.library.models)
     return [model for model in models if model.attached and model.preset is None]
+
+
+async def _attached_model(services: Services, name: str) -> ModelInfo:
+    model = await asyncio.to_thread(services.library.find, name)
+    if not model.attached or model.preset is not None:
+        raise NotFound(f"{model.name} is not attached.", hint="`roundhouse attach list` lists those that are.")
+    return model
 
 
 def checked_url(url: str, *, own: str) -> str:
@@ -100,7 +133,7 @@ async def _found(url: str, key: str) -> tuple[str, list[RemoteModel]]:
     failure: Failure | None = None
     for base in bases:
         try:
-            return base, await models_at(Endpoint(base_url=base, key=key, served_name=""), _MODELS)
+            return base, await models_at(Endpoint(base_url=base, key=key, served_name=""), MODELS)
         except Unstartable as error:
             failure = failure or error.failure
     raise _refusal(failure)
@@ -130,27 +163,29 @@ def _chosen(found: list[RemoteModel], wanted: list[str]) -> list[RemoteModel]:
     return chosen
 
 
-def _records(base: str, models: list[RemoteModel], name: str) -> list[Attachment]:
-    at = time.time()
+def _records(base: str, wanted: AttachEndpoint, cards: Sequence[tuple[RemoteModel, Card]]) -> list[Attachment]:
     return [
         Attachment(
-            name=_name(model, name, is_one=len(models) == 1),
+            name=_name(model, wanted.name, is_one=len(cards) == 1),
             url=base,
             served_as=model.id,
-            context=model.context,
-            chats=not _embeds(model),
-            embeds=_embeds(model),
-            attached_at=at,
+            can=wanted.can,
+            stated_context=wanted.context,
+            known=knowledge(model, card),
+            attached_at=time.time(),
         )
-        for model in models
+        for model, card in cards
     ]
+
+
+def _stated(can: list[Capability] | None) -> list[Capability] | None:
+    """Return what a person says with what that brings along. Raises BadRequest for a model that can do nothing."""
+    if can is not None and not can:
+        raise BadRequest("A model that can do nothing is not attached.", code="invalid_value")
+    return None if can is None else with_implied(can)
 
 
 def _name(model: RemoteModel, name: str, *, is_one: bool) -> str:
     """Return what a model is called here; paths and odd characters in its own name become dashes."""
     own = _ODD.sub("-", model.id).strip("-/.:").removesuffix(":latest") or "model"
     return (name if is_one else f"{name}/{own}") if name else own
-
-
-def _embeds(model: RemoteModel) -> bool:
-    return "embed" in model.type if model.type and model.type != "model" else bool(_EMBEDS.search(model.id))

@@ -5,7 +5,7 @@ exceeds what the model was trained for.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -169,9 +169,15 @@ def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> M
     return model
 
 
-def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> EngineInfo:
-    """Return the engine that runs a model: the one set for it, else the best. Raises EngineFailed if none is here."""
-    readers = [engine for engine in services.catalogue.list() if model.format in engine.formats]
+def engine_for(
+    services: Services, model: ModelInfo, own: ModelSettings, *, engines: Sequence[EngineInfo] | None = None
+) -> EngineInfo:
+    """Return the engine that runs a model: the one set for it, else the best. Raises EngineFailed if none is here.
+
+    `engines` are those of the catalogue, where they are known already.
+    """
+    known = services.catalogue.list() if engines is None else engines
+    readers = [engine for engine in known if model.format in engine.formats]
     if own.engine is not None:
         readers = [engine for engine in readers if engine.id == own.engine]
     installed = [engine for engine in readers if engine.installed]

@@ -4,16 +4,14 @@ A request's own values go before what a person set, that before what the model r
 their start, so that requests cost nothing; for the others a made-up preset fills in what a request leaves out.
 """
 
-import asyncio
 from pathlib import Path
 
 import msgspec
 
 from app.core.errors import BadRequest, NotFound
-from app.core.model_facts import ModelFacts
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.core.origins import origin_of
-from app.gateway.loading.known_facts import own_facts, own_facts_of
+from app.gateway.loading.known_facts import own_facts
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.hub.library.projectors import projector_beside
@@ -108,22 +106,10 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
 
 
-async def facts_of(services: Services, model: ModelInfo) -> ModelFacts | None:
-    """Return what the model's files say, None if they cannot be read; with what its projector adds."""
-    facts = await own_facts_of(services, model)
-    return None if facts is None else await with_sight(services, model, facts)
-
-
-async def with_sight(services: Services, model: ModelInfo, facts: ModelFacts) -> ModelFacts:
-    """Return the facts of a model's own file with what the projector adds that is loaded with it."""
-    if "vision" in facts.capabilities or not await asyncio.to_thread(_sees, services, model):
-        return facts
-    return msgspec.structs.replace(facts, capabilities=[*facts.capabilities, "vision"])
-
-
-def _sees(services: Services, model: ModelInfo) -> bool:
+def has_projector(services: Services, model: ModelInfo) -> bool:
+    """Tell whether a projector, which lets it see, is loaded with a model."""
     try:
-        return _projector(model, services.tuning.of(model.runs_as), _SEES, "chat") is not None
+        return model.chats and _projector(model, services.tuning.of(model.runs_as), _SEES, "chat") is not None
     except NotFound:
         return False
 

@@ -1,10 +1,13 @@
 """What a model can do, told by its chat template and by what else its files hold."""
 
 import re
+from collections.abc import Mapping
 
 from app.hub.facts.architectures import rule_for
 from app.hub.facts.metadata import Metadata
+from app.hub.gguf.header import TEMPLATE, GgufHeader
 from app.hub.gguf.tables import POOLING_RANK
+from app.hub.gguf.values import Value
 
 MAX_TEMPLATE_CHARACTERS = 256 * 1024
 """The longest templates known are below 40 KiB; what is longer is cut."""
@@ -24,6 +27,20 @@ def template_capabilities(template: str) -> list[str]:
     if _THINKING.search(template):
         found.append("thinking")
     return found
+
+
+def header_capabilities(header: GgufHeader) -> list[str]:
+    """Return what a GGUF file's header says the model can do. Raises BadRequest for figures no model has."""
+    template = template_of(header.values) + template_of(header.values, ".tool_use")
+    found = metadata_capabilities(Metadata(header.values), template)
+    can_fill_in = header.has_infill_tokens and "chat" in found and "infill" not in found
+    return [*found, *(["infill"] if can_fill_in else [])]
+
+
+def template_of(values: Mapping[str, Value], variant: str = "") -> str:
+    """Return a chat template of GGUF metadata; empty where there is none."""
+    value = values.get(TEMPLATE + variant, "")
+    return value[:MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
 
 
 def metadata_capabilities(metadata: Metadata, template: str) -> list[str]:

@@ -8,7 +8,7 @@ from app.core.errors import BadRequest
 from app.core.machine import Confidence
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.architectures import RULES, rule_for
-from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS, metadata_capabilities
+from app.hub.facts.capabilities import header_capabilities, metadata_capabilities, template_of
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
 from app.hub.facts.parameters import active_parameters
@@ -31,12 +31,11 @@ def facts_of_headers(headers: Sequence[GgufHeader], *, name: str) -> ModelFacts:
     first = headers[0]
     _check_is_model(first.values, name)
     facts = facts_from(first.values, [tensor for header in headers for tensor in header.tensors], name=name)
-    can_fill_in = first.has_infill_tokens and "chat" in facts.capabilities and "infill" not in facts.capabilities
     return msgspec.structs.replace(
         facts,
         file_bytes=sum(header.file_bytes for header in headers),
         vocabulary=facts.vocabulary or first.tokens,
-        capabilities=[*facts.capabilities, *(["infill"] if can_fill_in else [])],
+        capabilities=header_capabilities(first),
     )
 
 
@@ -60,7 +59,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
     alignment = alignment_of(values)
     layers = layers_of(metadata, expert_blocks(tensors) if tensors else None)
     groups = weight_groups(tensors, layers, alignment)
-    template, tool_template = _template(values), _template(values, ".tool_use")
+    template, tool_template = template_of(values), template_of(values, ".tool_use")
     is_tied = _is_tied(metadata, tensors)
     hidden, vocabulary = metadata.number("embedding_length"), _vocabulary(metadata, tensors)
     return ModelFacts(
@@ -88,11 +87,6 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
 
 def _is_known(metadata: Metadata) -> bool:
     return metadata.architecture in RULES or metadata.architecture == _PROJECTOR_ARCHITECTURE
-
-
-def _template(values: Mapping[str, Value], variant: str = "") -> str:
-    value = values.get(f"tokenizer.chat_template{variant}", "")
-    return value[:MAX_TEMPLATE_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _is_tied(metadata: Metadata, tensors: Sequence[TensorInfo]) -> bool:

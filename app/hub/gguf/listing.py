@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from app.hub.gguf.header import TEMPLATE, GgufHeader, read_header
-from app.hub.gguf.tables import FILE_TYPES, POOLING_RANK
+from app.core.capabilities import Capability, in_order
+from app.hub.gguf.header import GgufHeader, read_header
+from app.hub.gguf.tables import FILE_TYPES
 from app.hub.gguf.values import MAX_NUMBER, Value, corrupt
 from app.hub.sources import open_file
 
@@ -21,9 +22,7 @@ class GgufFacts(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str
     trained_context: int | None
     parameters: int
-    has_chat_template: bool
-    embeds: bool
-    reranks: bool
+    capabilities: list[Capability]
     tensor_count: int
     split_count: int
     file_bytes: int
@@ -50,7 +49,6 @@ def _facts(header: GgufHeader) -> GgufFacts:
     architecture = _text(values, "general.architecture")
     if not architecture:
         raise corrupt("it does not say what kind of model it is")
-    pooling = _integer(values, f"{architecture}.pooling_type")
     return GgufFacts(
         architecture=architecture,
         kind=_text(values, "general.type"),
@@ -59,14 +57,18 @@ def _facts(header: GgufHeader) -> GgufFacts:
         quantization=FILE_TYPES.get(_integer(values, "general.file_type", default=-1), ""),
         trained_context=_integer(values, f"{architecture}.context_length") or None,
         parameters=header.elements,
-        has_chat_template=bool(_text(values, TEMPLATE)),
-        embeds=0 < pooling < POOLING_RANK,
-        reranks=pooling == POOLING_RANK,
+        capabilities=_capabilities(header),
         tensor_count=header.tensor_count,
         split_count=_integer(values, "split.count"),
         file_bytes=header.file_bytes,
         data_end=header.data_end,
     )
+
+
+def _capabilities(header: GgufHeader) -> list[Capability]:
+    from app.hub.facts.capabilities import header_capabilities  # noqa: PLC0415 -- the gateway starts without it
+
+    return in_order(map(Capability, header_capabilities(header)))
 
 
 def _text(values: Mapping[str, Value], key: str) -> str:

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.core.capabilities import SINGLE, Capability, with_implied
 from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo
 from app.hub.library import naming
 from app.hub.library.made import checked_name
 from app.hub.library.registry_file import KeptFile, write_whole
+from engines.api import Route
 
 FORMAT = "remote"
 KEY_SUFFIX = ".key"
@@ -23,16 +25,83 @@ _RECORD_SUFFIX = ".json"
 _DIGITS = 16
 
 
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking an endpoint for one of its routes. `at` is Unix seconds."""
+
+    path: str
+    """Where the route is, below the endpoint's base; empty if it has none for this model."""
+    at: float
+    text_field: str = ""
+    """Of a tokenizer's: what it calls the text in a request."""
+
+
+class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint says of a model, and what asking it showed. What nobody said is in none of them."""
+
+    cards: dict[Capability, bool] = {}
+    context: int | None = None
+    probes: dict[Route, Probe] = {}
+    digest: str = ""
+    """Of the model's entry in the endpoint's list: with another one all of this is asked for anew."""
+    read_at: float = 0.0
+
+    @property
+    def answers(self) -> dict[Capability, bool]:
+        """What is known; a route that was tried counts more than a card."""
+        tried = {_SHOWS[route]: bool(probe.path) for route, probe in self.probes.items() if route in _SHOWS}
+        return {**self.cards, **tried}
+
+
+_SHOWS = {
+    Route.EMBEDDINGS: Capability.EMBEDDING,
+    Route.RERANK: Capability.RERANK,
+    Route.INFILL: Capability.INFILL,
+}
+"""What a route that is there shows a model to do."""
+
+
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of an endpoint. `url` is the base its routes are below; `served_as` what the endpoint calls it."""
+    """One model of an endpoint. `url` is the base its routes are below; `served_as` what the endpoint calls it.
+
+    `can` and `stated_context` are what a person says, who goes before everything; None where nobody does.
+    """
 
     name: str
     url: str
     served_as: str
-    context: int | None = None
-    chats: bool = True
-    embeds: bool = False
+    can: list[Capability] | None = None
+    stated_context: int | None = None
+    known: Knowledge = Knowledge()
     attached_at: float = 0.0
+
+    @property
+    def capabilities(self) -> list[Capability]:
+        """What it is taken to do.
+
+        Where nothing is known it chats, as most do, and is given tools: editors leave out a model without, and an
+        endpoint that does not take them says so itself.
+        """
+        if self.can is not None:
+            return self.can
+        answers = self.known.answers
+        present = {capability for capability, is_so in answers.items() if is_so}
+        if Capability.CHAT not in answers and present.isdisjoint(SINGLE):
+            present.add(Capability.CHAT)
+        if Capability.CHAT in present and Capability.TOOLS not in answers:
+            present.add(Capability.TOOLS)
+        return with_implied(present)
+
+    @property
+    def refused(self) -> frozenset[Capability]:
+        """What it surely cannot do. The rest is tried."""
+        if self.can is not None:
+            return frozenset(Capability) - {*self.can}
+        return frozenset(capability for capability, is_so in self.known.answers.items() if not is_so)
+
+    @property
+    def context(self) -> int | None:
+        """Tokens it takes at most, as far as anybody says."""
+        return self.stated_context or self.known.context
 
 
 class Attachments:
@@ -40,23 +109,43 @@ class Attachments:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._read: dict[Path, Attachment] = {}
+        """What the records say: requests must not wait for a disk."""
 
     def models(self) -> list[ModelInfo]:
         """Return them as the library lists models, by name."""
         records = sorted(self.folder.glob("*" + _RECORD_SUFFIX)) if self.folder.is_dir() else []
-        read = [(path, _file(path).read()) for path in records]
-        return sorted((_listed(path, one) for path, one in read if one), key=lambda model: model.name)
+        read = ((path, _file(path).read()) for path in records)
+        self._read = {path: attachment for path, attachment in read if attachment is not None}
+        return sorted((_listed(path, one) for path, one in self._read.items()), key=lambda model: model.name)
 
     def put(self, attachment: Attachment, key: str) -> None:
-        """Keep one, in place of the one that had its name. Raises StorageFault."""
+        """Keep one, in place of the one that had its name; what was said of that one stays. Raises StorageFault."""
         record = self._record(attachment.name)
         # First: an endpoint whose record has no key would be asked without one.
         write_whole(record.with_suffix(KEY_SUFFIX), key.encode(), "The endpoint's key")
+        before = _file(record).read()
+        if before is not None and (before.url, before.served_as) == (attachment.url, attachment.served_as):
+            can = before.can if attachment.can is None else attachment.can
+            context = attachment.stated_context or before.stated_context
+            attachment = msgspec.structs.replace(attachment, can=can, stated_context=context)
+        self.rewrite(attachment)
+
+    def rewrite(self, attachment: Attachment) -> None:
+        """Keep what is known now of one that is attached; its key stays. Raises StorageFault."""
+        record = self._record(attachment.name)
         _file(record).write(attachment)
+        self._read[record] = attachment
+
+    def at(self, record: Path) -> Attachment | None:
+        """Return one by its record, as it was read last; None if it is gone. May be asked from any thread."""
+        known = self._read.get(record)
+        return known if known is not None else _file(record).read()
 
     def remove(self, record: Path) -> None:
         """Forget one, and its key. Raises StorageFault."""
         try:
+            self._read.pop(record, None)
             record.unlink(missing_ok=True)
             record.with_suffix(KEY_SUFFIX).unlink(missing_ok=True)
         except OSError as error:
@@ -92,8 +181,9 @@ def _listed(record: Path, one: Attachment) -> ModelInfo:
         format=FORMAT,
         size_bytes=0,
         trained_context=one.context,
-        chats=one.chats,
-        embeds=one.embeds,
+        chats=Capability.CHAT in one.capabilities,
+        embeds=Capability.EMBEDDING in one.capabilities,
+        capabilities=one.capabilities,
         modified_at=one.attached_at,
         attached=one.url,
         served_as=one.served_as,

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from app.core.capabilities import SINGLE, Capability, in_order
 from app.core.errors import UserError
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
@@ -15,8 +16,6 @@ from app.hub.library.candidates import Candidate
 from app.hub.library.header_index import FolderStamp, ReadFolder
 
 _CORRUPT = frozenset({"model_corrupt", "model_not_found", "model_unreadable"})
-_SINGLE = frozenset({"embedding", "rerank"})
-"""What a model is that does nothing else."""
 
 
 class FolderInspector:
@@ -78,7 +77,7 @@ def _described(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
 
 
 def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelInfo:
-    is_single = bool(_SINGLE & set(facts.capabilities))
+    capabilities = in_order(map(Capability, facts.capabilities))
     return ModelInfo(
         name=candidate.stem,
         title=candidate.stem,
@@ -89,8 +88,9 @@ def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelI
         quantization=facts.quantization,
         parameters=facts.parameters or None,
         trained_context=facts.trained_context,
-        embeds="embedding" in facts.capabilities,
-        chats=not is_single,
+        embeds=Capability.EMBEDDING in capabilities,
+        chats=SINGLE.isdisjoint(capabilities),
+        capabilities=capabilities,
         modified_at=modified_at,
         store=candidate.store,
     )

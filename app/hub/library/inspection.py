@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from app.core.capabilities import SINGLE, Capability
 from app.core.errors import RoundhouseError, UserError
 from app.core.models import ModelInfo
 from app.hub.gguf.listing import GgufFacts, read_gguf
@@ -163,8 +164,9 @@ def _described(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[Gg
         quantization=first.quantization,
         parameters=sum(part.parameters for part in facts) or None,
         trained_context=first.trained_context,
-        embeds=first.embeds,
-        chats=not (first.embeds or first.reranks),
+        embeds=Capability.EMBEDDING in first.capabilities,
+        chats=SINGLE.isdisjoint(first.capabilities),
+        capabilities=first.capabilities,
         problem=_problem(facts),
         modified_at=_modified_at(stamps),
         store=candidate.store,

@@ -114,6 +114,21 @@ class Library:
             names = {one.name for one in placed}
             return [model for model in self._models() if model.name in names]
 
+    def attachment(self, model: ModelInfo) -> Attachment:
+        """Return what is known of an attached model, or of the one a made model was made from. Raises NotFound."""
+        found = self.attachments.at(Path(model.path))
+        if found is None:
+            raise NotFound(f"{model.name} is not attached any more.", code="model_not_found")
+        return found
+
+    def correct(self, name: str, change: Callable[[Attachment], Attachment]) -> ModelInfo:
+        """Change what is known of an attached model. Raises NotFound, StorageFault."""
+        model = self.find(name)
+        with self._lock:
+            self.attachments.rewrite(change(self.attachment(model)))
+            self._known = {}
+        return self.find(name)
+
     def check(self, path: Path) -> None:
         """Return if a file is a whole model that can be loaded by itself. Raises NotFound or BadRequest."""
         described = self._inspector.describe(self._checked(path))

@@ -6,6 +6,7 @@ below, since publishers put large quantisations into folders of their own and th
 """
 
 import re
+import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -16,6 +17,9 @@ from app.hub.library.candidates import candidate_for
 from app.hub.library.companions import kind_by_name, projector_place
 
 _QUANTIZATION = re.compile(r"[-._](?:ud-)?(?:i?q\d\w*|[tm]xfp4\w*|nvfp4|bf16|f16|f32|fp16)$")
+
+_SETTLED_NS = 2_000_000_000  # file systems tell times by ticks of up to 2 s (FAT): within one a folder can change again
+_MOST_KNOWN = 256
 
 
 def projector_beside(model: Path) -> Path | None:
@@ -29,8 +33,8 @@ def projectors_beside(model: Path) -> list[Path]:
         return []
     try:
         for place in places(model):
-            company = _Company(place)
-            found = [file for file in company.projectors if company.owner(file) == _base(model)]
+            company = _company_at(place)
+            found = [file for file, owner in company.owners.items() if owner == _base(model)]
             if found:
                 return sorted(found, key=lambda file: projector_place(file.name))
     except OSError:
@@ -53,6 +57,21 @@ def places(model: Path) -> Iterator[Path]:
     yield from model.parent.parents[: len(PurePath(origin.path).parts) if origin is not None else 0]
 
 
+def _company_at(place: Path) -> "_Company":
+    """Return the files of a folder, looked at again once it changed: lists ask for those of each model in it."""
+    changed_ns = place.stat().st_mtime_ns
+    known = _KNOWN.get(place)
+    if known is not None and known[0] == changed_ns:
+        return known[1]
+    company = _Company(place)
+    # In the hub's cache folders below count too, whose changes do not show here; each model has its own place there.
+    if origin_of(place) is None and time.time_ns() - changed_ns > _SETTLED_NS:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[place] = (changed_ns, company)
+    return company
+
+
 class _Company:
     """The GGUF files of one folder."""
 
@@ -61,6 +80,11 @@ class _Company:
         files = _ggufs(place.iterdir())
         self.projectors = [file for file in files if _is_projector(file)]
         self.models = [file for file in files if not _is_projector(file)]
+
+    @cached_property
+    def owners(self) -> dict[Path, str | None]:
+        """Each projector, and the name of the models it goes with."""
+        return {file: self.owner(file) for file in self.projectors}
 
     @cached_property
     def below(self) -> list[Path]:
@@ -92,3 +116,7 @@ def _is_projector(file: Path) -> bool:
 def _base(file: Path) -> str:
     """Return a model's name without its quantisation, in small letters."""
     return _QUANTIZATION.sub("", candidate_for(file).stem.lower())
+
+
+_KNOWN: dict[Path, tuple[int, _Company]] = {}
+"""Folders by when they changed last, in nanoseconds."""

@@ -301,6 +301,7 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
         (attached,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
         far.shutdown()
     assert call("GET", "/attached") == [attached]
+    assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
     call("DELETE", "/attached/{name}", name="far")
 
 

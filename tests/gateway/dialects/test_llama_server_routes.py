@@ -1,8 +1,10 @@
 """llama-server's own routes, and OpenAI's beside chat, on a socket in front of a played engine."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -38,6 +40,22 @@ async def test_the_model_in_use_is_meant_when_none_is_named(gateway: Gateway, pa
     status, said = await post(gateway, path, **body)
     assert (status, said["path"]) == (200, path)
     assert json.loads(gateway.upstream.bodies[0]) == {**body, "model": "guide"}
+
+
+async def test_an_engine_with_vllms_words_for_a_text_is_asked_in_them(gateway: Gateway) -> None:
+    descriptor = gateway.services.adapters["vllm"].descriptor
+    played = SimpleNamespace(descriptor=msgspec.structs.replace(descriptor, id="llama.cpp"))
+    object.__setattr__(gateway.services, "adapters", {"llama.cpp": played})
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        is_text = "prompt" in await request.json()
+        return web.json_response({"count": 1, "tokens": [7]} if is_text else {"prompt": "Hello"})
+
+    gateway.upstream.play = play
+    assert (await post(gateway, "/tokenize", content="Hello", add_special=True))[1]["tokens"] == [7]
+    sent = json.loads(gateway.upstream.bodies[0])
+    assert (sent["prompt"], sent["add_special_tokens"]) == ("Hello", True)
+    assert (await post(gateway, "/detokenize", tokens=[7]))[1] == {"content": "Hello"}
 
 
 @pytest.mark.parametrize("path", ["/infill", "/tokenize", "/detokenize", "/apply-template"])

@@ -239,6 +239,7 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
         "loaded": True,
         "max_context_length": 2048,
         "loaded_context_length": 4096,
+        "capabilities": ["completion", "chat"],
     }
     async with gateway.http.get(f"{gateway.url}/v1/models/org/embed:q8") as reply:
         assert ((await reply.json())["id"], reply.status) == ("org/embed:q8", 200)

@@ -15,6 +15,7 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
+from app.hub.gguf.listing import read_gguf
 from tests.gateway.played import Gateway
 from tests.gateway.scripted import ERROR, ODDS, TEXT, THOUGHT, Script
 from tests.scripted_gguf import ScriptedLlama
@@ -32,7 +33,9 @@ def script(gateway: Gateway, tmp_path: Path) -> Script:
     """The engine, for a model whose template knows tools: Ollama's dialect looks."""
     library: Any = gateway.services.library
     file = ScriptedLlama(["Hello"]).write(tmp_path / "tools.gguf")
-    library._models[0] = msgspec.structs.replace(library.find("guide"), path=str(file))
+    library._models[0] = msgspec.structs.replace(
+        library.find("guide"), path=str(file), capabilities=read_gguf(file).capabilities
+    )
     return Script(gateway.upstream)
 
 

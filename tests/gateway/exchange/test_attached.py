@@ -238,6 +238,6 @@ async def test_nothing_is_loaded_and_nothing_is_watched_that_nobody_uses(near: G
 
 
 async def test_only_who_may_manage_can_attach(near: Gateway, far: Far) -> None:
-    assert len([one for one in ENDPOINTS if one.path.startswith("/attached")]) == 3
+    assert len([one for one in ENDPOINTS if one.path.startswith("/attached")]) == 4
     async with near.http.post(f"{near.url}/roundhouse/v1/attached", json={"url": far.url}) as reply:
         assert reply.status == 401

@@ -14,6 +14,7 @@ import openai
 import pytest
 from aiohttp import web
 
+from app.core.capabilities import Capability
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
 from app.gateway.exchange import client_stream
@@ -79,6 +80,9 @@ def engine() -> Engine:
 
 @pytest.fixture
 def services(services: Services, engine: Engine) -> Services:
+    library: Any = services.library
+    can = [Capability(word) for word in Facts.capabilities]
+    library._models[0] = msgspec.structs.replace(library.find("guide"), capabilities=can)
     return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=cast("Any", Facts()))
 
 

@@ -84,22 +84,6 @@ def test_names_are_the_endpoints_own_as_far_as_they_can_be(own: str, wanted: str
     assert attaching._name(RemoteModel(id=own), wanted, is_one=is_one) == name
 
 
-@pytest.mark.parametrize(
-    ("card", "embeds"),
-    [
-        (RemoteModel(id="big"), False),
-        (RemoteModel(id="nomic-embed-text"), True),
-        (RemoteModel(id="BAAI/bge-m3"), True),
-        (RemoteModel(id="e5-mistral"), True),
-        (RemoteModel(id="plain", type="embeddings"), True),
-        (RemoteModel(id="bge-chat", type="llm"), False),
-        (RemoteModel(id="big", type="model"), False),
-    ],
-)
-def test_what_only_makes_embeddings_is_told_by_its_kind_or_its_name(card: RemoteModel, *, embeds: bool) -> None:
-    assert attaching._embeds(card) is embeds
-
-
 def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
     many = [RemoteModel(id=f"m{number}") for number in range(501)]
     with pytest.raises(BadRequest, match="501 models"):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from app.core.capabilities import Capability
 from app.core.models import ModelInfo
 from tests.gateway.played import Gateway
 
@@ -32,7 +33,15 @@ VECTORS: list[tuple[str, dict[str, Any]]] = [
     ("/api/embeddings", {"prompt": "a"}),
 ]
 RANKS = {"query": "a", "documents": ["b"]}
-RANKER = ModelInfo(name="ranker", title="Ranker", path="r.gguf", format="gguf", size_bytes=1, chats=False)
+RANKER = ModelInfo(
+    name="ranker",
+    title="Ranker",
+    path="r.gguf",
+    format="gguf",
+    size_bytes=1,
+    chats=False,
+    capabilities=[Capability.RERANK],
+)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from app.cli import attach, main
 from app.config.environment import attach_key
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.capabilities import Capability
 from app.core.models import ModelInfo
 
 
@@ -16,6 +17,14 @@ class Gateway:
 
     def __init__(self) -> None:
         self.asked: list[AttachEndpoint] = []
+        self.corrected: list[tuple[str, CorrectAttached]] = []
+
+    def patch(self, path: str, body: CorrectAttached, reply: Any, *, timeout_s: float) -> ModelInfo:  # noqa: ANN401 -- any type
+        assert reply is ModelInfo
+        assert timeout_s > 20
+        self.corrected.append((path, body))
+        can = [Capability.EMBEDDING]
+        return ModelInfo(name="big", title="big", path="", format="remote", size_bytes=0, capabilities=can)
 
     def post(self, path: str, body: AttachEndpoint, reply: Any, *, timeout_s: float) -> list[ModelInfo]:  # noqa: ANN401 -- any type
         assert (path, reply) == ("/attached", list[ModelInfo])
@@ -67,3 +76,33 @@ def test_a_key_on_the_command_line_or_in_the_clear_is_warned_of_and_never_repeat
 def test_two_ways_at_once_are_refused_before_anything_is_asked(gateway: Gateway) -> None:
     assert run("http://box", "--key", "a", "--key-stdin", stdin="b").exit_code == 2
     assert gateway.asked == []
+
+
+def test_what_its_models_can_do_is_said_with_it(gateway: Gateway) -> None:
+    run("http://box", "--can", "embeddings,rerank", "--context", "32768")
+    stated = [Capability.EMBEDDING, Capability.RERANK]
+    assert gateway.asked == [AttachEndpoint(url="http://box", can=stated, context=32768)]
+    assert "fly" in run("http://box", "--can", "fly").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "correction"),
+    [
+        (("--can", "embedding"), CorrectAttached(can=[Capability.EMBEDDING])),
+        (("--can", "auto"), CorrectAttached(can=None)),
+        (("--context", "512"), CorrectAttached(context=512)),
+        (("--context", "0"), CorrectAttached(context=None)),
+        ((), CorrectAttached()),
+    ],
+)
+def test_one_that_is_attached_is_corrected_by_its_name(
+    gateway: Gateway, options: tuple[str, ...], correction: CorrectAttached
+) -> None:
+    done = run("big", *options)
+    assert gateway.corrected == [("/attached/big", correction)]
+    assert "embedding" in done.stdout
+
+
+def test_an_address_without_its_scheme_is_no_name_where_more_is_said(gateway: Gateway) -> None:
+    assert "http://" in run("box:8000", "--name", "big").stderr
+    assert gateway.corrected == []

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
 from app.gateway.loading.aliases import AUTO, in_use, stand_in
@@ -71,7 +72,7 @@ def test_the_model_in_use(
     assert in_use(models, statuses, chosen) == found
 
 
-RANKS = msgspec.structs.replace(EMBEDS, name="r")
+RANKS = msgspec.structs.replace(EMBEDS, name="r", capabilities=[Capability.RERANK])
 MAKES = msgspec.structs.replace(EMBEDS, name="m", embeds=True)
 BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
 

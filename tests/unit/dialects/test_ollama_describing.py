@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import Layer, ModelFacts
@@ -15,13 +16,13 @@ from app.core.models import ModelInfo
 from app.gateway.canonical.request import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama.describing import (
-    capabilities_of,
     details_of,
     digest_of,
     listed,
     loaded,
     longest_first,
     moment,
+    named_capabilities,
     parameter_size,
     shown,
     tagged,
@@ -148,17 +149,10 @@ def test_show_of_a_model_whose_files_say_nothing() -> None:
     assert (reply.template, reply.parameters) == ("", "")
 
 
-def test_capabilities_are_what_model_and_engine_have_in_common() -> None:
-    assert capabilities_of(MODEL, FACTS, lacking=frozenset()) == [
-        "completion",
-        "tools",
-        "insert",
-        "vision",
-        "thinking",
-    ]
-    assert capabilities_of(MODEL, FACTS, lacking=frozenset({"vision", "infill"})) == ["completion", "tools", "thinking"]
-    embedder = msgspec.structs.replace(MODEL, chats=False, embeds=True)
-    assert capabilities_of(embedder, None, lacking=frozenset()) == ["embedding"]
+def test_capabilities_have_ollamas_names_and_order() -> None:
+    every = [Capability.THINKING, Capability.CHAT, Capability.INFILL, Capability.COMPLETION, Capability.EMBEDDING]
+    assert named_capabilities(every) == ["completion", "insert", "embedding", "thinking"]
+    assert named_capabilities([Capability.RERANK]) == ["rerank"]
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 
 from app.core.errors import BadRequest, Conflict
 from app.core.models import ModelInfo, Preset
-from app.hub.library.attached import Attachment
+from app.hub.library.attached import Attachment, Knowledge
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
-FAR = Attachment(name="big", url="http://box:8000/v1", served_as="org/Big", context=4096)
+FAR = Attachment(name="big", url="http://box:8000/v1", served_as="org/Big", known=Knowledge(context=4096))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def attach(library: Library, name: str = "big", url: str = FAR.url, key: str = "sk-1") -> ModelInfo:
-    (model,) = library.attach([Attachment(name=name, url=url, served_as="org/Big", context=4096)], key)
+    (model,) = library.attach([Attachment(name=name, url=url, served_as="org/Big", known=Knowledge(context=4096))], key)
     return model
 
 

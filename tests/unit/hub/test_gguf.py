@@ -34,8 +34,7 @@ def test_a_whole_model_says_what_it_is(tmp_path: Path) -> None:
     assert (facts.architecture, facts.name, facts.size_label) == ("llama", "Tiny Random", "0.1M")
     assert (facts.quantization, facts.trained_context) == ("F32", 2048)
     assert facts.parameters == 2 * len(vocabulary()) * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
-    assert facts.has_chat_template
-    assert not facts.embeds
+    assert facts.capabilities == ["chat"]
     assert facts.data_end == facts.file_bytes == len(TINY)
     assert facts.missing_bytes == 0
 
@@ -45,13 +44,20 @@ def test_an_interrupted_download_is_noticed_from_the_header(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("pooling", "embeds", "reranks"), [(0, False, False), (1, True, False), (3, True, False), (4, False, True)]
+    ("architecture", "pooling", "capabilities"),
+    [
+        ("llama", 0, []),
+        ("llama", 3, ["embedding"]),
+        ("bert", 0, ["embedding"]),  # an encoder writes nothing, whatever it says of pooling
+        ("bert", 1, ["embedding"]),
+        ("bert", 4, ["rerank"]),
+    ],
 )
 def test_pooling_tells_embedding_models_and_rerankers(
-    tmp_path: Path, pooling: int, *, embeds: bool, reranks: bool
+    tmp_path: Path, architecture: str, pooling: int, capabilities: list[str]
 ) -> None:
-    facts = read(gguf_bytes({"general.architecture": "bert", "bert.pooling_type": pooling}), tmp_path)
-    assert (facts.embeds, facts.reranks) == (embeds, reranks)
+    content = gguf_bytes({"general.architecture": architecture, f"{architecture}.pooling_type": pooling})
+    assert read(content, tmp_path).capabilities == capabilities
 
 
 def test_an_unknown_quantisation_and_context_stay_unknown(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """A projector goes with the models it is named for, else with the only one there is; nobody's is nobody's."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -90,3 +92,14 @@ def test_elsewhere_what_lies_above_or_below_is_of_no_concern(put: Put, tmp_path:
     assert list(places(model)) == [model.parent]
     assert projector_beside(model) is None
     assert models_with(tmp_path / "mmproj.gguf") == set()
+
+
+def test_a_folder_is_looked_at_once_until_it_changes(put: Put, tmp_path: Path) -> None:
+    models = [put(f"model{number}-Q4_0.gguf") for number in range(3)]
+    long_ago = (1.0, 1.0)
+    os.utime(tmp_path, long_ago)
+    with patch.object(Path, "iterdir", autospec=True, side_effect=Path.iterdir) as look:
+        assert [projector_beside(model) for model in models] == [None] * 3
+        assert look.call_count == 1
+        own = put("mmproj-model1.gguf")
+        assert [projector_beside(model) for model in models] == [None, own, None]

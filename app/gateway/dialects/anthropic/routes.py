@@ -16,6 +16,7 @@ from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.handling import Job, handle, load_of, passed_headers, path_of, terms_of
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.library.endpoint_routes import learned
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
 from engines.api import Route
@@ -42,6 +43,8 @@ async def _understand(request: web.Request, route: Route) -> Job:
     asked = decode(body, Asked)
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     found = await resolve(services, asked.model)
+    if route is Route.COUNT_TOKENS:
+        found = await learned(services, found, route)
     found = found._replace(load=await load_of(services, found, asked.context))
     if not await passes(services, asked, found, route):
         return await (count_job if route is Route.COUNT_TOKENS else messages_job)(services, body, asked, found)
@@ -49,7 +52,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
     form = Count if route is Route.COUNT_TOKENS else Messages
     upstream = UpstreamRequest(
         load=found.load,
-        path=path_of(services.adapters, found.load.engine, found.model, route),
+        path=path_of(services, found.load.engine, found.model, route),
         body=applied(for_engine(body, asked), found.model, route),
         model=asked.model or "",
         terms=terms_of(asked, route),

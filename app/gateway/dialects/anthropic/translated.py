@@ -22,6 +22,7 @@ from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.recent import Found
 from app.gateway.services import Services
@@ -31,7 +32,7 @@ from engines.api import Route
 async def passes(services: Services, asked: Asked, found: Found, route: Route) -> bool:
     """Tell whether the engine's own route, for messages or their count, does what is asked."""
     descriptor = started(services, found.load)
-    if route not in descriptor.routes:
+    if route not in routes_of(services, found.load.engine, found.model):
         return False
     if route is Route.MESSAGES and (wants_format(asked) or not reads_itself(descriptor)):
         return False
@@ -42,7 +43,7 @@ async def messages_job(services: Services, body: bytes, asked: Asked, found: Fou
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
     blank = UpstreamRequest(
         load=found.load,
-        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
+        path=path_of(services, found.load.engine, found.model, Route.CHAT),
         body=b"",
         model=found.model.name,
         terms=terms_of(asked, Route.MESSAGES),

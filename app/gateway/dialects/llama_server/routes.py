@@ -11,13 +11,14 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.llama_server.form import Detokenize, Infill
+from app.gateway.dialects.llama_server.form import CONTENT, Detokenize, Infill, renamed
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.exchange.handling import BESIDE_SLOTS, Job, handle, passed_headers, path_of
 from app.gateway.exchange.infilling import Around, preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.library.endpoint_routes import learned, text_field
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
 from app.supervisor.policy import Terms
@@ -36,7 +37,9 @@ _NEEDED = {
     Route.APPLY_TEMPLATE: ("messages",),
 }
 """llama-server answers some requests without these as if they were empty."""
-_FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill(), Route.DETOKENIZE: Detokenize()}
+_FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill()}
+_SHOWN_BY = {Route.DETOKENIZE: Route.TOKENIZE}
+"""A route that attached endpoints have where they have another one, which is asked for."""
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -76,14 +79,17 @@ async def _understand(request: web.Request, route: Route) -> Job:
     if route is Route.INFILL:
         decode(body, Around)
     wishes = decode(body, Named)
-    model, load = await resolve(services, wishes.model)
+    model, load = await learned(services, await resolve(services, wishes.model), _SHOWN_BY.get(route, route))
+    field = text_field(services, load.engine, model)
+    if route is Route.TOKENIZE and field != CONTENT:
+        body = renamed(fields, field)
     upstream = UpstreamRequest(
         load=load,
-        path=path_of(services.adapters, load.engine, model, route),
+        path=path_of(services, load.engine, model, route),
         body=applied(body, model, route),
         model=wishes.model or "",
         terms=Terms(takes_slot=route not in BESIDE_SLOTS),
-        form=_FORMS.get(route, OPENAI),
+        form=Detokenize(text_field=field) if route is Route.DETOKENIZE else _FORMS.get(route, OPENAI),
         streams=bool(wishes.stream),
         headers=passed_headers(request),
         prepare=preparer(route),

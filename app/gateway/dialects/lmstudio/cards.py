@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
 
 _GGUF, _MLX = "gguf", "mlx"
+_EMBEDDING = "embedding"
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _OURS, _NOBODYS = "roundhouse", "local"
 _BILLION, _MILLION = 10**9, 10**6
@@ -21,12 +23,11 @@ _ON_OFF = ("off", "on")
 
 
 class Known(NamedTuple):
-    """All there is to say of one model. `sees` tells whether pictures can really be sent to it here."""
+    """All there is to say of one model, whose capabilities are those it has here."""
 
     model: ModelInfo
     facts: ModelFacts | None
     status: EngineStatus | None
-    sees: bool
     usual_context: int
     """In tokens; stands for the trained context where nobody knows that."""
 
@@ -34,11 +35,6 @@ class Known(NamedTuple):
     def is_loaded(self) -> bool:
         """Whether it answers at once."""
         return self.status is not None and self.status.state is EngineState.READY
-
-    @property
-    def can(self) -> frozenset[str]:
-        """What its files say it can do."""
-        return frozenset(self.facts.capabilities if self.facts else ())
 
     @property
     def architecture(self) -> str:
@@ -113,9 +109,9 @@ def format_v0(model: ModelInfo) -> str:
 
 
 def _type_v0(known: Known) -> str:
-    if known.model.embeds and not known.model.chats:
+    if type_v1(known.model) == _EMBEDDING:
         return "embeddings"
-    return "vlm" if known.sees and "vision" in known.can else "llm"
+    return "vlm" if Capability.VISION in known.model.capabilities else "llm"
 
 
 def _state(status: EngineStatus | None) -> str:
@@ -127,8 +123,8 @@ def _state(status: EngineStatus | None) -> str:
 
 
 def _capabilities_v0(known: Known) -> list[str] | None:
-    found = ["tool_use"] if "tools" in known.can else []
-    return found + (["vision"] if known.sees and "vision" in known.can else []) or None
+    names = {Capability.TOOLS: "tool_use", Capability.VISION: "vision"}
+    return [name for capability, name in names.items() if capability in known.model.capabilities] or None
 
 
 class Quantization(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,8 +212,8 @@ def card_v1(known: Known) -> CardV1:
 
 
 def type_v1(model: ModelInfo) -> str:
-    """Return which of the two kinds a model is."""
-    return "embedding" if model.embeds and not model.chats else "llm"
+    """Return which of the two kinds a model is: rerankers, which have none of their own there, write no text either."""
+    return "llm" if Capability.COMPLETION in model.capabilities else _EMBEDDING
 
 
 def config_of(known: Known) -> Config:
@@ -229,7 +225,7 @@ def config_of(known: Known) -> Config:
 
 def reasoning_of(known: Known) -> Reasoning | None:
     """Return how the model's thinking can be set; None if it does not think."""
-    if "thinking" not in known.can:
+    if Capability.THINKING not in known.model.capabilities:
         return None
     levels = _LEVELS.get(known.architecture, _ON_OFF)
     return Reasoning(allowed_options=levels, default="on" if "on" in levels else "medium")
@@ -237,8 +233,8 @@ def reasoning_of(known: Known) -> Reasoning | None:
 
 def _capabilities_v1(known: Known) -> Capabilities:
     return Capabilities(
-        vision=known.sees and "vision" in known.can,
-        trained_for_tool_use="tools" in known.can,
+        vision=Capability.VISION in known.model.capabilities,
+        trained_for_tool_use=Capability.TOOLS in known.model.capabilities,
         reasoning=reasoning_of(known),
     )
 

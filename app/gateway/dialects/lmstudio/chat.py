@@ -76,7 +76,7 @@ async def _understand(request: web.Request) -> Job:
     talk = conversation(wanted, _earlier(request, wanted.previous_response_id))
     work = generate(wanted, talk)
     found = await resolve(services, wanted.model)
-    path = path_of(services.adapters, found.load.engine, found.model, Route.CHAT)
+    path = path_of(services, found.load.engine, found.model, Route.CHAT)
     await _check_reasoning(services, found, work.thinking)
     context, plan = wanted.wanted_context, await supplied(services, found, work)
     upstream = UpstreamRequest(

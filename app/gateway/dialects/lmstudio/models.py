@@ -12,11 +12,11 @@ from app.gateway.dialects.lmstudio import cards, requests
 from app.gateway.dialects.lmstudio.cards import Known
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
+from app.gateway.loading.capabilities import with_capabilities
+from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.loading.launch import UNCHOSEN, find_model, resolve
-from app.gateway.loading.tuned import facts_of
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
-from engines.api import Feature, ModelFormat
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,10 +77,11 @@ async def load(request: web.Request) -> web.Response:
     model, wanted = await resolve(services, requests.required(asked.model, "model"), options)
     wanted, is_any = _with_choices(wanted, asked), asked == _only_named(asked)
     await services.supervisor.ensure_ready(wanted, any_options=is_any)
-    config = _with_asked(cards.config_of(await known_of(services, model)), asked) if asked.echo_load_config else None
+    known = await known_of(services, model)
+    config = _with_asked(cards.config_of(known), asked) if asked.echo_load_config else None
     return _json(
         Loaded(
-            type=cards.type_v1(model),
+            type=cards.type_v1(known.model),
             instance_id=model.name,
             load_time_seconds=round(time.perf_counter() - began, 3),
             status="loaded",
@@ -110,26 +111,23 @@ async def unload(request: web.Request) -> web.Response:
 
 async def known_of(services: Services, model: ModelInfo) -> Known:
     """Return all there is to say of a model."""
+    (able,) = await with_capabilities(services, [model])
+    return await _known_of(services, able)
+
+
+async def _known_of(services: Services, model: ModelInfo) -> Known:
     status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return Known(
         model=model,
-        facts=await facts_of(services, model),
+        facts=await own_facts_of(services, model),
         status=status,
-        sees=_sees(services, model),
         usual_context=services.settings.integer("models.context"),
     )
 
 
 async def _all_known(services: Services) -> list[Known]:
-    models = await asyncio.to_thread(services.library.models)
-    return [await known_of(services, model) for model in models if not model.problem]
-
-
-def _sees(services: Services, model: ModelInfo) -> bool:
-    """Whether an engine that reads the model takes pictures."""
-    formats = [adapter.descriptor for adapter in services.adapters.values()]
-    kind = ModelFormat(model.format)
-    return any(kind in one.formats and Feature.VISION in one.features for one in formats)
+    models = await with_capabilities(services, await asyncio.to_thread(services.library.models))
+    return [await _known_of(services, model) for model in models if not model.problem]
 
 
 def _with_choices(load: LoadRequest, asked: requests.LoadRequest) -> LoadRequest:

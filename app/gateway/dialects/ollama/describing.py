@@ -7,27 +7,29 @@ search it for `.Suffix` and `.Tools`; the model's own template is in `model_info
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineStatus
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
 from app.gateway.dialects.ollama.modelfile import modelfile, parameter_lines
 from app.gateway.dialects.ollama.wire import Details, Listed, Loaded, ShownMessage, ShowReply
 
-_CAPABILITIES = {
-    "chat": "completion",
-    "tools": "tools",
-    "infill": "insert",
-    "vision": "vision",
-    "audio": "audio",
-    "embedding": "embedding",
-    "thinking": "thinking",
+_WORDS = {
+    Capability.COMPLETION: "completion",
+    Capability.TOOLS: "tools",
+    Capability.INFILL: "insert",
+    Capability.VISION: "vision",
+    Capability.AUDIO: "audio",
+    Capability.EMBEDDING: "embedding",
+    Capability.RERANK: "rerank",
+    Capability.THINKING: "thinking",
 }
-"""Our words for what a model can do, and Ollama's, in its order."""
+"""Ollama's words for what a model can do, in its order; "rerank", which it has no word for, is ours."""
 NEVER = datetime(2318, 1, 1, tzinfo=UTC)
 """What "never" looks like in Ollama: its longest duration, 292 years, from now."""
 _BILLION, _MILLION, _THOUSAND = 10**9, 10**6, 10**3
@@ -76,7 +78,7 @@ def parameter_size(parameters: int) -> str:
 
 
 def listed(model: ModelInfo) -> Listed:
-    """Return a model as `/api/tags` has it."""
+    """Return a model as `/api/tags` has it; its capabilities are those it has here."""
     name = tagged(model.name)
     return Listed(
         name=name,
@@ -85,6 +87,7 @@ def listed(model: ModelInfo) -> Listed:
         size=model.size_bytes,
         digest=digest_of(model),
         details=details_of(model),
+        capabilities=named_capabilities(model.capabilities),
     )
 
 
@@ -109,14 +112,9 @@ def longest_first(status: EngineStatus) -> float:
     return -(math.inf if status.unload_at is None else status.unload_at)
 
 
-def capabilities_of(model: ModelInfo, facts: ModelFacts | None, *, lacking: frozenset[str]) -> list[str]:
-    """Return what model and engine can do together. `lacking` are our words for what the engine cannot."""
-    own = set(facts.capabilities if facts else ())
-    own |= {"chat"} if model.chats else set()
-    own |= {"embedding"} if model.embeds else set()
-    # Nobody says of an endpoint's; without the word editors leave a model out, and the endpoint refuses for itself.
-    own |= {"tools"} if model.attached and model.chats else set()
-    return [theirs for ours, theirs in _CAPABILITIES.items() if ours in own - lacking]
+def named_capabilities(capabilities: Collection[Capability]) -> list[str]:
+    """Return what a model can do in Ollama's words."""
+    return [word for capability, word in _WORDS.items() if capability in capabilities]
 
 
 def shown(

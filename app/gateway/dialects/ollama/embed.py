@@ -30,6 +30,7 @@ from app.gateway.exchange.handling import Job, handle, load_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.library.endpoint_routes import learned, routes_of
 from app.gateway.loading.aliases import name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
@@ -100,11 +101,11 @@ async def _upstream(
     services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]
 ) -> tuple[UpstreamRequest, str]:
     """Return what asks the engine, and what the answer calls the model."""
-    found = await find(services, sent.model or "", Route.EMBEDDINGS)
+    found = await learned(services, await find(services, sent.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS)
     name = name_in_answer(sent.model, found.model)
     options, keep_s = read_options(sent.options), kept_s(sent)
-    path = services.adapters[found.load.engine].descriptor.routes.get(Route.EMBEDDINGS)
-    if not found.model.embeds or path is None:
+    path = routes_of(services, found.load.engine, found.model).get(Route.EMBEDDINGS)
+    if path is None or not (found.model.embeds or found.model.attached):
         raise abilities.cannot(name, "embedding")
     upstream = UpstreamRequest(
         load=await load_of(services, found, options.num_ctx),

@@ -6,14 +6,16 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, NotFound
-from app.gateway.dialects.ollama.describing import capabilities_of
+from app.core.models import ModelInfo
+from app.gateway.dialects.ollama.describing import named_capabilities
 from app.gateway.entry.bodies import decode, read_body
+from app.gateway.library.endpoint_routes import tried_capabilities
 from app.gateway.loading.aliases import NONE_ABLE
+from app.gateway.loading.capabilities import capabilities_of
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
-from app.gateway.loading.tuned import facts_of
 from app.gateway.services import Services
-from engines.api import Feature, Route
+from engines.api import Route
 
 T = TypeVar("T")
 
@@ -56,18 +58,8 @@ def not_found(name: str, error: NotFound) -> NotFound:
     return NotFound(f"model '{name}' not found", hint=error.hint, code=error.code)
 
 
-async def abilities_of(services: Services, found: Found) -> list[str]:
-    """Return what the model can do with the engine that runs it, in Ollama's words."""
-    facts = await facts_of(services, found.model)
-    return capabilities_of(found.model, facts, lacking=_lacking(services, found.load.engine))
-
-
-def _lacking(services: Services, engine: str) -> frozenset[str]:
-    descriptor = services.adapters[engine].descriptor
-    has = {
-        "vision": Feature.VISION in descriptor.features,
-        "audio": "audio" in descriptor.modalities,
-        "infill": Route.INFILL in descriptor.routes,
-        "embedding": Route.EMBEDDINGS in descriptor.routes,
-    }
-    return frozenset(ability for ability, is_there in has.items() if not is_there)
+async def abilities_of(services: Services, model: ModelInfo, *, is_tried: bool = False) -> list[str]:
+    """Return what a model can do here, in Ollama's words; with `is_tried` also what nobody knows of an endpoint's."""
+    if is_tried and model.attached:
+        return named_capabilities(tried_capabilities(services, model))
+    return named_capabilities(await capabilities_of(services, model))

@@ -13,7 +13,8 @@ from app.gateway.dialects.ollama.create import NotOffered
 from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document, required
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
-from app.gateway.loading.tuned import facts_of
+from app.gateway.loading.capabilities import with_capabilities
+from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.services import SERVICES
 
 VERSION = "0.13.5"
@@ -53,7 +54,8 @@ async def status(_request: web.Request) -> web.Response:
 
 async def tags(request: web.Request) -> web.Response:
     """GET /api/tags: the models that can be used."""
-    models = await asyncio.to_thread(request.app[SERVICES].library.models)
+    services = request.app[SERVICES]
+    models = await with_capabilities(services, await asyncio.to_thread(services.library.models))
     return json_reply(Models([listed(model) for model in models if not model.problem]))
 
 
@@ -74,8 +76,8 @@ async def show(request: web.Request) -> web.Response:
     now = next((one.context for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     reply = shown(
         model,
-        await facts_of(services, model),
-        capabilities=await abilities_of(services, found),
+        await own_facts_of(services, model),
+        capabilities=await abilities_of(services, model),
         context=now or found.load.options.context or 0,
         basename=named if named and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
     )

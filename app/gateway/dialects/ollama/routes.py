@@ -35,6 +35,7 @@ from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import Course, Part, Trimming, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.library.endpoint_routes import learned, routes_of
 from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.recent import Found
 from app.gateway.services import SERVICES, Services
@@ -124,9 +125,10 @@ def _trimming(
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
     is_plain = abilities.needed(request) == ["completion"] and found.model.chats
-    if not is_plain and not found.model.attached:  # what an attached endpoint cannot do it says itself
-        abilities.check(request, await abilities_of(services, found), model=named)
-    path = services.adapters[found.load.engine].descriptor.routes.get(route_of(request))
+    found = await learned(services, found, route_of(request))
+    if not is_plain:
+        abilities.check(request, await abilities_of(services, found.model, is_tried=True), model=named)
+    path = routes_of(services, found.load.engine, found.model).get(route_of(request))
     if path is None:
         raise abilities.cannot(named, "completion")
     return path, await supplied(services, found, request)

@@ -293,6 +293,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     digest: str
     details: Details
+    capabilities: list[str]
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from functools import partial
 import msgspec
 from aiohttp import web
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
@@ -13,13 +14,17 @@ from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.openai.understanding import understand, understand_chat
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.handling import handle
+from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model
 from app.gateway.services import SERVICES
 from engines.api import Route
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as OpenAI lists it, with LM Studio's names for what OpenAI does not say. Contexts in tokens."""
+    """A model as OpenAI lists it, with LM Studio's names for what OpenAI does not say. Contexts in tokens.
+
+    `capabilities` are a list, as llama-server and others have it, of the words of `core.capabilities`.
+    """
 
     id: str
     created: int
@@ -29,6 +34,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     loaded: bool = False
     max_context_length: int | None = None
     loaded_context_length: int | None = None
+    capabilities: list[Capability] = []
 
 
 class ModelCards(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +64,8 @@ async def list_models(request: web.Request) -> web.Response:
         usable = [model for model in models if not model.problem]
         return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
     running = {status.model: status for status in services.supervisor.statuses()}
-    return _json(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in models if not model.problem]))
+    able = await with_capabilities(services, [model for model in models if not model.problem])
+    return _json(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in able]))
 
 
 async def show_model(request: web.Request) -> web.Response:
@@ -68,7 +75,8 @@ async def show_model(request: web.Request) -> web.Response:
     if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         return _json(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
-    return _json(_card(model, running.get(model.runs_as)))
+    (able,) = await with_capabilities(services, [model])
+    return _json(_card(able, running.get(model.runs_as)))
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -100,6 +108,7 @@ def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:
         loaded=is_loaded,
         max_context_length=model.trained_context,
         loaded_context_length=status.context if status is not None and is_loaded else None,
+        capabilities=model.capabilities,
     )
 
 

@@ -73,7 +73,7 @@ async def job_for(services: Services, found: Found, chat: Chat) -> Job:
     sent = decode(chat.body, ChatRequest)
     blank = UpstreamRequest(
         load=found.load,
-        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
+        path=path_of(services, found.load.engine, found.model, Route.CHAT),
         body=b"",
         model=found.model.name,
         terms=chat.terms,

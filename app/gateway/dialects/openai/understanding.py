@@ -16,6 +16,7 @@ from app.gateway.exchange.handling import Job, load_of, passed_headers, path_of,
 from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.library.endpoint_routes import learned
 from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
@@ -47,7 +48,7 @@ async def understand(request: web.Request, route: Route, put: Put | None = None)
     services, body = request.app[SERVICES], await read_body(request)
     wishes = decode(body, preparing.Asked)
     prepared = preparing.prepared(body, wishes, route)
-    found = await resolve(services, wishes.model, route=route)
+    found = await learned(services, await resolve(services, wishes.model, route=route), prepared.route)
     found = found._replace(load=await load_of(services, found, wishes.context))
     return Job(_upstream(request, found, prepared, wishes, put))
 
@@ -55,10 +56,10 @@ async def understand(request: web.Request, route: Route, put: Put | None = None)
 def _upstream(
     request: web.Request, found: Found, prepared: preparing.Prepared, wishes: _Wishes, put: Put | None
 ) -> UpstreamRequest:
-    (model, load), adapters = found, request.app[SERVICES].adapters
-    path = path_of(adapters, load.engine, model, prepared.route)
+    (model, load), services = found, request.app[SERVICES]
+    path = path_of(services, load.engine, model, prepared.route)
     name = name_in_answer(wishes.model, model)
-    prepared = preparing.fitted(prepared, adapters[load.engine].descriptor, wishes, name=name)
+    prepared = preparing.fitted(prepared, services.adapters[load.engine].descriptor, wishes, name=name)
     return UpstreamRequest(
         load=load,
         path=path,

@@ -100,7 +100,7 @@ async def upstream_for(services: Services, asked: Asked, found: Found, work: Gen
     plan = await supplied(services, found, work)
     return UpstreamRequest(
         load=await load_of(services, found, asked.context),
-        path=path_of(services.adapters, found.load.engine, found.model, Route.CHAT),
+        path=path_of(services, found.load.engine, found.model, Route.CHAT),
         body=plan.body,
         plan=plan,
         model=found.model.name,

@@ -1,17 +1,41 @@
-"""The card that attaches an endpoint which runs elsewhere: its address, and if it wants them a name and a key."""
+"""The card that attaches an endpoint which runs elsewhere, and says of one that is attached what it can do.
 
+Its address is enough; a name, a key, what its models can do and how much they take are said where they are needed.
+"""
+
+import msgspec
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import QLineEdit, QSizePolicy
 
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.capabilities import Capability, capabilities_named
+from app.core.errors import BadRequest
+from app.core.models import ModelInfo
+from app.core.words import capabilities
 from app.gui.screens.models.model import ModelsModel
 from app.gui.theme.theme import Theme
+from app.gui.widgets.combo import Combo
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.press import Button, Look
 from app.gui.widgets.text import ElidedLabel, Label
 
-_ABOUT = "Any server that speaks OpenAI's API: vLLM, LM Studio, TabbyAPI, another computer's Roundhouse."
-_NAME_WIDTH, _KEY_WIDTH = 200, 240
+_TITLE, _ABOUT = (
+    "Attach an endpoint",
+    "Any server that speaks OpenAI's API: vLLM, LM Studio, TabbyAPI, another computer's Roundhouse.",
+)
+_CORRECTION = "What you say goes before what the endpoint says; an empty field leaves it to the endpoint."
+_NAME_WIDTH, _KEY_WIDTH, _CONTEXT_WIDTH = 200, 240, 240
+_MOST_TOKENS = 2**31 - 1  # what the field's validator counts in
+_CAN = (
+    ("", "As the endpoint says"),
+    ("chat", "Chat"),
+    ("chat, tools", "Chat with tools"),
+    ("chat, vision", "Chat with images"),
+    ("embedding", "Embeddings"),
+    ("rerank", "Ranking"),
+)
 
 
 class AttachCard(Surface):
@@ -22,52 +46,114 @@ class AttachCard(Surface):
     def __init__(self, theme: Theme, model: ModelsModel) -> None:
         super().__init__(theme)
         self._model = model
+        self._corrected = ""
+        """The attached model that something is said of; empty while an endpoint is to be attached."""
+        self._before = ("", "")
+        """What the fields for it said when they were shown: what is left so is nothing that a person says."""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
-        box.addWidget(Label(theme, "Attach an endpoint", weight=500))
-        box.addWidget(ElidedLabel(theme, _ABOUT, role="meta", color="ink-2"))
         self.url = Field(theme, "Address of the endpoint", placeholder="http://box:8000/v1")
         self.name = Field(theme, "Name of the model here", placeholder="Name (optional)")
         self.key = Field(theme, "Key of the endpoint", placeholder="Key, if it wants one")
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.name.setMaximumWidth(theme.px(_NAME_WIDTH))
-        self.key.setMaximumWidth(theme.px(_KEY_WIDTH))
-        fields = Line(theme, gap=8)
-        for field in (self.url, self.name, self.key):
-            fields.addWidget(field, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.can = Combo(theme, "What it can do", placeholder="What it can do: as the endpoint says")
+        self.can.set_options(_CAN)
+        self.context = Field(theme, "Context in tokens", placeholder="Context: as the endpoint says")
+        self.context.setValidator(QIntValidator(1, _MOST_TOKENS, self.context))
+        self._widths = ((self.name, _NAME_WIDTH), (self.key, _KEY_WIDTH), (self.context, _CONTEXT_WIDTH))
+        for field, width in self._widths:
+            field.setMaximumWidth(theme.px(width))
+        for field in self._fields:
             field.returnPressed.connect(self._attach)
-        box.addLayout(fields)
         self.attach_button = Button(theme, "Attach", look=Look.PRIMARY, name="Attach the endpoint", action=self._attach)
         self.cancel_button = Button(theme, "Cancel", look=Look.QUIET, name="Attach nothing", action=self.put_away)
-        buttons = Line(theme, gap=8)
-        buttons.addStretch(1)
-        buttons.addWidget(self.cancel_button)
-        buttons.addWidget(self.attach_button)
-        box.addLayout(buttons)
+        self._title, self._about = (
+            Label(theme, _TITLE, weight=500),
+            ElidedLabel(theme, _ABOUT, role="meta", color="ink-2"),
+        )
+        self._lay_out(theme)
         self.url.textChanged.connect(self._show)
         model.changed.connect(self._show)
         model.attached.connect(self.put_away)
         self._show()
         self.hide()
 
+    @property
+    def _fields(self) -> tuple[Field, ...]:
+        return (self.url, self.name, self.key, self.can.field, self.context)
+
+    def _lay_out(self, theme: Theme) -> None:
+        box = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
+        box.addWidget(self._title)
+        box.addWidget(self._about)
+        for widgets in ((self.url, self.name, self.key), (self.can, self.context)):
+            line = Line(theme, gap=8)
+            for widget in widgets:
+                line.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+            box.addLayout(line)
+        buttons = Line(theme, gap=8)
+        buttons.addStretch(1)
+        buttons.addWidget(self.cancel_button)
+        buttons.addWidget(self.attach_button)
+        box.addLayout(buttons)
+
     def open(self, url: str = "", name: str = "") -> None:
         """Show the card, with what is known already."""
+        self._turn("")
         self.url.setText(url)
         self.name.setText(name)
         self.show()
         (self.key if url else self.url).setFocus()
 
+    def correct(self, model: ModelInfo) -> None:
+        """Show the card for what a person knows better of an attached model."""
+        self._turn(model.name)
+        self.url.setText(model.attached)
+        self.can.field.setText(capabilities(model.capabilities))
+        self.context.setText("" if model.trained_context is None else str(model.trained_context))
+        self._before = (self.can.field.text(), self.context.text())
+        self.show()
+        self.can.field.setFocus()
+
     def put_away(self) -> None:
         """Hide it, and forget what was typed."""
-        for field in (self.url, self.name, self.key):
+        for field in self._fields:
             field.clear()
         self.hide()
         self.closed.emit()
 
+    def _turn(self, corrected: str) -> None:
+        self._corrected = corrected
+        for field in (self.url, self.name, self.key):
+            field.setVisible(not corrected)
+        self._title.setText(f"What {corrected} can do" if corrected else _TITLE)
+        self._about.setText(_CORRECTION if corrected else _ABOUT)
+        self._show()
+
     def _attach(self) -> None:
-        if self.attach_button.isEnabled():
-            self._model.attach(self.url.text().strip(), self.name.text().strip(), self.key.text().strip())
+        if not self.attach_button.isEnabled():
+            return
+        try:
+            can: list[Capability] | None = capabilities_named(self.can.field.text()) or None
+        except BadRequest as error:
+            self._model.failed.emit(error.body)
+            return
+        context = int(self.context.text()) if self.context.hasAcceptableInput() else None
+        if self._corrected:
+            self._model.correct(self._corrected, self._changed(CorrectAttached(can=can, context=context)))
+            return
+        endpoint = AttachEndpoint(
+            url=self.url.text().strip(), name=self.name.text().strip(), key=self.key.text().strip()
+        )
+        self._model.attach(msgspec.structs.replace(endpoint, can=can, context=context))
+
+    def _changed(self, said: CorrectAttached) -> CorrectAttached:
+        can, context = self._before
+        return CorrectAttached(
+            can=msgspec.UNSET if self.can.field.text() == can else said.can,
+            context=msgspec.UNSET if self.context.text() == context else said.context,
+        )
 
     def _show(self) -> None:
         self.attach_button.setEnabled(bool(self.url.text().strip()) and not self._model.is_attaching)
-        self.attach_button.setText("Attaching" if self._model.is_attaching else "Attach")
+        does = "Save" if self._corrected else "Attach"
+        self.attach_button.setText("Attaching" if self._model.is_attaching else does)

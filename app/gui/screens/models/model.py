@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import segment
 from app.core import words
-from app.core.attached import AttachEndpoint
+from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.disk import Drive
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
@@ -73,6 +73,8 @@ class ModelsModel(QObject):
     """Something worked: what failed before needs no more saying."""
     attached = Signal()
     """The endpoint that was to be attached is."""
+    correct_asked = Signal(object)
+    """A person wants to say what an attached model can do."""
     attach_asked = Signal(str, str)
     """An endpoint is to be attached (again): its address and the model's name."""
 
@@ -180,7 +182,7 @@ class ModelsModel(QObject):
 
         self._api.delete(f"/models/{segment(model.name)}", gone, self.failed.emit)
 
-    def attach(self, url: str, name: str, key: str) -> None:
+    def attach(self, endpoint: AttachEndpoint) -> None:
         """Put an endpoint's models behind this one."""
 
         def done(models: list[ModelInfo]) -> None:
@@ -198,8 +200,17 @@ class ModelsModel(QObject):
 
         self.is_attaching = True
         self.changed.emit()
-        body = AttachEndpoint(url=url, name=name, key=key)
-        self._api.post("/attached", body, kind=list[ModelInfo], then=done, failed=refused)
+        self._api.post("/attached", endpoint, kind=list[ModelInfo], then=done, failed=refused)
+
+    def correct(self, name: str, stated: CorrectAttached) -> None:
+        """Keep what a person says of an attached model; its endpoint is asked anew for the rest."""
+
+        def done(model: ModelInfo) -> None:
+            self.library.read()
+            self.attached.emit()
+            self.said.emit(f"{model.title}: {words.capabilities(model.capabilities)}.", None)
+
+        self._api.patch(f"/attached/{segment(name)}", stated, kind=ModelInfo, then=done, failed=self.failed.emit)
 
     def _way_back(self, model: ModelInfo) -> Callable[[], object] | None:
         """Return what lists a model again that was taken off the list; None if nothing can."""

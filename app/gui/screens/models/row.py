@@ -123,6 +123,8 @@ class ModelRowView(Row):
             )
         if not row.model.problem:
             menu.offer("Settings", partial(self._model.tuning.open, row.model), icon="sliders-horizontal")
+        if row.model.attached and row.model.preset is None:
+            menu.offer("Say what it can do", partial(self._model.correct_asked.emit, row.model), icon="pencil")
         if can_verify(row.model):
             menu.offer("Check the files", partial(self._model.files.verify, row.model), icon="circle-check")
         if can_remove(row.model):

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
 from app.core.downloads import Download
 from app.core.errors import ErrorBody
 from app.core.library import JobKind
+from app.core.models import ModelInfo
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.screens.models.attach import AttachCard
@@ -113,6 +114,7 @@ class ModelsScreen(Page):
         self.model.changed.connect(self._show)
         self.model.settled.connect(self._trouble.hide)
         self.model.attach_asked.connect(self._open_attach)
+        self.model.correct_asked.connect(self._open_correction)
         self.model.tuning.opened.connect(self._show_sides)
         self.model.tuning.closed.connect(self._leave_tuning)
         self.attach_card.closed.connect(self._attach_button.setFocus)
@@ -133,6 +135,10 @@ class ModelsScreen(Page):
         """Turn to what the hub has, with the field to look for it."""
         self._turn(Side.HUB)
         self.discover.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _open_correction(self, model: ModelInfo) -> None:
+        self._turn(Side.HERE)
+        self.attach_card.correct(model)
 
     def _open_attach(self, url: str, name: str) -> None:
         self._turn(Side.HERE)

@@ -1,0 +1,256 @@
+"""What the servers people run say of their models, each in its own words: read, never guessed from a name.
+
+The list of models says something nearly everywhere. Where it does not say what kind a model is, the routes are asked
+that describe models and compute nothing: LM Studio's lists, Ollama's `/api/show`, llama-server's `/props`.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from app.core.capabilities import SINGLE, Capability, capability_named
+from app.core.errors import RoundhouseError
+from app.supervisor.readiness import OK, Endpoint
+from app.supervisor.remote import RemoteModel
+
+T = TypeVar("T")
+
+DETAILS_S = 4.0
+"""Time for everything beyond the list: who attaches an endpoint waits for it."""
+_SHOWN_AT_ONCE = 8
+_VERSIONED = re.compile(r"/v\d+$")
+_ROUNDHOUSE = "roundhouse"
+_KINDS = SINGLE | {Capability.COMPLETION, Capability.CHAT}
+"""What a model is for. A list that names one of these names all that there are."""
+_ABILITIES = frozenset(Capability) - _KINDS
+_TYPES = {
+    **dict.fromkeys(("llm", "chat", "language", "vlm"), Capability.CHAT),
+    **dict.fromkeys(("embedding", "embeddings"), Capability.EMBEDDING),
+    **dict.fromkeys(("rerank", "reranker"), Capability.RERANK),
+}
+_SEES = "vlm"
+_INPUTS = {"image": Capability.VISION, "audio": Capability.AUDIO}
+_OUTPUTS = {"text": Capability.CHAT, "embeddings": Capability.EMBEDDING, "rerank": Capability.RERANK}
+_PARAMETERS = {"tools": Capability.TOOLS, "reasoning": Capability.THINKING}
+
+Answers = dict[Capability, bool]
+
+
+class Card(msgspec.Struct, frozen=True):
+    """What an endpoint says of a model. What it does not say is not among the answers."""
+
+    answers: Answers = {}
+    context: int | None = None
+
+    @property
+    def says_kind(self) -> bool:
+        """Whether it says what the model is for."""
+        return not _KINDS.isdisjoint(self.answers)
+
+    def over(self, other: "Card") -> "Card":
+        """Return this one, with the other's answers where it has none."""
+        return Card({**other.answers, **self.answers}, self.context or other.context)
+
+
+def root_of(base: str) -> str:
+    """Return where the routes are that have no version."""
+    return _VERSIONED.sub("", base)
+
+
+def digest_of(model: RemoteModel) -> str:
+    """Return what changes when an endpoint says something else of a model; whether it is loaded does not count."""
+    fixed = msgspec.structs.replace(model, loaded_context_length=None)
+    return hashlib.sha256(msgspec.json.encode(fixed)).hexdigest()
+
+
+async def cards_of(endpoint: Endpoint, models: Sequence[RemoteModel]) -> dict[str, Card]:
+    """Return what the endpoint says of its models, by their ids there. One that says no more costs a few seconds."""
+    cards = {model.id: listed_card(model) for model in models}
+    silent = [name for name, card in cards.items() if not card.says_kind]
+    if silent:
+        details = await _details(msgspec.structs.replace(endpoint, base_url=root_of(endpoint.base_url)), silent)
+        cards |= {name: details[name].over(cards[name]) for name in silent if name in details}
+    return cards
+
+
+def listed_card(model: RemoteModel) -> Card:
+    """Return what an entry of `/v1/models` says."""
+    answers = _of_type(model.type)
+    answers |= _of_modalities(model.architecture)
+    parameters = _words(model.supported_parameters)
+    if parameters:
+        answers |= {capability: name in parameters for name, capability in _PARAMETERS.items()}
+    answers |= stated(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
+    return Card(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
+
+
+def _without_gaps(answers: Answers) -> Answers:
+    """Return what is said, without that gaps are filled: most do so on routes that are not spoken here."""
+    return {
+        capability: is_so for capability, is_so in answers.items() if capability is not Capability.INFILL or not is_so
+    }
+
+
+def stated(capabilities: object, *, is_whole: bool = False) -> Answers:
+    """Return what a card's `capabilities` say, a list of words or a table of answers.
+
+    A list that names a kind of model names them all; one that names an ability besides, or `is_whole`, all abilities.
+    """
+    if isinstance(capabilities, Mapping):
+        named = ((capability_named(str(name)), value) for name, value in capabilities.items())
+        return {capability: bool(value) for capability, value in named if capability is not None}
+    present = {capability for word in _words(capabilities) if (capability := capability_named(word)) is not None}
+    if Capability.COMPLETION in present:  # nobody says so of one that cannot chat
+        present.add(Capability.CHAT)
+    answers = dict.fromkeys(present, True)
+    if present & _KINDS:
+        answers = dict.fromkeys(_KINDS, False) | answers
+    if present & _ABILITIES or (is_whole and present):
+        answers = dict.fromkeys(_ABILITIES, False) | answers
+    return answers
+
+
+def _of_type(kind: str | None) -> Answers:
+    capability = _TYPES.get((kind or "").casefold())
+    if capability is None:
+        return {}
+    answers = dict.fromkeys(_KINDS, False) | _kind(capability)
+    return answers | ({Capability.VISION: True} if kind == _SEES else {})
+
+
+def _kind(capability: Capability) -> Answers:
+    return {capability: True} | ({Capability.COMPLETION: True} if capability is Capability.CHAT else {})
+
+
+def _of_modalities(architecture: object) -> Answers:
+    if not isinstance(architecture, Mapping):
+        return {}
+    inputs, outputs = (_words(architecture.get(f"{way}_modalities")) for way in ("input", "output"))
+    answers = {capability: name in inputs for name, capability in _INPUTS.items()} if inputs else {}
+    kinds = [capability for name, capability in _OUTPUTS.items() if name in outputs]
+    if kinds:
+        answers |= dict.fromkeys(_KINDS, False)
+    for capability in kinds:
+        answers |= _kind(capability)
+    return answers
+
+
+def _words(value: object) -> set[str]:
+    return {word for word in value if isinstance(word, str)} if isinstance(value, list) else set()
+
+
+async def _details(root: Endpoint, names: Sequence[str]) -> dict[str, Card]:
+    """Return what the routes beside the list say; those that answer in time."""
+    cards: dict[str, Card] = {}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as asking:
+            asking.create_task(_lm_studios(root, cards))
+            asking.create_task(_ollamas(root, names, cards))
+            if len(names) == 1:  # which of several is meant it cannot be asked
+                asking.create_task(_llama_servers(root, names[0], cards))
+    return cards
+
+
+class _LmModel(msgspec.Struct, frozen=True, kw_only=True):
+    key: str = ""
+    id: str = ""
+    type: str = ""
+    capabilities: object = None
+    max_context_length: int | None = None
+
+
+class _LmModels(msgspec.Struct, frozen=True, kw_only=True):
+    models: list[_LmModel] = []
+    data: list[_LmModel] = []
+
+
+async def _lm_studios(root: Endpoint, cards: dict[str, Card]) -> None:
+    for path in ("/api/v1/models", "/api/v0/models"):
+        told = await _answer(root, "GET", path, _LmModels)
+        listed = [model for model in (*told.models, *told.data) if model.type in _TYPES] if told else []
+        for model in listed:
+            words = model.capabilities
+            says = stated(words) if isinstance(words, Mapping) else _lm_list(words)
+            answers = {Capability.THINKING: False} if isinstance(words, Mapping) else {}
+            _add(cards, model.key or model.id, Card(answers | says | _of_type(model.type), model.max_context_length))
+        if listed:
+            return
+
+
+def _lm_list(words: object) -> Answers:
+    """Return what LM Studio's older list says, which names tools and nothing else, and leaves an empty one out."""
+    return {Capability.TOOLS: "tool_use" in _words(words), Capability.VISION: False}
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    capabilities: list[str] = []
+    model_info: dict[str, object] = {}
+
+
+async def _ollamas(root: Endpoint, names: Sequence[str], cards: dict[str, Card]) -> None:
+    if await _answer(root, "GET", "/api/version", _Version) is None:
+        return
+    places = asyncio.Semaphore(_SHOWN_AT_ONCE)
+
+    async def show(name: str) -> None:
+        async with places:
+            shown = await _answer(root, "POST", "/api/show", _Shown, body={"model": name})
+        if shown is not None and shown.capabilities:
+            answers = _without_gaps(stated(shown.capabilities, is_whole=True))
+            _add(cards, name, Card(answers, _context_of(shown.model_info)))
+
+    await asyncio.gather(*map(show, names))
+
+
+def _context_of(model_info: Mapping[str, object]) -> int | None:
+    lengths = (value for name, value in model_info.items() if name.endswith(".context_length"))
+    return next((length for length in lengths if isinstance(length, int) and length > 0), None)
+
+
+class _Generation(msgspec.Struct, frozen=True):
+    n_ctx: int | None = None
+
+
+class _Props(msgspec.Struct, frozen=True, kw_only=True):
+    default_generation_settings: _Generation = _Generation()
+    modalities: dict[str, bool] = {}
+    chat_template: str = ""
+
+
+async def _llama_servers(root: Endpoint, name: str, cards: dict[str, Card]) -> None:
+    props = await _answer(root, "GET", "/props", _Props)
+    if props is None:
+        return
+    from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- the gateway starts without it
+
+    answers = stated(props.modalities)
+    if props.chat_template:
+        told = template_capabilities(props.chat_template)
+        answers |= {capability: capability in told for capability in (Capability.TOOLS, Capability.THINKING)}
+    if answers or props.default_generation_settings.n_ctx:
+        _add(cards, name, Card(answers, props.default_generation_settings.n_ctx))
+
+
+def _add(cards: dict[str, Card], name: str, card: Card) -> None:
+    cards[name] = cards.get(name, Card()).over(card)
+
+
+async def _answer(
+    endpoint: Endpoint, method: str, path: str, kind: type[T], *, body: Mapping[str, object] | None = None
+) -> T | None:
+    """Return what an endpoint answers; None for a refusal, silence, and what is not as expected."""
+    sent = b"" if body is None else msgspec.json.encode(body)
+    try:
+        reply = await endpoint.request(method, path, body=sent, timeout_s=DETAILS_S)
+        return msgspec.json.decode(reply.body, type=kind) if reply.status == OK else None
+    except (OSError, ValueError, RecursionError, RoundhouseError):  # msgspec's errors are ValueErrors, offline is ours
+        return None

@@ -1,0 +1,215 @@
+"""Which routes an attached endpoint has for a model, asked when a request first needs one, and remembered.
+
+A question is as small as can be and computes nothing but an embedding. A route that was not there is asked for again
+after a while, since a server is started with other options sooner than its list of models changes. What stays unknown,
+because nobody answered, is simply tried.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from app.core.capabilities import Capability
+from app.core.errors import RoundhouseError
+from app.core.events import ModelsChanged
+from app.core.models import ModelInfo
+from app.gateway.library.endpoint_cards import root_of
+from app.gateway.loading.recent import Found
+from app.gateway.services import Services
+from app.hub.library.attached import KEY_SUFFIX, Attachment, Probe
+from app.supervisor.readiness import OK, Endpoint, Reply
+from engines.api import Route
+
+PROBE_S = 5.0
+"""Time for one question: an endpoint may load the model first. One that takes longer is tried with the request."""
+AGAIN_S = 600.0
+"""How long it counts that a route was not there."""
+_WORD = "a"
+_ABSENT = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.NOT_IMPLEMENTED,
+    }
+)
+"""How servers answer a request that is in order, for a route or a model that is not made for it."""
+_NEEDS = {
+    Route.CHAT: Capability.CHAT,
+    Route.COMPLETIONS: Capability.COMPLETION,
+    Route.EMBEDDINGS: Capability.EMBEDDING,
+    Route.RERANK: Capability.RERANK,
+    Route.INFILL: Capability.INFILL,
+}
+_USUAL = {
+    Route.CHAT: "/chat/completions",
+    Route.COMPLETIONS: "/completions",
+    Route.EMBEDDINGS: "/embeddings",
+    Route.RERANK: "/rerank",
+}
+"""Where a route is at an endpoint that was not asked, or did not answer."""
+
+
+class _Question(NamedTuple):
+    """A request that shows whether a route is there, and what its answer has if it is."""
+
+    path: str
+    body: Mapping[str, object]
+    shown_by: Callable[[object], bool]
+    is_below_base: bool = True
+    text_field: str = ""
+
+
+def _has(name: str) -> Callable[[object], bool]:
+    return lambda answer: isinstance(answer, dict) and bool(answer.get(name))
+
+
+def _has_ranking(answer: object) -> bool:
+    return bool(answer.get("results") if isinstance(answer, dict) else answer)
+
+
+def _has_text(answer: object) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("content"), str)
+
+
+_TURNS = [{"role": "user", "content": _WORD}]
+_RANKED = {"query": _WORD, "documents": [_WORD]}
+_QUESTIONS: Mapping[Route, tuple[_Question, ...]] = {
+    Route.EMBEDDINGS: (_Question("/embeddings", {"input": _WORD}, _has("data")),),
+    Route.RERANK: (
+        _Question("/rerank", _RANKED, _has_ranking),
+        _Question("/rerank", _RANKED, _has_ranking, is_below_base=False),
+    ),
+    Route.TOKENIZE: (  # llama-server's words first: it takes vLLM's for no text at all
+        _Question("/tokenize", {"content": _WORD}, _has("tokens"), is_below_base=False, text_field="content"),
+        _Question("/tokenize", {"prompt": _WORD}, _has("tokens"), is_below_base=False, text_field="prompt"),
+    ),
+    Route.APPLY_TEMPLATE: (_Question("/apply-template", {"messages": _TURNS}, _has("prompt"), is_below_base=False),),
+    Route.COUNT_TOKENS: (
+        _Question("/messages/count_tokens", {"messages": _TURNS, "max_tokens": 1}, _has("input_tokens")),
+    ),
+    Route.INFILL: (
+        _Question(
+            "/infill", {"input_prefix": _WORD, "input_suffix": _WORD, "n_predict": 0}, _has_text, is_below_base=False
+        ),
+    ),
+}
+
+
+async def learned(services: Services, found: Found, *routes: Route) -> Found:
+    """Return the model with what its endpoint says of these routes, asked now where nobody knows."""
+    if not found.model.attached:
+        return found
+    asked = [route for route in routes if _is_open(services.library.attachment(found.model), route)]
+    for route in asked:  # many requests at once ask once
+        await services.shared.done((found.model.path, route), partial(_learn, services, found.model, route))
+    if not asked:
+        return found
+    now = await asyncio.to_thread(services.library.find, found.model.name)
+    changed = {name: getattr(now, name) for name in ("capabilities", "chats", "embeds")}
+    return found._replace(model=msgspec.structs.replace(found.model, **changed))
+
+
+async def _learn(services: Services, model: ModelInfo, route: Route) -> None:
+    probe = await _probe(services, model, route)
+    if probe is not None:
+        await asyncio.to_thread(services.library.correct, model.name, lambda one: _with(one, route, probe))
+        services.events.publish(ModelsChanged())
+
+
+def routes_of(services: Services, engine: str, model: ModelInfo) -> Mapping[Route, str]:
+    """Return the routes a model can be asked on, by what its engine has, or what is known of its endpoint."""
+    if not model.attached:
+        return services.adapters[engine].descriptor.routes
+    return endpoint_routes(services.library.attachment(model))
+
+
+def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
+    """Return where an endpoint has what, below its base; what nobody knows is where it usually is."""
+    probed = {route: probe.path for route, probe in attachment.known.probes.items() if probe.path}
+    routes = {**_USUAL, **probed}
+    tokenizer = routes.get(Route.TOKENIZE)
+    if tokenizer is not None:
+        routes[Route.DETOKENIZE] = tokenizer.replace("tokenize", "detokenize")
+    if attachment.can is not None and Capability.INFILL in attachment.can:
+        routes.setdefault(Route.INFILL, _place(attachment, _QUESTIONS[Route.INFILL][0]))
+    return {route: path for route, path in routes.items() if _NEEDS.get(route) not in attachment.refused}
+
+
+def text_field(services: Services, engine: str, model: ModelInfo) -> str:
+    """Return what the tokenizer that serves a model calls a text."""
+    if not model.attached:
+        return services.adapters[engine].descriptor.tokenizes
+    probe = services.library.attachment(model).known.probes.get(Route.TOKENIZE)
+    return probe.text_field if probe is not None else "content"
+
+
+def tried_capabilities(services: Services, model: ModelInfo) -> list[Capability]:
+    """Return what an attached model may be asked for: what it can do, and what nobody knows."""
+    refused = services.library.attachment(model).refused
+    return [capability for capability in Capability if capability not in refused]
+
+
+def _is_open(attachment: Attachment, route: Route) -> bool:
+    """Tell whether a route has to be asked for before it is known."""
+    capability, probe = _NEEDS.get(route), attachment.known.probes.get(route)
+    if route not in _QUESTIONS or (probe is not None and (probe.path or time.time() - probe.at < AGAIN_S)):
+        return False
+    if attachment.can is not None:  # a person's word is enough, but for a route that has two places
+        return capability is None or (capability in attachment.can and len(_QUESTIONS[route]) > 1)
+    is_so = None if capability is None else attachment.known.cards.get(capability)
+    return is_so is None or (is_so and route is not Route.EMBEDDINGS)
+
+
+def _with(attachment: Attachment, route: Route, probe: Probe) -> Attachment:
+    known = msgspec.structs.replace(attachment.known, probes={**attachment.known.probes, route: probe})
+    return msgspec.structs.replace(attachment, known=known)
+
+
+async def _probe(services: Services, model: ModelInfo, route: Route) -> Probe | None:
+    """Return where the route is, or that it is not there; None if the endpoint does not say."""
+    attachment = services.library.attachment(model)
+    endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
+    is_known = True
+    for question in _QUESTIONS[route]:
+        answer = await _asked(endpoint, question)
+        if answer is True:
+            return Probe(path=_place(attachment, question), at=time.time(), text_field=question.text_field)
+        is_known = is_known and answer is not None
+    return Probe(path="", at=time.time()) if is_known else None
+
+
+async def _asked(endpoint: Endpoint, question: _Question) -> bool | None:
+    base = endpoint.base_url if question.is_below_base else root_of(endpoint.base_url)
+    body = msgspec.json.encode({"model": endpoint.served_name, **question.body})
+    try:
+        where = msgspec.structs.replace(endpoint, base_url=base)
+        return _shown(await where.request("POST", question.path, body=body, timeout_s=PROBE_S), question)
+    except (OSError, ValueError, RecursionError, RoundhouseError):  # silence, nonsense, or being offline
+        return None
+
+
+def _shown(reply: Reply, question: _Question) -> bool | None:
+    if reply.status == OK:
+        return question.shown_by(msgspec.json.decode(reply.body))
+    is_absent = reply.status in _ABSENT or b"not support" in reply.body
+    return False if is_absent else None
+
+
+def _place(attachment: Attachment, question: _Question) -> str:
+    """Return where a question's route is below the base: what has no version is beside it."""
+    is_beside = not question.is_below_base and root_of(attachment.url) != attachment.url
+    return f"/..{question.path}" if is_beside else question.path
+
+
+def endpoint_of(attachment: Attachment, model: ModelInfo) -> Endpoint:
+    """Return where to ask for a model, and with which key. Reads the key's file."""
+    key = Path(model.path).with_suffix(KEY_SUFFIX).read_text()
+    return Endpoint(base_url=attachment.url, key=key, served_name=attachment.served_as)
