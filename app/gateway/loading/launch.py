@@ -23,7 +23,6 @@ from app.gateway.loading.engine_choice import best_reader
 from app.gateway.loading.recent import Found
 from app.gateway.loading.tuned import with_sampling, with_tuning
 from app.gateway.services import Services
-from app.hardware.cpu import engine_threads
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.naming import folded
 from app.network.door import door
@@ -204,6 +203,8 @@ def launch_options(
 
 
 def _chosen_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+    from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
+
     preset = model.preset or _NO_PRESET
     wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(
