@@ -137,8 +137,8 @@ class Updates:
 
     async def watch(self) -> None:
         """Look every week for as long as the service runs, and throw away what is of no use any more."""
-        release = (await self.state()).release
-        await asyncio.to_thread(forget_others, self._services.paths.updates, release.version if release else "")
+        newer = await asyncio.to_thread(self._known.newer)
+        await asyncio.to_thread(forget_others, self._services.paths.updates, newer.version if newer else "")
         while True:
             await self.look_if_due()
             await asyncio.sleep(_LOOK_EVERY_S)
