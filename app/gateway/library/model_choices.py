@@ -203,8 +203,7 @@ def _engine(services: Services, model: ModelInfo, own: ModelSettings) -> str:
 def _engines(services: Services, model: ModelInfo) -> list[EngineOption]:
     return [
         EngineOption(id=one.id, name=one.name, is_installed=one.installed)
-        for one in services.catalogue.list()
-        if model.format in one.formats
+        for one in services.catalogue.readers_of(model.format)
     ]
 
 

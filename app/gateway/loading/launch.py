@@ -170,7 +170,7 @@ def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> M
 
 def engine_for(services: Services, model: ModelInfo, own: ModelSettings) -> EngineInfo:
     """Return the engine that runs a model: the one set for it, else the best. Raises EngineFailed if none is here."""
-    readers = [engine for engine in services.catalogue.list() if model.format in engine.formats]
+    readers = services.catalogue.readers_of(model.format)
     if own.engine is not None:
         readers = [engine for engine in readers if engine.id == own.engine]
     installed = [engine for engine in readers if engine.installed]
