@@ -184,12 +184,8 @@ def _question(asked: Asked) -> str:
 def _read(services: Services, asked: Asked) -> Answer[Offer]:
     try:
         found = read_offer(hub_endpoint(), asked.repository, revision=asked.revision, token=services.hub.token.read())
-    except Unauthorized as error:  # the hub does not tell strangers which of the two it is
-        said = f"{asked.repository} does not exist, or it is private."
-        raise NotFound(said, hint=error.hint, code=error.code) from None
-    except NotFound as error:
-        said = f"{asked.repository} has no revision {asked.revision!r}." if asked.revision else str(error)
-        raise NotFound(said, hint=error.hint, code=error.code) from None
+    except Unauthorized as error:  # of the hub, which does not answer who asks us
+        raise NotFound(str(error), hint=error.hint, code=error.code) from None
     return services.hub.offers.keep(_question(asked), found)
 
 
