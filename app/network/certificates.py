@@ -22,7 +22,7 @@ def read_later() -> Iterator[None]:
     def note(context: ssl.SSLContext, purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH) -> None:
         _unread.append((context, purpose))
 
-    ssl.SSLContext.load_default_certs = note  # type: ignore[method-assign]  # aiohttp offers no way to be told
+    ssl.SSLContext.load_default_certs = note  # type: ignore[method-assign, assignment]  # aiohttp can be told nothing
     try:
         yield
     finally:
