@@ -6,9 +6,9 @@ so. Everything blocking runs in a thread.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -127,12 +127,12 @@ async def choose(services: Services, typed: str, *, quantization: str = "") -> C
     wanted = quantization or asked.file or asked.quantization
     if wanted:
         return _named((await asyncio.to_thread(_read, services, asked)).value, asked, wanted)
-    async with _beside(services.machine.read_free()):  # what the advisor asks for in the end takes as long as the hub
-        offer = (await asyncio.to_thread(_read, services, asked)).value
-        offered = offer.variants()
-        if len(offered) == 1:
-            return Choice(offer.home(offered[0]), offered[0])
-        return await _advised(services, offer)
+    services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
+    offer = (await asyncio.to_thread(_read, services, asked)).value
+    offered = offer.variants()
+    if len(offered) == 1:
+        return Choice(offer.home(offered[0]), offered[0])
+    return await _advised(services, offer)
 
 
 def _named(offer: Offer, asked: Asked, wanted: str) -> Choice:
@@ -142,17 +142,6 @@ def _named(offer: Offer, asked: Asked, wanted: str) -> Choice:
         return Choice(offer.repository, alone, file=beside.path)
     variant = named(offer.variants(), wanted)
     return Choice(offer.home(variant), variant)
-
-
-@contextlib.asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Have work done meanwhile whose result is asked for elsewhere; what is left of it at the end is called off."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def offer_of(services: Services, typed: str) -> tuple[Answer[Offer], str]:
