@@ -39,6 +39,9 @@ class _LazyAdapters(Mapping[str, Adapter]):
             self._imported[engine] = import_module(_MODULES[engine]).ADAPTER
         return self._imported[engine]
 
+    def __contains__(self, engine: object) -> bool:
+        return engine in _MODULES  # the mapping's own way is to look it up
+
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)
 

@@ -1,4 +1,4 @@
-"""What holds for every test: a slow or busy machine makes none of them fail, and they run on the gateway's event loop."""
+"""What holds for every test: a slow machine makes none of them fail, and they run on the gateway's event loop."""
 
 import asyncio
 from collections.abc import Callable, Mapping

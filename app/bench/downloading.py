@@ -1,4 +1,4 @@
-"""How fast files come compared with curl in the same run, what killing a download costs, and the memory it takes."""
+"""How fast files come compared with curl in the same run, what a pull costs besides, what a kill does, and memory."""
 
 import contextlib
 import hashlib
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
+from app.bench.commands import commands
 from app.bench.figures import Figure, at_least, at_most, not_measured
 from app.bench.programs import HOST, free_port, is_checkout, started, wait_for
 from app.config.programs import command
@@ -29,6 +30,8 @@ SPEED = "download of 1 GB with its hash / curl"
 KILLS_HASH = "downloads whose hash is right after kills"
 KILLS_LOST = "bytes a kill loses / one chunk per stream"
 MEMORY = "memory of 4 downloads at once"
+FIXED = "roundhouse pull of 200 MB, beyond curl's time"
+PULLED, PULLS, FIXED_S = 200_000_000, 5, 0.7
 SIZE, ROUNDS = 1_000_000_000, 3
 SMALL, KILLS = 160 << 20, 100
 LIMIT_MB = 150.0
@@ -64,7 +67,7 @@ def measure() -> Sequence[Figure]:
     with _served(SMALL) as small:
         killed = _killed(small)
         memory = _memory(small)
-    return [_speed(), *killed, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
+    return [_speed(), *measure_pull(), *killed, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
 
 
 def _speed() -> Figure:
@@ -75,6 +78,25 @@ def _speed() -> Figure:
         _once(served)
         ratios = [_curl(curl, served) / _once(served) for _round in range(ROUNDS)]
     return at_least(SPEED, statistics.median(ratios), 0.9)
+
+
+def measure_pull(size: int = PULLED, pulls: int = PULLS) -> Sequence[Figure]:
+    """Return what the whole command takes beyond what curl takes for the file, a gateway being there."""
+    curl = shutil.which("curl")
+    if curl is None:
+        return [not_measured(FIXED, f"<= {FIXED_S:g} s", "curl is not installed")]
+    port = free_port()
+    url = f"http://{HOST}:{port}"
+    with started("tests.perf.model_hub", str(port), str(size)) as hub, commands({"HF_ENDPOINT": url}) as roundhouse:
+        wait_for(port, hub)
+        roundhouse.up()
+        beyond = []
+        for _ in range(pulls + 1):
+            took = roundhouse.run("pull", f"{_NAME}:Q4_K_M")
+            beyond.append(took - _curled(curl, f"{url}/{_NAME}/resolve/main/model-Q4_K_M.gguf", roundhouse.folder))
+            roundhouse.run("downloads", "remove", f"{_NAME}:Q4_K_M")
+            roundhouse.run("rm", f"{_NAME}:Q4_K_M", "--yes")
+    return [at_most(FIXED, statistics.median(beyond[1:]), FIXED_S, "s")]
 
 
 def _once(served: Served) -> float:
@@ -89,9 +111,14 @@ def _once(served: Served) -> float:
 
 
 def _curl(curl: str, served: Served) -> float:
-    target = served.folder / "curl"
+    return _curled(curl, f"{served.url}/file", served.folder)
+
+
+def _curled(curl: str, url: str, folder: Path) -> float:
+    """Return the seconds that curl takes to write what is at an address to a file."""
+    target = folder / "curl"
     began = time.perf_counter()
-    subprocess.run([curl, "-s", "-o", str(target), f"{served.url}/file"], check=True)
+    subprocess.run([curl, "-sL", "-o", str(target), url], check=True)
     took = time.perf_counter() - began
     target.unlink()
     return took

@@ -1,4 +1,4 @@
-"""Whether the Guide knows its answers, by the training's own examination, and how soon the command line is there."""
+"""Whether the Guide knows its answers, by the training's own examination; how soon it and the command line come."""
 
 import json
 import statistics
@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from app.bench.commands import Commands, commands
 from app.bench.figures import Figure, at_least, at_most, not_measured
 from app.bench.programs import ROOT
 from app.config.paths import guide_gguf
@@ -14,11 +15,37 @@ from app.config.programs import command
 ASK = 95.0
 HELD_OUT = 80.0
 HELP_MS = 150.0
+ASK_S = 0.25
+COLD_S, WARM_S = 2.0, 0.4
 RUNS = 9
+QUESTIONS = ("status", "ps", "list", "settings", "downloads", "requests", "usage", "room", "keys", "--version")
+"""Commands that only ask a gateway, as nearly all do."""
 _EXAMINATION = ROOT / "resources" / "guide" / "training" / "evaluate.py"
 
 
 def measure() -> Sequence[Figure]:
+    """Return how soon the Guide answers, and how often rightly."""
+    return [*measure_first_tokens(), *_examined()]
+
+
+def measure_first_tokens(runs: int = RUNS) -> Sequence[Figure]:
+    """Return the median time to the first token of `roundhouse run guide`, without a gateway and with all loaded."""
+    with commands() as roundhouse:
+        cold = [_first_token(roundhouse, is_cold=True) for _ in range(runs + 1)][1:]
+        warm = [_first_token(roundhouse) for _ in range(runs + 1)][1:]
+    return [
+        at_most("roundhouse run guide, cold, to the first token", statistics.median(cold), COLD_S, "s"),
+        at_most("roundhouse run guide, loaded, to the first token", statistics.median(warm), WARM_S, "s"),
+    ]
+
+
+def _first_token(roundhouse: Commands, *, is_cold: bool = False) -> float:
+    if is_cold:
+        roundhouse.run("down")
+    return roundhouse.first_output("run", "guide", "say hi")
+
+
+def _examined() -> Sequence[Figure]:
     """Return the shares of trained questions and of held-out paraphrases that get the right answer, greedily."""
     if not (_EXAMINATION.exists() and guide_gguf().exists()):
         return [not_measured("Guide, right answers", f">= {ASK:g} %", "needs a checkout")]
@@ -32,10 +59,19 @@ def measure() -> Sequence[Figure]:
 
 
 def measure_help(runs: int = RUNS) -> Sequence[Figure]:
-    """Return the median time of `roundhouse --help`."""
+    """Return the median time of `roundhouse --help`, and of the slowest command that only asks."""
     times = []
     for _ in range(runs):
         began = time.perf_counter()
         subprocess.run(command("app.cli", "--help"), stdout=subprocess.DEVNULL, check=True)
         times.append(time.perf_counter() - began)
-    return [at_most("roundhouse --help", 1000 * statistics.median(times), HELP_MS, "ms")]
+    return [at_most("roundhouse --help", 1000 * statistics.median(times), HELP_MS, "ms"), _slowest_question(runs)]
+
+
+def _slowest_question(runs: int) -> Figure:
+    with commands() as roundhouse:
+        roundhouse.up()
+        rounds = [{name: roundhouse.run(name) for name in QUESTIONS} for _ in range(runs + 1)][1:]
+    medians = {name: statistics.median(times[name] for times in rounds) for name in QUESTIONS}
+    slowest = max(medians, key=medians.__getitem__)
+    return at_most(f"the slowest command that only asks ({slowest})", medians[slowest], ASK_S, "s")

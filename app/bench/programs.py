@@ -75,7 +75,7 @@ def wait_for(port: int, child: psutil.Popen, path: str = "/health") -> float:
     while time.perf_counter() - began < _START_S:
         if child.poll() is not None:
             raise RuntimeError(f"{' '.join(child.args)} ended with {child.returncode}")
-        if _answers(port, path):
+        if answers(port, path):
             return time.perf_counter() - began
         time.sleep(_POLL_S)
     raise RuntimeError(f"{' '.join(child.args)} did not answer within {_START_S:g} s")
@@ -104,7 +104,8 @@ def _end(child: psutil.Popen) -> None:
         child.wait()
 
 
-def _answers(port: int, path: str) -> bool:
+def answers(port: int, path: str = "/health") -> bool:
+    """Tell whether `path` is answered with 200 now."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
     try:
         connection.request("GET", path)

@@ -11,7 +11,6 @@ from app.client.discovery import has_ended, running_gateway
 from app.client.http import Client
 from app.config.paths import Paths, default_paths
 from app.config.programs import become
-from app.config.table import BY_NAME
 from app.core import words
 from app.core.api import PortFile, Status
 from app.core.errors import Unavailable
@@ -22,6 +21,8 @@ _DOWN_WITHIN_S = 45.0
 
 
 def _an_address(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
+    from app.config.table import BY_NAME  # noqa: PLC0415 -- no other command needs all settings
+
     problem = "" if host is None else BY_NAME["gateway.host"].check(host)
     if problem:
         raise click.BadParameter(problem)

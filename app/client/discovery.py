@@ -18,7 +18,7 @@ from app.config.programs import child_environment, lasting_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
 
-_POLL_S = 0.02
+_POLL_S = 0.01
 _SAME_MOMENT_S = 2.0
 """Creation times come from the boot time, which moves when the clock is set."""
 
@@ -110,6 +110,8 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
             hint="Check who owns that folder, and whether the disk is full or read-only.",
             code="home_unwritable",
         ) from error
+    import http.client  # noqa: F401, PLC0415 -- what its first answer takes, brought in while it starts
+
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not _has_failed(child):
         found = running_gateway(paths)

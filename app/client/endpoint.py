@@ -1,9 +1,10 @@
 """The public endpoint as a chat client sees it: one streamed answer, with what it cost."""
 
-import http.client
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from http import HTTPStatus
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,6 +13,9 @@ from app.client.http import event_data
 from app.core.api import PortFile
 from app.core.chats import Sampling, Timings
 from app.core.errors import EngineFailed, GatewayGone
+
+if TYPE_CHECKING:
+    import http.client
 
 _TIMEOUT_S = 3600.0
 
@@ -76,6 +80,8 @@ class Answer:
 
     def __iter__(self) -> Iterator[str]:
         """Yield text as it comes. Raises EngineFailed on an error in the stream, GatewayGone when it breaks off."""
+        import http.client  # noqa: PLC0415 -- as in `app.client.http`
+
         where = urlsplit(self._gateway.url)
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_TIMEOUT_S)
         try:
@@ -84,12 +90,12 @@ class Answer:
         except (OSError, http.client.HTTPException) as error:
             raise GatewayGone("The answer broke off: the service went away.", detail=str(error)) from error
 
-    def _read(self, connection: http.client.HTTPConnection) -> Iterator[str]:
+    def _read(self, connection: "http.client.HTTPConnection") -> Iterator[str]:
         began = time.monotonic()
         headers = {"Authorization": f"Bearer {self._gateway.token}"}
         connection.request("POST", "/v1/chat/completions", msgspec.json.encode(self._body), headers)
         response = connection.getresponse()
-        if response.status >= http.client.BAD_REQUEST:
+        if response.status >= HTTPStatus.BAD_REQUEST:
             raise _refusal(response.read())
         first, last = None, _Chunk()
         for data in event_data(response):

@@ -3,7 +3,7 @@
 An engine is asked once, and again when another version of it is used; one that is missing is asked again each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from app.core.engine_store import BUNDLED
@@ -35,6 +35,16 @@ class Catalogue:
     def list(self) -> list[EngineInfo]:
         """Return every engine, installed or not."""
         return [self._describe(engine, adapter) for engine, adapter in self.placed.items()]
+
+    def readers_of(self, model_format: str) -> Sequence[EngineInfo]:
+        """Return the engines that read a format, installed or not. No other is looked for: that may run programs."""
+        readers = ((engine, one) for engine, one in self.placed.items() if model_format in one.descriptor.formats)
+        return [self._describe(engine, adapter) for engine, adapter in readers]
+
+    def backend_of(self, engine_id: str) -> str:
+        """Return what an engine computes with; empty where it is not here or not known."""
+        found = self._probe(engine_id) if engine_id in self.placed else None
+        return found.backend if isinstance(found, Installation) else ""
 
     def installation(self, engine_id: str) -> Installation:
         """Return where an engine is. Raises EngineFailed (code not_installed) if it is not here or not known."""

@@ -65,6 +65,9 @@ EXIT_USAGE = 2
 GRACE_S = 5.0
 """How long answers in progress may go on after we are asked to end."""
 
+FIRST_ANSWERS_S = 0.5
+"""Who starts a gateway asks it something at once: for so long, what nobody waits for leaves the processor to that."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -251,6 +254,7 @@ async def _settle_in(services: Services) -> None:
         for notice in services.chats.notices:
             services.events.publish(notice)
         await services.supervisor.start()
+        await asyncio.sleep(FIRST_ANSWERS_S)
         await asyncio.to_thread(services.catalogue.shelf.sweep)
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)

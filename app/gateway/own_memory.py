@@ -20,6 +20,7 @@ def leave_start_up_out_of_collections() -> None:
     Of what requests leave behind it then looks at more at a time: eight that come together else wait for it twice.
     """
     gc.freeze()
+    gc.enable()  # `__main__` has it wait
     gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
 
 

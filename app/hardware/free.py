@@ -16,10 +16,8 @@ import msgspec
 from app.config.programs import child_environment, command
 from app.core.machine import Machine
 from app.hardware.evidence import THIS_SYSTEM, live
-from app.hardware.families import families_of, family
+from app.hardware.families import FREE, families_of, family
 
-FREE = "free"
-"""Instead of a family, on the child's command line."""
 _LOG = logging.getLogger(__name__)
 _OTHERS = {"linux": "sysfs", "windows": "display"}
 _ANSWER_S = 3.0

@@ -89,6 +89,8 @@ class FakeHub:
     tokens_at_storage: list[str | None] = field(default_factory=list)
     """What the storage behind redirects was shown, which should be nothing."""
     sent_bytes: int = 0
+    is_frank: bool = False
+    """Whether strangers are told that a repository is not there, as mirrors do; the real hub asks who they are."""
     cas: FakeCas = field(default_factory=FakeCas)
     """The Xet storage; what it knows, the hub keeps there."""
     url: str = ""

@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
     def describe(self, asked: re.Match[str]) -> None:
         repository = self.served.repositories.get(asked["name"])
         if repository is None:
-            self.refuse(401, "RepoNotFound", "Invalid username or password.")
+            self.refuse_absent()
             return
         if asked["what"] == "refs":
             branches = [
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         branch = repository.branch_of(asked["revision"]) if repository else None
         content = repository.branches[branch].get(asked["path"]) if repository and branch else None
         if repository is None:
-            self.refuse(401, "RepoNotFound", "Invalid username or password.")
+            self.refuse_absent()
         elif branch is None or content is None:
             self.refuse(404, "EntryNotFound", "Entry not found")
         elif (
@@ -120,6 +120,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse_gated(repository)
         else:
             self.answer_with(repository, branch, StoredFile(asked["path"], content))
+
+    def refuse_absent(self) -> None:
+        if self.served.is_frank or self.headers.get("Authorization"):
+            self.refuse(404, "RepoNotFound", "Repository not found")
+        else:
+            self.refuse(401, "RepoNotFound", "Invalid username or password.")
 
     def refuse_gated(self, repository: StoredRepository) -> None:
         status = 403 if self.headers.get("Authorization") else 401

@@ -5,7 +5,7 @@ a connection is dropped. The supervisor is a stand-in that hands out leases on i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -198,7 +198,20 @@ class StandInLibrary:
         raise NotFound(f"There is no model {name!r}.", hint="There are guide, org/embed:q8.", code="model_not_found")
 
 
-class StandInCatalogue:
+class ListedEngines:
+    """What a catalogue says of single engines, where a test says what the list is."""
+
+    def list(self) -> list[EngineInfo]:
+        raise NotImplementedError
+
+    def readers_of(self, model_format: str) -> Sequence[EngineInfo]:
+        return [engine for engine in self.list() if model_format in engine.formats]
+
+    def backend_of(self, engine_id: str) -> str:
+        return next((engine.backend for engine in self.list() if engine.id == engine_id), "")
+
+
+class StandInCatalogue(ListedEngines):
     """llama.cpp is installed."""
 
     def list(self) -> list[EngineInfo]:

@@ -1,6 +1,7 @@
 """The benchmarks work, in small; what they measure is for `make bench`, on a quiet machine."""
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,19 @@ from types import SimpleNamespace
 import pytest
 
 from app.bench import __main__ as bench
-from app.bench import cancelling, crowd, go_proxy, indexing, proxies, proxy_turns, soak, startup, throughput
+from app.bench import (
+    cancelling,
+    crowd,
+    downloading,
+    go_proxy,
+    guide,
+    indexing,
+    proxies,
+    proxy_turns,
+    soak,
+    startup,
+    throughput,
+)
 from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
 from app.bench.load import dialect_routes
 from app.bench.proxied import proxied_engine
@@ -74,8 +87,9 @@ def test_a_library_of_many_stores_is_looked_through() -> None:
 
 
 def test_startup_measures() -> None:
-    seconds, megabytes = startup.measure(runs=1, settle_s=0.1)
-    assert 0.05 < float(seconds.measured.split()[0]) < 20
+    seconds, spent, megabytes, up = startup.measure(runs=1, settle_s=0.1)
+    for figure in (seconds, spent, up):
+        assert 0.05 < float(figure.measured.split()[0]) < 20
     assert 20 < float(megabytes.measured.split()[0]) < 500
 
 
@@ -93,6 +107,24 @@ def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: p
     assert figures["200 x 20/s at once: tokens and ends lost"].measured == "0"
     for dialect in ("native", *dialect_routes()):
         assert "ms" in figures[f"added to the first token beside 8 x 50/s, {dialect}, p50"].measured
+
+
+def test_commands_are_measured() -> None:
+    for figure in guide.measure_help(runs=1):
+        assert 0.01 < float(figure.measured.split()[0]) < 20_000
+        assert figure.ok is not None
+
+
+@pytest.mark.real_engine
+def test_first_tokens_are_measured() -> None:
+    for figure in guide.measure_first_tokens(runs=1):
+        assert 0.05 < float(figure.measured.split()[0]) < 60
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="it is what pulling is compared with")
+def test_pulling_is_measured() -> None:
+    (figure,) = downloading.measure_pull(size=1_000_000, pulls=1)
+    assert 0.01 < float(figure.measured.split()[0]) < 60
 
 
 def test_every_token_is_counted_once_in_every_dialect() -> None:

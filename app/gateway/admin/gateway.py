@@ -9,8 +9,6 @@ import msgspec
 import psutil
 
 from app import __version__
-from app.advisor.choosing.rules import choose
-from app.config import at_login
 from app.core.api import API_VERSION, Status
 from app.core.engines import EngineChoice, EngineInfo
 from app.core.errors import BadRequest, NotFound, StorageFault
@@ -90,6 +88,8 @@ async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
 
 async def choice(call: Call[None, NoQuery]) -> EngineChoice:
     """GET /choice."""
+    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
+
     return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
 
 
@@ -135,6 +135,8 @@ def _check_fallback(services: Services, name: SettingValue | None) -> None:
 
 async def _arrange_login(services: Services) -> None:
     """Do as the setting says, or take it back."""
+    from app.config import at_login  # noqa: PLC0415 -- seldom needed, and not at start-up
+
     is_wanted = services.settings.flag("window.at_login")
     try:
         await asyncio.to_thread(at_login.arrange, services.home, is_wanted=is_wanted)

@@ -21,7 +21,6 @@ from app.core.events import CalibrationChanged
 from app.gateway.advising.measuring import generation_from
 from app.gateway.background import Background
 from app.gateway.services import Services
-from app.hardware.cpu import engine_threads
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
@@ -95,14 +94,15 @@ class Calibrator:
 
     async def _sampled(self, path: Path, name: str, *, share: float) -> "list[Sample]":
         """Return what one model showed."""
+        from app.gateway.loading.fitting import measured  # noqa: PLC0415 -- as above
+        from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- as above
+
         self._say("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
         request = LoadRequest(
             engine=ENGINE,
             source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
             options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
         )
-        from app.gateway.loading.fitting import measured  # noqa: PLC0415 -- as above
-
         request = await measured(self._services, request)
         try:
             async with self._services.supervisor.lease(request) as lease:

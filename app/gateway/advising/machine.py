@@ -31,6 +31,7 @@ class MachineReader:
         self._has_tried = False
         """To measure the bandwidth of memory: once is enough where it cannot be done."""
         self._probing = asyncio.Lock()
+        self._measuring = asyncio.Lock()
 
     @property
     def last(self) -> Machine | None:
@@ -47,10 +48,11 @@ class MachineReader:
 
     async def read_free(self) -> Machine:
         """Return the machine with what is free now: what a decision about fitting must rest on."""
-        machine = await self.read()
-        if machine.memory.bandwidth_gb_s.value is None and not self._has_tried:
-            self._has_tried = True
-            machine = await self.measure()
+        async with self._measuring:  # who comes second decides on the same figures
+            machine = await self.read()
+            if machine.memory.bandwidth_gb_s.value is None and not self._has_tried:
+                machine = await self.measure()
+                self._has_tried = True
         has_own_memory = any(gpu.carve_out.value or not gpu.integrated.value for gpu in machine.gpus)
         if has_own_memory and time.time() - machine.probed_at > FREE_KEPT_S:
             return await self.read(fresh=True)

@@ -63,8 +63,12 @@ class Measuring(Sink):
         if generation is not None:
             self._background.spawn(self._learn(generation))
 
+    def look_ahead(self) -> None:
+        """Begin to read the machine for a decision that will soon rest on it; who asks then shares what is read."""
+        self._background.spawn(self._machine.read_free())
+
     async def close(self) -> None:
-        """Finish what is being kept."""
+        """Finish what is being kept and read."""
         await self._background.join()
 
     async def generations(self, model: str, *, engine: str, backend: str) -> list[Generation]:

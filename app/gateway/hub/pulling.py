@@ -124,19 +124,24 @@ async def _note_recommended(services: Services, choice: Choice, token: str) -> N
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
     """Return what a name means for this machine."""
     asked = await _asked(services, typed)
+    wanted = quantization or asked.file or asked.quantization
+    if wanted:
+        return _named((await asyncio.to_thread(_read, services, asked)).value, asked, wanted)
+    services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
     offer = (await asyncio.to_thread(_read, services, asked)).value
+    offered = offer.variants()
+    if len(offered) == 1:
+        return Choice(offer.home(offered[0]), offered[0])
+    return await _advised(services, offer)
+
+
+def _named(offer: Offer, asked: Asked, wanted: str) -> Choice:
     beside = next((file for _, file in companions_of(offer.repository) if file.path == asked.file), None)
     if beside is not None:
         alone = Variant(format="gguf", quantization="", first=beside.path, files=[beside])
         return Choice(offer.repository, alone, file=beside.path)
-    offered = offer.variants()
-    wanted = quantization or asked.file or asked.quantization
-    if wanted:
-        variant = named(offered, wanted)
-        return Choice(offer.home(variant), variant)
-    if len(offered) == 1:
-        return Choice(offer.home(offered[0]), offered[0])
-    return await _advised(services, offer)
+    variant = named(offer.variants(), wanted)
+    return Choice(offer.home(variant), variant)
 
 
 async def offer_of(services: Services, typed: str) -> tuple[Answer[Offer], str]:
@@ -184,12 +189,8 @@ def _question(asked: Asked) -> str:
 def _read(services: Services, asked: Asked) -> Answer[Offer]:
     try:
         found = read_offer(hub_endpoint(), asked.repository, revision=asked.revision, token=services.hub.token.read())
-    except Unauthorized as error:  # the hub does not tell strangers which of the two it is
-        said = f"{asked.repository} does not exist, or it is private."
-        raise NotFound(said, hint=error.hint, code=error.code) from None
-    except NotFound as error:
-        said = f"{asked.repository} has no revision {asked.revision!r}." if asked.revision else str(error)
-        raise NotFound(said, hint=error.hint, code=error.code) from None
+    except Unauthorized as error:  # of the hub, which does not answer who asks us
+        raise NotFound(str(error), hint=error.hint, code=error.code) from None
     return services.hub.offers.keep(_question(asked), found)
 
 

@@ -6,7 +6,7 @@ said, and never keeps the sizes from being shown.
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,6 @@ from app.core.errors import BadRequest, Forbidden, RoundhouseError, Unauthorized
 from app.core.hub import HubCompanion, HubModel, HubVariant
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising import advice
 from app.gateway.hub import pulling
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
@@ -25,6 +24,9 @@ from app.hub.repositories.gates import page, what_to_do
 from app.hub.repositories.offers import Offer, label
 from app.hub.repositories.repository import Repository
 from app.hub.repositories.variants import Variant, companions_of
+
+if TYPE_CHECKING:
+    from app.gateway.advising import advice
 
 _QUALITY = (
     (7.5, "As good as the original."),
@@ -42,11 +44,13 @@ class Ground(NamedTuple):
 
     machine: Machine
     engines: list[EngineInfo]
-    known: advice.Seen
+    known: "advice.Seen"
 
 
 async def ground_of(services: Services) -> Ground:
     """Return what there is here to run models with."""
+    from app.gateway.advising import advice  # noqa: PLC0415 -- the gateway starts without the advisor
+
     return Ground(
         await services.machine.read_free(),
         await asyncio.to_thread(services.catalogue.list),
@@ -129,6 +133,7 @@ def estimate_on(facts: ModelFacts, ground: Ground) -> Estimate:
     from app.advisor.choosing import targets  # noqa: PLC0415 -- as above
     from app.advisor.choosing.engine_table import ENGINES  # noqa: PLC0415 -- as above
     from app.advisor.memory import estimate as memory  # noqa: PLC0415 -- as above
+    from app.gateway.advising import advice  # noqa: PLC0415 -- as above
 
     setting = advice.setting_for(facts, ground.machine, EstimateRequest(model=facts.name), ground.engines)
     rates = advice.speed_of(facts, ground.machine, ground.known)

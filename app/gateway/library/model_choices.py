@@ -30,9 +30,6 @@ from app.hub.library import companions
 from app.hub.library.projectors import places, projector_beside
 from app.hub.repositories.generation import NOTHING
 from engines.api import ModelFormat, Net
-from engines.serving.asked import Conversation
-from engines.serving.refusals import Refused
-from engines.serving.templates import Template
 
 _QUESTION = "Is this the question?"
 _NOWHERE = Net(host="127.0.0.1", port=1, key="")
@@ -129,6 +126,10 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> st
 
 def check_template(text: str) -> None:
     """Return if a chat template can be read and says what somebody asked. Raises BadRequest (bad_template)."""
+    from engines.serving.asked import Conversation  # noqa: PLC0415 -- start-up must not pay for the workers' code
+    from engines.serving.refusals import Refused  # noqa: PLC0415 -- as above
+    from engines.serving.templates import Template  # noqa: PLC0415 -- as above
+
     conversation = Conversation(messages=[{"role": "user", "content": _QUESTION}])
     try:
         written = Template(text, {}).render(conversation)
@@ -202,8 +203,7 @@ def _engine(services: Services, model: ModelInfo, own: ModelSettings) -> str:
 def _engines(services: Services, model: ModelInfo) -> list[EngineOption]:
     return [
         EngineOption(id=one.id, name=one.name, is_installed=one.installed)
-        for one in services.catalogue.list()
-        if model.format in one.formats
+        for one in services.catalogue.readers_of(model.format)
     ]
 
 

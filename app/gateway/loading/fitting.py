@@ -156,7 +156,7 @@ def _size(path: Path) -> int:
 
 
 def _backend(services: Services, engine: str) -> str:
-    return next((found.backend for found in services.catalogue.list() if found.id == engine), "") or "cpu"
+    return services.catalogue.backend_of(engine) or "cpu"
 
 
 def _setting(request: LoadRequest, backend: str) -> Setting:

@@ -23,7 +23,6 @@ from app.gateway.loading.engine_choice import best_reader
 from app.gateway.loading.recent import Found
 from app.gateway.loading.tuned import with_sampling, with_tuning
 from app.gateway.services import Services
-from app.hardware.cpu import engine_threads
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.naming import folded
 from app.network.door import door
@@ -176,8 +175,10 @@ def engine_for(
 
     `engines` are those of the catalogue, where they are known already.
     """
-    known = services.catalogue.list() if engines is None else engines
-    readers = [engine for engine in known if model.format in engine.formats]
+    if engines is None:
+        readers = services.catalogue.readers_of(model.format)
+    else:
+        readers = [engine for engine in engines if model.format in engine.formats]
     if own.engine is not None:
         readers = [engine for engine in readers if engine.id == own.engine]
     installed = [engine for engine in readers if engine.installed]
@@ -210,6 +211,8 @@ def launch_options(
 
 
 def _chosen_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+    from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
+
     preset = model.preset or _NO_PRESET
     wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
     return LaunchOptions(

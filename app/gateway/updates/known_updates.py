@@ -28,7 +28,6 @@ from app.updates.manifest import (
     verified,
 )
 from app.updates.memory import Kept, Seen, UpdateMemory
-from app.updates.ways import previous_version
 
 NO_KEY = "This copy trusts no key for updates yet: no version of Roundhouse was ever released."
 
@@ -106,6 +105,8 @@ class Known:
 
     def state(self, job: UpdateJob | None) -> UpdateState:
         """Return everything, with what is being done."""
+        from app.updates.ways import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
+
         kept, found = self.memory.kept(), self.installation
         return UpdateState(
             version=__version__,

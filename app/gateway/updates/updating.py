@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
@@ -29,7 +29,9 @@ from app.hub.download.wire import Stopped, Throttle
 from app.updates.fetching import checked, fetch_file, forget_others
 from app.updates.manifest import KEYS_FILE, File, Manifest, order
 from app.updates.memory import UpdateMemory
-from app.updates.ways import WAYS, Ending, Way, Work, previous_version, way_back
+
+if TYPE_CHECKING:
+    from app.updates.ways import Ending, Way
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,8 @@ class Updates:
 
         Raises Conflict (offline, no_update, update_by_hand, update_running), UpdateRefused, StorageFault.
         """
+        from app.updates.ways import WAYS  # noqa: PLC0415 -- start-up must not pay for the installers
+
         if self.job is not None and not self.job.is_done and wish.now and wish.version == self.job.version:
             self._is_urgent = True
             return self.job
@@ -99,6 +103,8 @@ class Updates:
 
     async def roll_back(self) -> UpdateJob:
         """Begin to go back to the version before. Raises Conflict (no_previous, update_running)."""
+        from app.updates.ways import previous_version  # noqa: PLC0415 -- as above
+
         self._refuse_busy()
         version = await asyncio.to_thread(previous_version, self._known.installation)
         if not version:
@@ -131,13 +137,15 @@ class Updates:
 
     async def watch(self) -> None:
         """Look every week for as long as the service runs, and throw away what is of no use any more."""
-        release = (await self.state()).release
-        await asyncio.to_thread(forget_others, self._services.paths.updates, release.version if release else "")
+        newer = await asyncio.to_thread(self._known.newer)
+        await asyncio.to_thread(forget_others, self._services.paths.updates, newer.version if newer else "")
         while True:
             await self.look_if_due()
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def _install(self, manifest: Manifest, file: File, way: Way) -> None:
+    async def _install(self, manifest: Manifest, file: File, way: "Way") -> None:
+        from app.updates.ways import Work  # noqa: PLC0415 -- as above
+
         folder = self._services.paths.updates / manifest.version
         self._tell(total_bytes=file.size)
         path = await asyncio.to_thread(fetch_file, self._known.url, file, folder, self._means())
@@ -155,6 +163,8 @@ class Updates:
         self._settle(await asyncio.to_thread(way.finish, work))
 
     async def _go_back(self) -> None:
+        from app.updates.ways import way_back  # noqa: PLC0415 -- as above
+
         await self._let_answers_end()
         self._settle(await asyncio.to_thread(way_back, self._known.installation))
 
@@ -172,7 +182,7 @@ class Updates:
     def _in_flight(self) -> int:
         return sum(status.in_flight for status in self._services.supervisor.statuses())
 
-    def _settle(self, ending: Ending) -> None:
+    def _settle(self, ending: "Ending") -> None:
         """Say that it is done; where the service ends for it, end it."""
         self._tell(said=ending.said, is_done=True, stage="Done", total_bytes=0)
         deed = ending.last_deed

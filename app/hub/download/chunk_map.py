@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from app.hub.download.cache import storage_fault
 
@@ -121,10 +120,12 @@ class ChunkMap:
     def _take_over(self) -> None:
         """Take the marks an earlier run left, as far as they can be trusted."""
         try:
-            kept = self._file.read_bytes()
-            is_older = self._file.stat().st_mtime < psutil.boot_time() - _SLACK_S
+            kept, written_at = self._file.read_bytes(), self._file.stat().st_mtime
         except FileNotFoundError:
             return
+        import psutil  # noqa: PLC0415 -- a tenth of what a download imports, and most begin anew
+
+        is_older = written_at < psutil.boot_time() - _SLACK_S
         marks = kept[len(self._head) :]
         if not kept.startswith(self._head) or len(marks) != self.content.count or max(marks, default=0) > _ON_DISK:
             self._file.unlink()

@@ -6,12 +6,12 @@ the repository, sizes are bounded numbers, hashes have the right form.
 
 import re
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from app.core.connections import Purpose, Why
-from app.core.errors import BadRequest, Unavailable
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.hub.repositories.ranges import Budget, Remote
 
 T = TypeVar("T")
@@ -19,6 +19,7 @@ T = TypeVar("T")
 MAX_ANSWER_BYTES = 16 << 20
 """Of a repository's description: 10,000 files take about 4 MiB."""
 MAX_FILE_BYTES = 1 << 44
+_MOST_BRANCHES_NAMED = 8
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -110,12 +111,22 @@ def read_repository(
 ) -> Repository:
     """Return what is in a revision, the default branch without one.
 
-    Raises NotFound, Unauthorized, Forbidden, BadRequest (bad_address) or Unavailable.
+    Raises NotFound (model_not_found, revision_not_found), Unauthorized, Forbidden, BadRequest (bad_address) or
+    Unavailable.
     """
     wanted = revision or "main"
     remote = Remote(endpoint, Purpose(why=why, about=name), token=token, budget=Budget())
     address = f"{remote.endpoint}/api/models/{_checked(name)}/revision/{quote(wanted, safe='')}?blobs=true"
-    answer = _decoded(remote.text(address, MAX_ANSWER_BYTES), _Answer)
+    try:
+        answer = _decoded(remote.text(address, MAX_ANSWER_BYTES), _Answer)
+    except Unauthorized as error:  # the hub does not tell strangers whether a repository is private or none at all
+        raise Unauthorized(
+            f"{_absence(remote, name)}, or it is private.", hint=_REPOSITORY_HINT, code=error.code
+        ) from None
+    except Forbidden as error:
+        raise Forbidden(f"{name} may not be read with this account.", hint=error.hint, code=error.code) from None
+    except NotFound as error:
+        raise _missing(remote, name, wanted) from error
     if not _COMMIT.fullmatch(answer.sha):
         raise _nonsense()
     return Repository(
@@ -138,9 +149,36 @@ def read_repository(
 
 def read_branches(endpoint: str, name: str, *, token: str = "") -> list[str]:
     """Return the names of all branches. Raises as `read_repository` does."""
-    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=name), token=token, budget=Budget())
+    return _branches(Remote(endpoint, Purpose(why=Why.MODEL, about=name), token=token, budget=Budget()), name)
+
+
+def _branches(remote: Remote, name: str) -> list[str]:
     address = f"{remote.endpoint}/api/models/{_checked(name)}/refs"
     return [ref.name for ref in _decoded(remote.text(address, MAX_ANSWER_BYTES), _Refs).branches if ref.name]
+
+
+def _missing(remote: Remote, name: str, revision: str) -> NotFound:
+    """Return what is said where a hub has no such revision: that, or that it has no such repository either."""
+    try:
+        remote.text(f"{remote.endpoint}/api/models/{name}", MAX_ANSWER_BYTES)
+    except RoundhouseError:
+        return NotFound(f"{_absence(remote, name)}.", hint=_REPOSITORY_HINT, code="model_not_found")
+    try:
+        branches = _branches(remote, name)
+    except RoundhouseError:
+        branches = []
+    named = ", ".join(branches[:_MOST_BRANCHES_NAMED])
+    hint = f"Its branches are {named}." if named else "Its page lists its branches and tags."
+    return NotFound(f"{name} has no revision {revision!r}.", hint=hint, code="revision_not_found")
+
+
+def _absence(remote: Remote, name: str) -> str:
+    return f"There is no repository {name} at {urlsplit(remote.endpoint).hostname}"
+
+
+_REPOSITORY_HINT = (
+    "Check the spelling. If it is private or gated, keep a token that may read it: `roundhouse token set`."
+)
 
 
 def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:

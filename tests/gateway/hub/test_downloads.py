@@ -102,7 +102,7 @@ REFUSED: list[tuple[dict[str, object], int, str]] = [
     ({"model": "https://example.org/x/y"}, 400, "bad_model_name"),
     ({"model": "nobody:8b"}, 400, "model_not_found"),
     ({"model": f"{NAME}:Q9_Z"}, 404, "variant_not_found"),
-    ({"model": f"{NAME}@nowhere"}, 404, "model_not_found"),
+    ({"model": f"{NAME}@nowhere"}, 404, "revision_not_found"),
     ({"model": "org/nothing"}, 404, "hub_unauthorized"),
     ({"model": "org/pickles"}, 400, "pickle_only"),
     ({"model": "org/empty"}, 404, "no_model_files"),
@@ -119,6 +119,30 @@ async def test_what_cannot_be_pulled_is_refused(
     got, refusal = await asked(gateway, "POST", "/downloads", body)
     assert (got, refusal["code"]) == (status, code)
     assert (await asked(gateway, "GET", "/downloads"))[1] == []
+
+
+ABSENT: list[tuple[str, bool, str]] = [
+    ("org/nothing", False, "There is no repository org/nothing at 127.0.0.1, or it is private. Check the spelling."),
+    ("org/nothing", True, "There is no repository org/nothing at 127.0.0.1. Check the spelling."),
+    ("org/nothing@4.0bpw", True, "There is no repository org/nothing at 127.0.0.1. Check the spelling."),
+    (f"{NAME}@nowhere", True, f"{NAME} has no revision 'nowhere'. Its branches are main."),
+]
+
+
+@pytest.mark.parametrize(("typed", "is_frank", "said"), ABSENT)
+async def test_what_is_not_on_the_hub_is_named_in_every_dialect(
+    gateway: Gateway, hub: FakeHub, typed: str, *, is_frank: bool, said: str
+) -> None:
+    hub.is_frank = is_frank
+    status, refusal = await asked(gateway, "POST", "/downloads", {"model": typed})
+    assert status == 404
+    assert f"{refusal['sentence']} {refusal['hint']}".startswith(said)
+    pull = f"{gateway.url}/api/pull"
+    async with gateway.http.post(pull, json={"model": typed, "stream": False}) as reply:
+        assert reply.status == 404
+        assert (await reply.json())["error"].startswith(said)
+    async with gateway.http.post(pull, json={"model": typed}) as reply:
+        assert json.loads((await reply.read()).splitlines()[-1])["error"].startswith(said)
 
 
 async def test_offline_means_offline(gateway: Gateway, hub: FakeHub) -> None:

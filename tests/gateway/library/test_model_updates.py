@@ -85,7 +85,7 @@ async def test_what_the_hub_has_no_more_is_gone(services: Any, hub: FakeHub, cac
     del hub.repositories[NAME]
     hidden = await only(services)  # the hub says the same of what is private and of what never was
     assert hidden.state is Freshness.UNKNOWN
-    assert "does not exist or is private" in hidden.note
+    assert f"There is no repository {NAME}" in hidden.note
 
 
 async def test_a_file_that_bears_no_hash_is_compared_by_its_size(

@@ -19,7 +19,7 @@ from engines.api import Feature, Installation, LaunchOptions
 from engines.registry import ADAPTERS as REAL
 from tests.gateway.loading.over_models import over
 from tests.gateway.loading.test_tuned import Admin
-from tests.gateway.played import Gateway
+from tests.gateway.played import Gateway, ListedEngines
 from tests.gguf_files import TinyLlama
 
 GUIDE = Path(__file__).resolve().parents[3] / "resources" / "guide" / "hf"
@@ -27,7 +27,7 @@ HERMES = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<tool_call>' }}"
 USED = ("llama.cpp", "vllm", "mlc-llm")
 
 
-class Catalogue:
+class Catalogue(ListedEngines):
     """vLLM for folders and llama.cpp for files; MLC LLM is there too."""
 
     def list(self) -> list[EngineInfo]:

@@ -22,7 +22,7 @@ from engines.registry import ADAPTERS as REAL
 from engines.sampling import Sampling
 from tests.fake_engine.adapter import ADAPTERS as FAKE
 from tests.gateway.loading.over_models import over
-from tests.gateway.played import Gateway
+from tests.gateway.played import Gateway, ListedEngines
 from tests.gguf_files import TinyLlama, gguf_bytes, lora_for, projector_for
 
 TOLD = {"general.sampling.temp": 0.5, "general.sampling.top_k": 7}
@@ -34,7 +34,7 @@ ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "
 BOTH = {**{name: REAL[name] for name in ("llama.cpp", "tgi")}, **FAKE}
 
 
-class Catalogue:
+class Catalogue(ListedEngines):
     """Two engines that read GGUF, one that says it does, and one that does not."""
 
     def list(self) -> list[EngineInfo]:

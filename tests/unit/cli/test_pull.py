@@ -41,3 +41,16 @@ def test_a_note_is_said_once_while_it_waits(seen: list[Download]) -> None:
 def test_the_list_has_speed_and_note(seen: list[Download]) -> None:
     seen[:] = [NOTED]
     assert f"1.9 MiB/s  {NOTED.note}" in CliRunner().invoke(pull.downloads, []).stdout
+
+
+def test_it_is_looked_at_often_at_first_and_then_now_and_then(
+    seen: list[Download], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(pull, "_EVERY_S", 0.25)
+    monkeypatch.setattr(pull, "time", SimpleNamespace(sleep=pauses.append))
+    seen[:] = [DONE, *[RUNNING] * 20]
+    CliRunner().invoke(pull.pull, ["o/b"])
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 0.1
+    assert pauses[-1] == max(pauses) == 0.25

@@ -23,6 +23,7 @@ from engines.api import (
 )
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import ADAPTER
+from engines.mlx_lm.descriptor import DESCRIPTOR as OTHER
 
 HERE = Installation(engine="llama.cpp", version="7", backend="metal", python=Path("/opt/python"))
 NOWHERE = Path("/nowhere/at/all")
@@ -32,14 +33,11 @@ GONE = Failure(kind=FailureKind.NOT_INSTALLED, sentence="It is not here.", hint=
 class Played:
     """An adapter that is asked whether it is installed, and counts how often."""
 
-    def __init__(self, *answers: Installation | Failure) -> None:
+    def __init__(self, *answers: Installation | Failure, descriptor: Descriptor = DESCRIPTOR) -> None:
+        self.descriptor = descriptor
         self.answers = list(answers)
         self.asked = 0
         self.places: list[Place | None] = []
-
-    @property
-    def descriptor(self) -> Descriptor:
-        return DESCRIPTOR
 
     def probe(self, place: Place | None = None) -> Installation | Failure:
         self.asked += 1
@@ -85,6 +83,15 @@ def test_what_was_found_is_not_looked_for_again_and_what_was_missing_is() -> Non
     assert catalogue.installation("llama.cpp") == HERE
     assert catalogue.installation("llama.cpp") == HERE
     assert adapter.asked == 2
+
+
+def test_only_engines_that_read_a_format_are_looked_for() -> None:
+    other = Played(descriptor=OTHER)
+    catalogue = Catalogue({"llama.cpp": Played(HERE), "mlx-lm": other}, Shelf(NOWHERE))
+    assert [one.id for one in catalogue.readers_of("gguf")] == ["llama.cpp"]
+    assert catalogue.backend_of("llama.cpp") == "metal"
+    assert catalogue.backend_of("none") == ""
+    assert other.asked == 0
 
 
 def test_a_missing_engine_cannot_be_had() -> None:

@@ -60,6 +60,27 @@ def test_what_is_not_there_is_said(hub: FakeHub, name: str, revision: str, kind:
         read_repository(hub.url, name, revision=revision)
 
 
+def test_a_repository_that_is_not_there_is_named_with_what_may_help(hub: FakeHub) -> None:
+    with pytest.raises(Unauthorized, match=r"There is no repository org/none at 127\.0\.0\.1, or it is private\."):
+        read_repository(hub.url, "org/none")
+    hub.is_frank = True
+    for revision in ("", "4.0bpw"):
+        with pytest.raises(NotFound, match=r"There is no repository org/none at 127\.0\.0\.1\.") as missing:
+            read_repository(hub.url, "org/none", revision=revision)
+        assert missing.value.code == "model_not_found"
+        assert "spelling" in missing.value.hint
+        assert "private or gated" in missing.value.hint
+
+
+def test_a_revision_that_is_not_there_is_told_from_a_repository_that_is_not(hub: FakeHub) -> None:
+    hub.add("org/exl", {"README.md": b"#"}).branches["4.0bpw"] = {"config.json": b"{}"}
+    for is_frank in (False, True):
+        hub.is_frank = is_frank
+        with pytest.raises(NotFound, match=r"org/exl has no revision '5\.0bpw'") as missing:
+            read_repository(hub.url, "org/exl", revision="5.0bpw")
+        assert (missing.value.code, missing.value.hint) == ("revision_not_found", "Its branches are main, 4.0bpw.")
+
+
 def test_paths_that_lead_elsewhere_are_left_out(hub: FakeHub) -> None:
     wrong = ["../x.gguf", "a/../../x.gguf", "/etc/x.gguf", "a\\b.gguf", "c:x.gguf", "nul\x00.gguf", "dot./x", "a//b"]
     hub.add("org/model", {"fine/x.gguf": b"x", **dict.fromkeys(wrong, b"x")})
