@@ -9,9 +9,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Nothing of what starting makes is garbage, and looking for it takes a tenth of the start; `own_memory` enables it.
     gc.disable()
-    from app.network.certificates import read_later
-
-    with read_later():
-        from app.gateway.main import main
+    from app.gateway.main import main
 
     sys.exit(main())

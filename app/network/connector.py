@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary, WeakSet
 import aiohttp
 
 from app.core.connections import Purpose
-from app.network.certificates import ensure_read
 from app.network.door import Call, door, is_here
 
 if TYPE_CHECKING:
@@ -79,8 +78,6 @@ class Connector(aiohttp.TCPConnector):
     ) -> "ResponseHandler":
         """Every new connection is made here; those that are kept alive are given out without it."""
         host, errand = req.url.raw_host or "", _ERRAND.get()
-        if req.url.scheme != "http" or not is_here(host):
-            await ensure_read()
         if errand is None and is_here(host):
             return await super()._create_connection(req, traces, timeout)
         call = door.call(host, req.url.port or 0, errand.purpose if errand else self._usual)
