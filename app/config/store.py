@@ -35,14 +35,11 @@ class Settings:
         self.problems: list[str] = []
         self._from_file = self._read_file()
         self._from_environment = self._read_environment()
+        self._present = self._merged()
 
     def get(self, name: str) -> SettingValue:
         """Return a setting's present value. Raises NotFound for a name the table lacks."""
-        row = find(name)
-        for source in (self._from_environment, self._from_file):
-            if row.name in source:
-                return source[row.name]
-        return row.default
+        return self._present[name] if name in self._present else self._present[find(name).name]
 
     def is_chosen(self, name: str) -> bool:
         """Tell whether somebody chose a value, rather than the default counting."""
@@ -63,7 +60,7 @@ class Settings:
 
     def flag(self, name: str) -> bool:
         """Return a setting of kind BOOL."""
-        return self.get(name) is True
+        return (self._present[name] if name in self._present else self.get(name)) is True
 
     def items(self, name: str) -> list[str]:
         """Return a setting of kind LIST."""
@@ -85,7 +82,11 @@ class Settings:
         merged = {**self._from_file, **checked}
         self._write(checked)
         self._from_file = {name: value for name, value in merged.items() if value is not None}
+        self._present = self._merged()
         return [name for name, old in before.items() if self.get(name) != old]
+
+    def _merged(self) -> dict[str, SettingValue]:
+        return {row.name: row.default for row in SETTINGS} | self._from_file | self._from_environment
 
     def _accept(self, row: Setting, value: SettingValue | None) -> SettingValue | None:
         if row.name in self._from_environment:

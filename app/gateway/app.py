@@ -12,8 +12,9 @@ from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
-from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, Observers, add_headers, answer
+from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer
 from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloading import add_downloads
 from app.gateway.hub.searching import add_catalogue

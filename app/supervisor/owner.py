@@ -113,6 +113,10 @@ class Owner:
             slot=said.slot,
         )
 
+    def release(self, lease: Lease) -> None:
+        """Give a lease back."""
+        self._take_at_once(m.Release(run=lease.run, slot=lease.slot))
+
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
         seen = await asyncio.to_thread(_fingerprint, request.source.path)

@@ -62,7 +62,7 @@ class Leasing:
         return self._lease
 
     async def __aexit__(self, *_error: object) -> None:
-        self._owner.send(m.Release(run=self._lease.run, slot=self._lease.slot))
+        self._owner.release(self._lease)
 
 
 class Supervisor:

@@ -11,7 +11,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
-from app.gateway.exchange.observer import Caller, Observation, Sink
+from app.gateway.exchange.observer import Caller, Observation, Observers, Sink
 from app.gateway.exchange.upstream import with_model
 from app.gateway.loading.recent import Found, Recent
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
@@ -45,7 +45,7 @@ def test_engines_are_up_when_ready() -> None:
 
 def watch(*sinks: Sink) -> Observation:
     """Return an exchange that nobody has answered yet."""
-    return Observation(Caller(), sinks)
+    return Observation(Caller(), Observers(sinks))
 
 
 def test_tokens_are_what_the_engine_says_last() -> None:

@@ -17,7 +17,7 @@ from app.core.events import ChatChanged
 from app.gateway.background import Background
 from app.gateway.chats.live import LiveAnswer
 from app.gateway.chats.writing import Job, Writer
-from app.gateway.exchange.observer import Caller, Observation, Outcome
+from app.gateway.exchange.observer import Caller, Observation, Observers, Outcome
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.recent import Found
@@ -42,6 +42,7 @@ class Answers:
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services = services
         self._writer = Writer(services, engines)
+        self._observers = Observers((services.metrics, services.measuring))
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
         self._closing = asyncio.Event()
@@ -109,7 +110,7 @@ class Answers:
             del self._live[message]
             raise
         job = Job(chat=about, question=begun.answer.parent or "", model=found.model, load=found.load)
-        observed = Observation(Caller(), (self._services.metrics, self._services.measuring))
+        observed = Observation(Caller(), self._observers)
         observed.understood(Route.CHAT, found.model.name)
         writing = asyncio.create_task(self._writer.write(job, live, observed))
         live.begin(begun.answer, writing)

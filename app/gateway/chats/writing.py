@@ -18,6 +18,7 @@ from app.gateway.chats.live import LiveAnswer
 from app.gateway.chats.refusal import from_engine, said_to_reader
 from app.gateway.chats.request import chat_request
 from app.gateway.exchange.capability_fallback import with_plan
+from app.gateway.exchange.connections import Flow
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.translating import translate
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
@@ -73,8 +74,6 @@ class Writer:
 class _Written:
     """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
 
-    is_congested = False
-
     def __init__(self, live: LiveAnswer, observed: Observation) -> None:
         self._live, self._observed = live, observed
 
@@ -83,10 +82,11 @@ class _Written:
         self._live.cost.load_s = self._observed.load_s
         self._live.progress("Reading the prompt")
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events: Sequence[Event]) -> Flow:
         """Append what they say."""
         for event in events:
             self._live.add(event)
+        return Flow.MORE
 
     async def drain(self) -> None:
         """Go on."""

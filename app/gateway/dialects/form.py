@@ -28,7 +28,6 @@ class Form(Protocol):
     def refusal(self, body: bytes, status: int) -> Refusal:
         """Return what to say for an engine's error document."""
 
-    @property
     def ping(self) -> bytes:
         """Bytes of a stream that mean nothing, to show a client that somebody is there."""
 

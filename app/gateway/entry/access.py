@@ -76,7 +76,9 @@ class Access:
 
     def check(self, request: web.Request) -> None:
         """Return if the request may go on. Raises Unauthorized, Forbidden or TooManyWrongKeys."""
-        path, is_here = _route(request), came_from_here(request)
+        resource = request.match_info.route.resource
+        # The route that will answer, whatever way its address was written; its text if none will.
+        path, is_here = request.path if resource is None else resource.canonical, came_from_here(request)
         if path in _OPEN:
             return
         is_own = path.startswith(f"{PREFIX}/")
@@ -132,9 +134,10 @@ def check_may_change(request: web.Request) -> None:
 def came_from_here(request: web.Request) -> bool:
     """Tell whether a program on this computer asks, under a name of this computer, with nobody in between."""
     headers = request.headers
-    if any(name in headers for name in _VIA_HEADERS) or not names_loopback(headers.get(hdrs.HOST, "")):
-        return False
-    return _is_loopback(request.remote or "")
+    for name in _VIA_HEADERS:
+        if name in headers:
+            return False
+    return names_loopback(headers.get(hdrs.HOST, "")) and _is_loopback(request.remote or "")
 
 
 @lru_cache(maxsize=256)
@@ -158,12 +161,6 @@ def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:
 def _parts(authorization: str) -> tuple[str, str, str]:
     scheme, separator, given = authorization.partition(" ")
     return scheme.lower(), separator, given
-
-
-def _route(request: web.Request) -> str:
-    """Return the path of the route that will answer, whatever way the address was written; its text if none will."""
-    resource = request.match_info.route.resource
-    return request.path if resource is None else resource.canonical
 
 
 def _bytes(text: str) -> bytes:

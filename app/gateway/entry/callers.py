@@ -6,10 +6,14 @@ from functools import lru_cache
 from aiohttp import hdrs, web
 
 from app.core.requests import Peer
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.record import DialectName
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.observer import Caller
 
 _LONGEST_CLIENT = 60
+_LONGEST_PATH = 200
+"""What tells a dialect stands before that."""
 _LOOPBACK = ("127.", "::1")
 _BROWSER = frozenset(
     {"Mozilla", "AppleWebKit", "Chrome", "Safari", "Gecko", "Firefox", "Version", "Mobile", "Electron"}
@@ -24,10 +28,15 @@ def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> C
         id=request_id,
         client=client_name(request.headers.get(hdrs.USER_AGENT, "")),
         peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
-        dialect=dialect_of(request.path, request.headers).name,
+        dialect=_dialect(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
         path=request.path,
         keeps_bodies=keeps_bodies,
     )
+
+
+@lru_cache(maxsize=256)
+def _dialect(path: str, *, is_named: bool) -> DialectName:
+    return dialect_of(path, {ANTHROPIC_DIALECT.header: ""} if is_named else {}).name
 
 
 @lru_cache(maxsize=256)

@@ -7,8 +7,6 @@ id that finds it in the log.
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
@@ -21,17 +19,10 @@ from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
 from app.gateway.entry.unpacking import ACCEPTED, UnsupportedEncoding
 from app.gateway.exchange.engine.error_document import understood
-from app.gateway.exchange.observer import BODY_BYTES, OBSERVED, Observation, Outcome, Sink, Stopped
+from app.gateway.exchange.observer import BODY_BYTES, OBSERVED, Observation, Observers, Outcome, Stopped
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
-
-
-class Observers(NamedTuple):
-    """Who is told of exchanges, and whether somebody wants to read what is said in them."""
-
-    sinks: Sequence[Sink]
-    keep_bodies: Callable[[], bool]
 
 
 OBSERVERS = web.AppKey("observers", Observers)
@@ -56,7 +47,7 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await _answered(request, handler)
     observers = app[OBSERVERS]
     caller = caller_of(request, request_id, keeps_bodies=observers.keep_bodies())
-    request[OBSERVED] = observed = Observation(caller, observers.sinks, request.task)
+    request[OBSERVED] = observed = Observation(caller, observers, request.task)
     CLIENT.set(f"{caller.client} {request.remote}")
     try:
         response = await _answered(request, handler)

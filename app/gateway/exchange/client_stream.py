@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import hdrs, web
 
+from app.gateway.exchange.connections import Flow
+
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
@@ -28,10 +30,6 @@ SSE_HEADERS = {
 }
 
 
-def _nothing() -> bytes:
-    return b""
-
-
 class KeepAlive(NamedTuple):
     """What a client is sent: `first` when its stream begins, `alive` now and then while it waits for more.
 
@@ -39,7 +37,7 @@ class KeepAlive(NamedTuple):
     every `every_s` (`EVERY_S`).
     """
 
-    first: Callable[[], bytes] = _nothing
+    first: Callable[[], bytes] = bytes
     alive: Callable[[], bytes] = lambda: COMMENT
     within_s: float | None = None
     every_s: float | None = None
@@ -48,11 +46,16 @@ class KeepAlive(NamedTuple):
 class ClientStream:
     """One streamed answer. `cancel` it when its exchange is over."""
 
-    __slots__ = ("_beating", "_is_chunked", "_is_over", "_keep_alive", "_request", "_timer", "_writer", "response")
+    __slots__ = (
+        *("is_open", "response", "_beating", "_is_chunked", "_is_over", "_keep_alive", "_protocol", "_request"),
+        *("_timer", "_writer"),
+    )
 
     def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlive) -> None:
         self.response = web.StreamResponse(headers=headers)
-        self._request, self._keep_alive = request, keep_alive
+        self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
+        self.is_open = False
+        """Whether its head has gone out."""
         self._writer: AbstractStreamWriter | None = None
         self._is_chunked = False
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
@@ -60,27 +63,23 @@ class ClientStream:
         self._beating: asyncio.Task[None] | None = None
         self._is_over: asyncio.Event | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether its head has gone out."""
-        return self._writer is not None
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether the client reads more slowly than it is written to."""
-        return bool(self._request.protocol.writing_paused)
-
     async def open(self) -> None:
         """Send the head and what comes first, unless that happened while the client waited."""
-        await self.settle()
-        if self._writer is None:
+        self._timer.cancel()
+        if self._beating is not None:
+            await self.settle()
+        if not self.is_open:
             await self._open()
 
-    def write(self, data: bytes) -> None:
-        """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled."""
-        transport = self._request.transport
+    def write(self, data: bytes) -> Flow:
+        """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled.
+
+        Returns PAUSE while the client reads more slowly than it is written to.
+        """
+        transport = self._protocol.transport
         if data and transport is not None and not transport.is_closing():
             transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        return Flow.PAUSE if self._protocol.writing_paused else Flow.MORE
 
     async def drain(self) -> None:
         """Wait until the client has caught up. Raises ConnectionError if it has gone."""
@@ -113,15 +112,16 @@ class ClientStream:
         if writer is None:
             raise ConnectionResetError
         writer.send_headers()
-        self._writer, self._is_chunked = writer, self.response.chunked or getattr(writer, "chunked", False)
-        self.write(self._keep_alive.first())
+        self._writer, self._is_chunked, self.is_open = writer, bool(getattr(writer, "chunked", False)), True
+        if first := self._keep_alive.first():
+            self.write(first)
 
     def _begin(self) -> None:
         self._is_over = asyncio.Event()
         self._beating = asyncio.create_task(self._beat(self._is_over))
 
     async def _beat(self, is_over: asyncio.Event) -> None:
-        if self._writer is None:
+        if not self.is_open:
             await self._open()
         every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
         while not is_over.is_set():

@@ -13,12 +13,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from app.core.errors import EngineFailed
-from app.gateway.exchange.framing import AnswerHead, Body, HeadReader, body_of
+from app.gateway.exchange.framing import AnswerHead, Body, body_of, read_head
 from app.network.door import door
 from app.supervisor.dialing import Host, dial
 
@@ -37,13 +37,17 @@ class Address(NamedTuple):
     host: Host
     prefix: bytes
     netloc: bytes
+    is_ours: bool
+    """Whether a program listens there that Roundhouse may have started: at 127.0.0.1, without TLS."""
 
 
 @lru_cache(maxsize=256)
 def address_of(base_url: str) -> Address:
     """Return where a URL leads."""
     url = urlsplit(base_url)
-    return Address(Host.of(url), url.path.rstrip("/").encode(), url.netloc.rpartition("@")[2].encode())
+    host = Host.of(url)
+    is_ours = host.is_here and host.name == "127.0.0.1" and not host.is_tls
+    return Address(host, url.path.rstrip("/").encode(), url.netloc.rpartition("@")[2].encode(), is_ours)
 
 
 class Flow(IntEnum):
@@ -68,7 +72,7 @@ class EngineConnection(asyncio.Protocol):
     """One connection to an engine. Belongs to the event loop's thread."""
 
     __slots__ = (
-        *("address", "idle_since", "is_over", "is_paused", "_body", "_error", "_head", "_head_reader", "_is_whole"),
+        *("address", "idle_since", "is_over", "is_paused", "_begun", "_body", "_error", "_head", "_is_whole"),
         *("_loop", "_may_write", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
     )
 
@@ -79,14 +83,15 @@ class EngineConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._may_write: asyncio.Future[None] | None = None
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """Be ready for a request."""
         self.is_over = False
         """Whether nothing more of the answer will come, whole or not."""
         self.is_paused = False
         self._head: asyncio.Future[AnswerHead] | None = None
-        self._head_reader = HeadReader()
+        self._begun = b""
         self._body: Body | None = None
         self._is_whole = False
         self._error: Exception | None = None
@@ -102,10 +107,11 @@ class EngineConnection(asyncio.Protocol):
 
     async def send(self, head: bytes, body: bytes) -> AnswerHead:
         """Send a request and return the head of its answer. Raises EngineDisconnected, or EngineFailed for nonsense."""
-        self._reset()
         self._head = self._loop.create_future()
+        if self._transport is None or self._transport.is_closing():
+            raise EngineDisconnected("closed")
         if len(body) <= _WRITTEN_AT_ONCE:
-            self._write(head + body)
+            self._transport.write(head + body)
         else:
             self._write(head)
             for at in range(0, len(body), _WRITTEN_AT_ONCE):
@@ -176,11 +182,13 @@ class EngineConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what has come, and hand its payload on."""
         try:
-            if self._body is None:
+            body = self._body
+            if body is None:
                 data = self._take_head(data)
-                if self._body is None:
+                body = self._body
+                if body is None:
                     return
-            payload = self._body.feed(data)
+            payload = body.feed(data)
         except ValueError as error:
             self._fail(_nonsense(str(error)))
             return
@@ -189,7 +197,7 @@ class EngineConnection(asyncio.Protocol):
                 self._hand_on(payload)
             else:
                 self._put_by(payload)
-        if self._body.is_over:
+        if body.is_over:
             self._end()
 
     def eof_received(self) -> None:
@@ -225,8 +233,10 @@ class EngineConnection(asyncio.Protocol):
         if self._head is None or self._head.done():  # nobody has asked for anything
             self.abort()
             return b""
-        read = self._head_reader.feed(data)
+        data = self._begun + data if self._begun else data
+        read = read_head(data)
         if read is None:
+            self._begun = data
             return b""
         head, rest = read
         self._body = body_of(head)
@@ -335,8 +345,12 @@ class EngineConnections:
         self._idle.clear()
 
     async def _connect(self, address: Address) -> EngineConnection:
+        protocol = partial(EngineConnection, address, self._put_back)
+        if address.is_ours:  # connected to or refused at once, and nobody's business
+            loop = asyncio.get_running_loop()
+            return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
         async with asyncio.timeout(self._connect_s):
-            _, connection = await dial(address.host, lambda: EngineConnection(address, self._put_back))
+            _, connection = await dial(address.host, protocol)
         if not address.host.is_here:
             self._outside = {other for other in self._outside if other.is_open} | {connection}
         return connection
@@ -344,7 +358,7 @@ class EngineConnections:
     def _put_back(self, connection: EngineConnection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = time.monotonic()
-        connection._reset()  # noqa: SLF001 -- its owner, between two requests
+        connection.reset()
         self._idle[connection.address].append(connection)
         if self._sweep is None:
             self._sweep = loop.call_later(_KEPT_S, self._close_idle)

@@ -3,6 +3,7 @@
 An engine is believed as little as any peer: heads and size lines are bounded, and what is no HTTP raises ValueError.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
@@ -13,7 +14,9 @@ _MOST_SIZE_LINE = 1024
 _MOST_TRAILER_BYTES = 16 * 1024
 _END_OF_LINE, _END_OF_HEAD = b"\r\n", b"\r\n\r\n"
 _NO_BODY = frozenset({204, 304})
-_INFORMATIONAL = range(100, 200)
+_STATUS_LINE = re.compile(r"HTTP/1\.(\d) (\d{3})(?: |$)")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
+"""The size line of a chunk without extensions, as nearly all are."""
 
 
 class AnswerHead(NamedTuple):
@@ -21,45 +24,34 @@ class AnswerHead(NamedTuple):
 
     status: int
     headers: Mapping[str, str]
-    is_http_11: bool = True
-
-    @property
-    def may_stay_open(self) -> bool:
-        """Whether the connection can be used again once the body has come."""
-        return self.is_http_11 and "close" not in self.headers.get("connection", "").lower()
+    may_stay_open: bool = True
+    """Whether the connection can be used again once the body has come."""
 
 
-class HeadReader:
-    """Collects bytes until a head is whole. Interim answers (100 Continue) are passed over."""
+def read_head(data: bytes) -> tuple[AnswerHead, bytes] | None:
+    """Return the head that some bytes begin with and what follows it, None while it is not whole. Raises ValueError.
 
-    def __init__(self) -> None:
-        self._bytes = b""
-
-    def feed(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
-        """Return the head and what follows it, None while it is not whole."""
-        self._bytes = self._bytes + data if self._bytes else data
-        while (end := self._bytes.find(_END_OF_HEAD)) >= 0:
-            head, self._bytes = _parsed(self._bytes[:end]), self._bytes[end + len(_END_OF_HEAD) :]
-            if head.status not in _INFORMATIONAL:
-                return head, self._bytes
-        if len(self._bytes) > MOST_HEAD_BYTES:
-            raise ValueError("a head without end")
-        return None
-
-
-def _parsed(raw: bytes) -> AnswerHead:
-    first, *lines = raw.decode("latin-1").split("\r\n")
-    version, _, rest = first.partition(" ")
-    status = rest[:3]
-    if not version.startswith("HTTP/1.") or len(status) < 3 or not status.isdecimal():  # noqa: PLR2004 -- "200"
-        raise ValueError(f"no HTTP: {first[:80]!r}")
-    headers = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise ValueError("a header line without a colon")
-        headers[name.lower()] = value.strip(" \t")
-    return AnswerHead(int(status), headers, is_http_11=version == "HTTP/1.1")
+    Interim answers (100 Continue) are passed over.
+    """
+    while (end := data.find(_END_OF_HEAD)) >= 0:
+        first, *lines = data[:end].decode("latin-1").split("\r\n")
+        data = data[end + len(_END_OF_HEAD) :]
+        status = _STATUS_LINE.match(first)
+        if status is None:
+            raise ValueError(f"no HTTP: {first[:80]!r}")
+        if status[2].startswith("1"):
+            continue
+        headers = {}
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise ValueError("a header line without a colon")
+            headers[name.lower()] = value.strip(" \t")
+        stays = status[1] == "1" and "close" not in headers.get("connection", "").lower()
+        return AnswerHead(int(status[2]), headers, stays), data
+    if len(data) > MOST_HEAD_BYTES:
+        raise ValueError("a head without end")
+    return None
 
 
 class Body(Protocol):
@@ -145,6 +137,11 @@ class ChunkedBody:
 
     def feed(self, data: bytes) -> bytes:
         """Return the payload in some bytes. Raises ValueError for what is no chunk."""
+        if not self._left and not self._rest and not self._in_trailers and (begun := _CHUNK.match(data)) is not None:
+            at = begun.end()
+            # Engines nearly always write one whole chunk at a time.
+            if 0 < int(begun[1], 16) == len(data) - at - 2 and data.endswith(_END_OF_LINE):
+                return data[at:-2]
         if self._rest:
             data, self._rest = self._rest + data, b""
         at, payload = 0, list[bytes]()

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -26,13 +26,12 @@ log = logging.getLogger(__name__)
 _TAIL_PIECES = 4
 _MOST_TAIL_BYTES = 256 * 1024
 """Of a whole answer: what it says of its tokens stands at its end, or before a list of vectors of any length."""
-_PROMPT = re.compile(rb'"prompt_tokens"\s*:\s*(\d+)')
-_COMPLETION = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d+)')
-_PARTS_OF_PROMPT = re.compile(rb'"(input_tokens|cache_read_input_tokens)"\s*:\s*(\d+)')
-"""How Anthropic's dialect tells what was read: what the cache had is not part of the first."""
-_CACHED = re.compile(rb'"(?:cached_tokens|cache_read_input_tokens|cache_n)"\s*:\s*(\d+)')
-_TIMING = re.compile(rb'"(cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"\s*:\s*(\d+(?:\.\d+)?)')
-"""llama-server's own clock, at the end of an answer: tokens and milliseconds, read and written."""
+_COUNTS = re.compile(
+    rb'"((?:prompt|completion|output|input|cached|cache_read_input)_tokens|cache_n|prompt_n|prompt_ms|predicted_n|predicted_ms)"'
+    rb"\s*:\s*(\d+(?:\.\d+)?)"
+)
+"""OpenAI's and Anthropic's counts, and llama-server's own clock: tokens and milliseconds, read and written."""
+_CLOCK = (b"cache_n", b"prompt_n", b"prompt_ms", b"predicted_n", b"predicted_ms")
 _EVENTS_WITHOUT_TOKEN = 3
 """The opening role event, the closing finish_reason event and [DONE]."""
 _ERROR_STATUS = 400
@@ -87,6 +86,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int | None = None
 
 
+_NO_TOKENS = Tokens()
+_CACHED = (b"cached_tokens", b"cache_read_input_tokens", b"cache_n")
+
+
 class Breakable(Protocol):
     """The connection to an engine."""
 
@@ -121,6 +124,22 @@ class Sink:
         """Note how it ended."""
 
 
+class Observers:
+    """Who is told of exchanges. Each is called for what it listens to, and for nothing else."""
+
+    def __init__(self, sinks: Sequence[Sink], keep_bodies: Callable[[], bool] = lambda: False) -> None:
+        self.keep_bodies = keep_bodies
+        """Whether somebody wants to read what is said."""
+        self.understood = [sink.understood for sink in sinks if _listens(sink, "understood")]
+        self.changed = [sink.changed for sink in sinks if _listens(sink, "changed")]
+        self.answered = [sink.answered for sink in sinks if _listens(sink, "answered")]
+        self.ended = [sink.ended for sink in sinks if _listens(sink, "ended")]
+
+
+def _listens(sink: Sink, event: str) -> bool:
+    return getattr(type(sink), event) is not getattr(Sink, event)
+
+
 class Observation:
     """One exchange. Belongs to the event loop's thread. Clock readings are of `time.perf_counter()`."""
 
@@ -139,10 +158,10 @@ class Observation:
             "kept_request",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
-        *("_events", "_room", "_sinks", "_tail", "_task", "_tokens"),
+        *("_events", "_observers", "_room", "_tail", "_task", "_tokens"),
     )
 
-    def __init__(self, caller: Caller, sinks: Sequence[Sink], task: "asyncio.Task[object] | None" = None) -> None:
+    def __init__(self, caller: Caller, observers: Observers, task: "asyncio.Task[object] | None" = None) -> None:
         self.caller = caller
         self.at, self.started_at = time.time(), time.perf_counter()
         self.route = self.model = self.engine = ""
@@ -161,7 +180,7 @@ class Observation:
         self.is_stopped = False
         self.kept_request = self.kept_answer = b""
         self._room = BODY_BYTES if caller.keeps_bodies else 0
-        self._sinks, self._task = sinks, task
+        self._observers, self._task = observers, task
         self._connection: Breakable | None = None
         self._events = 0
         self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
@@ -196,13 +215,13 @@ class Observation:
     def understood(self, route: str, model: str) -> None:
         """Note what is wanted, of which model."""
         self.route, self.model = route, model
-        self._tell("understood")
+        self._tell(self._observers.understood)
 
     def leased(self, lease: Lease) -> None:
         """Note that an engine works for it from now on."""
         self.engine, self.leased_at, self.load_s = lease.engine, time.perf_counter(), lease.load_s
         self._connection = None
-        self._tell("changed")
+        self._tell(self._observers.changed)
 
     def connected(self, connection: Breakable) -> None:
         """Note what is to be ended when this is stopped."""
@@ -217,7 +236,7 @@ class Observation:
             self._keep(piece)
         if self.first_at is None:
             self.first_at = self.last_at
-            self._tell("changed")
+            self._tell(self._observers.changed)
 
     def saw_whole(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
@@ -230,7 +249,7 @@ class Observation:
     def answered(self, lease: Lease) -> None:
         """Note that the engine has answered to the end."""
         self.outcome = Outcome.OK
-        self._tell("answered", lease)
+        self._tell(self._observers.answered, lease)
 
     def failed(self, error: RoundhouseError) -> None:
         """Note why it failed, or was refused."""
@@ -265,8 +284,8 @@ class Observation:
         self.ended_at = time.perf_counter()
         if self.is_stopped and self.outcome is not Outcome.OK:
             self.outcome = Outcome.STOPPED
-        _ = self.tokens
-        self._tell("ended")
+        self._tell(self._observers.ended)
+        self._tokens = self.tokens
         self._tail.clear()
         self._connection = self._task = None
 
@@ -284,12 +303,12 @@ class Observation:
     @property
     def tokens(self) -> Tokens:
         """What the engine has said of its tokens and times."""
-        if self._tokens is None:
-            tokens = _tokens_in(self.tail)
-            if not self.is_over:
-                return tokens
+        if self._tokens is not None:
+            return self._tokens
+        tokens = _tokens_in(self.tail)
+        if self.is_over or self.outcome is Outcome.OK:  # nothing more will come
             self._tokens = tokens
-        return self._tokens
+        return tokens
 
     @property
     def tpot_s(self) -> float | None:
@@ -303,10 +322,10 @@ class Observation:
         self.kept_answer += piece[: self._room]
         self._room -= len(piece)
 
-    def _tell(self, what: str, *values: object) -> None:
-        for sink in self._sinks:
+    def _tell(self, sinks: Iterable[Callable[..., None]], *values: object) -> None:
+        for tell in sinks:
             try:
-                getattr(sink, what)(self, *values)
+                tell(self, *values)
             except Exception:
                 log.exception("An exchange could not be noted")
 
@@ -315,14 +334,18 @@ OBSERVED = web.RequestKey("observed", Observation)
 
 
 def _tokens_in(tail: bytes) -> Tokens:
-    prompt, completion = _PROMPT.findall(tail), _COMPLETION.findall(tail)
-    read = int(prompt[-1]) if prompt else None
-    if read is None and (parts := dict(_PARTS_OF_PROMPT.findall(tail))):
-        read = sum(map(int, parts.values()))
-    cached = _CACHED.findall(tail)
+    counts = dict(_COUNTS.findall(tail))  # of one that is said again the last counts
+    if not counts:
+        return _NO_TOKENS
+    read = counts.get(b"prompt_tokens")
+    if read is None and (b"input_tokens" in counts or b"cache_read_input_tokens" in counts):
+        # Anthropic's dialect: what the cache had is no part of the first.
+        read = int(counts.get(b"input_tokens", 0)) + int(counts.get(b"cache_read_input_tokens", 0))
+    cached = next((counts[name] for name in _CACHED if name in counts), None)
+    completion = counts.get(b"completion_tokens", counts.get(b"output_tokens"))
     return Tokens(
-        prompt=read,
-        cached=int(cached[-1]) if cached else None,
-        completion=int(completion[-1]) if completion else None,
-        timings={name.decode(): float(value) for name, value in _TIMING.findall(tail)},
+        prompt=None if read is None else int(read),
+        cached=None if cached is None else int(cached),
+        completion=None if completion is None else int(completion),
+        timings={name.decode(): float(counts[name]) for name in _CLOCK if name in counts},
     )

@@ -3,8 +3,6 @@
 A stream never ends silently: if the engine dies in the middle, an error event follows what was sent.
 """
 
-from collections.abc import Mapping
-
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
@@ -41,11 +39,11 @@ async def pass_on(
 ) -> web.StreamResponse:
     """Return the engine's answer. Raises EngineFailed or Unavailable while nothing has been sent to the client."""
     waits = upstream.streams and upstream.gather is None
-    client = _client(request, SSE_HEADERS, upstream.form) if waits else None
+    client = ClientStream(request, SSE_HEADERS, KeepAlive(alive=upstream.form.ping)) if waits else None
     try:
         async with EngineAnswer(engines, upstream, observed) as answer:
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
-                client = client or _client(request, SSE_HEADERS, upstream.form)
+                client = client or ClientStream(request, SSE_HEADERS, KeepAlive(alive=upstream.form.ping))
                 return await _stream(client, answer, upstream.form, observed)
             response = await (_refusal if answer.is_refusal else _whole)(answer, upstream, observed)
         return response if client is None else await _closed(client, response, upstream.form)
@@ -59,22 +57,19 @@ async def pass_on(
             client.cancel()
 
 
-def _client(request: web.Request, headers: Mapping[str, str], form: Form) -> ClientStream:
-    return ClientStream(request, headers, KeepAlive(alive=lambda: form.ping))
-
-
 async def _stream(client: ClientStream, answer: EngineAnswer, form: Form, observed: Observation) -> web.StreamResponse:
-    if not await client.settle():
+    if not client.is_open:
         client.response.headers[hdrs.CONTENT_TYPE] = answer.head.headers["content-type"]
     await client.open()
     bound, edit = LineBound(), form.editor()
 
     def take(piece: bytes) -> Flow:
         bound.check(piece)
-        if mended := edit(piece):
-            observed.saw(mended)
-            client.write(mended)
-        return Flow.PAUSE if client.is_congested else Flow.MORE
+        mended = edit(piece)
+        if not mended:
+            return Flow.MORE
+        observed.saw(mended)
+        return client.write(mended)
 
     error: RoundhouseError | None = None
     try:

@@ -48,15 +48,11 @@ End = Finished | Failed
 class Receiver(Protocol):
     """Who takes an answer's events."""
 
-    @property
-    def is_congested(self) -> bool:
-        """Whether they come faster than they are taken."""
-
     async def open(self) -> None:
         """Note that the engine has begun to answer."""
 
-    def take(self, events: Sequence[Event]) -> None:
-        """Take what a piece of the answer says."""
+    def take(self, events: Sequence[Event]) -> Flow:
+        """Take what a piece of the answer says. Returns PAUSE where they come faster than they are taken."""
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
@@ -65,17 +61,16 @@ class Receiver(Protocol):
 class Collected:
     """Keeps an answer's events until all are there."""
 
-    is_congested = False
-
     def __init__(self) -> None:
         self.events: list[Event] = []
 
     async def open(self) -> None:
         """Begin."""
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events: Sequence[Event]) -> Flow:
         """Keep them."""
         self.events += events
+        return Flow.MORE
 
     async def drain(self) -> None:
         """Go on."""
@@ -191,10 +186,8 @@ class _Events:
         """Take a piece of the stream. An answer may be ended here before the engine ends it."""
         self._bound.check(piece)
         self._observed.saw(piece)
-        self._hand_on(self._reader.feed(piece))
-        if self.end is not None:
-            return Flow.END
-        return Flow.PAUSE if self._receiver.is_congested else Flow.MORE
+        flow = self._hand_on(self._reader.feed(piece))
+        return flow if self.end is None else Flow.END
 
     def finish(self) -> End | None:
         """Return how the answer ended, None if the engine hung up before it did."""
@@ -202,14 +195,13 @@ class _Events:
             self._hand_on(self._reader.end())
         return self.end
 
-    def _hand_on(self, events: list[Event]) -> None:
+    def _hand_on(self, events: list[Event]) -> Flow:
         if self._splitter is not None and events:
             self._written += [event.text for event in events if isinstance(event, TextDelta)]
             events = self._splitter.take(events)
         if events and isinstance(events[-1], Finished | Failed):
             self.end = events.pop()  # type: ignore[assignment] # as was just seen
-        if events:
-            self._receiver.take(events)
+        return self._receiver.take(events) if events else Flow.MORE
 
 
 async def _retry_until_tool_call(
@@ -292,17 +284,13 @@ class _Encoded:
         self._owes_beginning = not is_first  # of the first part it comes with the head
         self.drain = client.drain
 
-    @property
-    def is_congested(self) -> bool:
-        return self._client.is_congested
-
     async def open(self) -> None:
         await self._client.open()
         if self._owes_beginning:
             self._client.write(self._encoder.begin())
 
-    def take(self, events: Sequence[Event]) -> None:
-        self._client.write(self._encoder.feed(events))
+    def take(self, events: Sequence[Event]) -> Flow:
+        return self._client.write(self._encoder.feed(events))
 
 
 async def stream(

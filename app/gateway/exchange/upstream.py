@@ -122,13 +122,19 @@ class EngineLost(Exception):
 class EngineAnswer:
     """An engine's answer, from its head on. Entering raises EngineFailed or Unavailable, or as `prepare` does."""
 
-    __slots__ = ("_connection", "_engines", "_leasing", "_observed", "head", "lease", "request")
+    __slots__ = (
+        *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines", "_leasing"),
+        "_observed",
+    )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
         self._engines, self.request, self._observed = engines, request, observed
         self._connection: EngineConnection
-        self.head: AnswerHead
         self.lease: Lease
+        self.head: AnswerHead
+        self.is_refusal: bool
+        self.content_type: str
+        """The kind of its body, without parameters."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -146,16 +152,6 @@ class EngineAnswer:
     async def __aexit__(self, *error: object) -> None:
         self._connection.close()
         await self._leasing.__aexit__(*error)
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether the engine refused."""
-        return self.head.status >= _ERROR_STATUS
-
-    @property
-    def content_type(self) -> str:
-        """The kind of its body, without parameters."""
-        return self.head.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
         """Return the body. Raises EngineFailed if it breaks off, or does not end."""
@@ -188,41 +184,44 @@ class EngineAnswer:
 
     async def _open(self) -> None:
         self._leasing = self._engines.supervisor.lease(self.request.load, self.request.terms)
-        self.lease = await self._leasing.__aenter__()
+        self.lease = lease = await self._leasing.__aenter__()
+        connection = None
         try:
-            self._observed.leased(self.lease)
-            await self._send()
-        except BaseException:
-            await self._leasing.__aexit__(None, None, None)
-            raise
-
-    async def _send(self) -> None:
-        lease, request, connection = self.lease, self.request, None
-        try:
-            if request.prepare is not None:
-                request = await request.prepare(self._engines, lease, request)
-            body = request.body if lease.served_name == request.model else with_model(request.body, lease.served_name)
-            about = self._engines.adapters[lease.engine].descriptor
-            # Engine and gateway agree on what the engine would do anyway.
-            closes = about.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
-            head = _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b""))
+            self._observed.leased(lease)
+            head, body = await self._written()
             connection = await self._engines.connections.get(address_of(lease.base_url))
             self._observed.connected(connection)
-            self.head = _checked(await connection.send(head, body))
-        except OSError as error:
+            self.head = answer = await connection.send(head, body)
+            _refuse_redirect(answer)
+        except BaseException as error:
+            lost = await self._lost(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
-            if self._observed.is_stopped:
-                raise Stopped from None
-            raise await self._lost(was_connected=isinstance(error, EngineDisconnected)) from None
-        except BaseException:
-            if connection is not None:
-                connection.abort()
+            await self._leasing.__aexit__(None, None, None)
+            if lost is not None:
+                raise lost from None
             raise
         self._connection = connection
+        self.is_refusal = answer.status >= _ERROR_STATUS
+        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    async def _lost(self, *, was_connected: bool) -> EngineLost:
-        """Return what became of a request whose connection broke before it was answered."""
+    async def _written(self) -> tuple[bytes, bytes]:
+        """Return the request as it goes to the engine: head and body."""
+        lease, request = self.lease, self.request
+        if request.prepare is not None:
+            request = await request.prepare(self._engines, lease, request)
+        body = request.body if lease.served_name == request.model else with_model(request.body, lease.served_name)
+        # Engine and gateway agree on what the engine would do anyway.
+        closes = self._engines.adapters[lease.engine].descriptor.closes_after_stream and (
+            len(body) > _SEARCHED_BYTES or _STREAM in body
+        )
+        return _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b"")), body
+
+    async def _lost(self, error: OSError) -> EngineLost | Stopped:
+        """Return what became of a request whose connection broke before it was answered, or was not to be had."""
+        if self._observed.is_stopped:
+            return Stopped()
+        was_connected = isinstance(error, EngineDisconnected)
         cause, remote = await self.lease.verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote
         if remote is not None and cause is None and not was_connected:
             where = urlsplit(remote.url).netloc
@@ -249,10 +248,9 @@ async def _collect(connection: EngineConnection) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _checked(head: "AnswerHead") -> "AnswerHead":
-    if head.status in _REDIRECTS:
+def _refuse_redirect(answer: "AnswerHead") -> None:
+    if answer.status in _REDIRECTS:
         raise EngineFailed("The endpoint sends elsewhere, which is not followed.", hint="Attach where it really is.")
-    return head
 
 
 def too_long(what: str, limit_bytes: int) -> EngineFailed:

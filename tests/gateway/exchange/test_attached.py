@@ -11,6 +11,7 @@ from aiohttp import web
 from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
+from app.gateway.exchange.connections import address_of
 from app.gateway.library.attaching import attach
 from app.network import door as door_module
 from app.supervisor import dialing
@@ -189,6 +190,7 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
     with monkeypatch.context() as elsewhere:
         for module in (door_module, dialing):
             elsewhere.setattr(module, "is_here", lambda _host: False)
+        address_of.cache_clear()
         async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
             assert await reply.content.readany() == chunk("one")
             headers = {"Authorization": "Bearer token"}
@@ -197,6 +199,7 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
                 assert changed.status == 200
             assert b"error" in await reply.content.read()
         status, told = await asked(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
+    address_of.cache_clear()
     assert (status, "offline" in told) == (409, True)
     assert len(far.posts) == 1
 

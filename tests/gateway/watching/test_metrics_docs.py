@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import Peer, RequestInfo, RequestState
-from app.gateway.exchange.observer import Caller, Figures, Observation, Outcome
+from app.gateway.exchange.observer import Caller, Figures, Observation, Observers, Outcome
 from app.gateway.watching.metrics import Metrics, Said, prefill_rate
 from engines.api import Gauge
 
@@ -40,7 +40,7 @@ RUNNING = RequestInfo(
 
 def ended(metrics: Metrics, outcome: Outcome) -> None:
     """Have the metrics told of one exchange."""
-    exchange = Observation(Caller(), [metrics])
+    exchange = Observation(Caller(), Observers([metrics]))
     exchange.understood("chat", "m")
     exchange.figures, exchange.outcome = FIGURES, outcome
     for _ in range(6):

@@ -24,7 +24,6 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         refused = understood(body, status)
         return Refusal(msgspec.json.encode(refusal_document(refused, self.request_id)), refused.status)
 
-    @property
     def ping(self) -> bytes:
         """Return the event that Anthropic's own endpoint sends so."""
         return event("ping", {"type": "ping"})

@@ -43,10 +43,9 @@ class V0:
         """Return OpenAI's error document."""
         return self._openai.refusal(body, status)
 
-    @property
     def ping(self) -> bytes:
         """Return a comment."""
-        return OPENAI.ping
+        return OPENAI.ping()
 
     def event(self, refusal: bytes) -> bytes:
         """Return an event with the document in it."""

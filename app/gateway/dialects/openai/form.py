@@ -29,7 +29,6 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         """Return OpenAI's error document."""
         return refusal_of(body, status, about(self.prompt))
 
-    @property
     def ping(self) -> bytes:
         """Return a comment: every reader of server-sent events passes over it."""
         return b": waiting\n\n"
