@@ -5,11 +5,13 @@ Clients read one name or the other: llama-server's and DeepSeek's `reasoning_con
 """
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.dialects.openai.refusals import ERROR_KEY
 from app.gateway.dialects.openai.several import Totals
 
 _THOUGHT = b'"reasoning_content":"'
@@ -46,6 +48,11 @@ class Chat(OpenAI, frozen=True, kw_only=True):
         """Return what mends one stream."""
         edit = _OneCall() if self.one_call else _Stream()
         return Totals(edit, each=self.each) if self.each else edit
+
+    @property
+    def needles(self) -> Sequence[bytes] | None:
+        """An error, and reasoning, which has two names; None where events are left out or counted."""
+        return None if self.one_call or self.each else (ERROR_KEY, _THOUGHT)
 
 
 CHAT, ONE_CALL = Chat(), Chat(one_call=True)

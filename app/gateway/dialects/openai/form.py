@@ -1,5 +1,7 @@
 """How OpenAI's dialect ends: `data: [DONE]`, or an event with an error in it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from app.core.errors import RoundhouseError
@@ -7,7 +9,7 @@ from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.canonical.events import failed
 from app.gateway.dialects.form import Editor, Refusal, as_it_is
 from app.gateway.dialects.openai.record import about
-from app.gateway.dialects.openai.refusals import in_own_words, refusal_of
+from app.gateway.dialects.openai.refusals import ERROR_KEY, in_own_words, refusal_of
 from app.gateway.dialects.openai.sse import as_event
 
 
@@ -56,6 +58,11 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     def _mender(self) -> Editor:
         """Return what mends an answer that goes well."""
         return as_it_is
+
+    @property
+    def needles(self) -> Sequence[bytes] | None:
+        """An error that an engine reports; None where a route mends other things."""
+        return (ERROR_KEY,) if self._mender() is as_it_is else None
 
 
 def _new_of(body: bytes, prefilled: Prefilled) -> bytes:

@@ -10,7 +10,7 @@ from app.gateway.exchange.engine.error_document import Refused, understood
 
 _CODES = {400: "invalid_value", 501: "engine_cannot"}
 """By status, OpenAI's code for a refusal to which the engine gave only the status again."""
-_DATA, _ERROR = b"data:", b'{"error"'
+_DATA, ERROR_KEY = b"data:", b'{"error"'
 """Inside a text the quotes would have backslashes before them."""
 _SERVER_ERROR = 500
 
@@ -43,7 +43,7 @@ def in_own_words(edit: Editor, dialect: DialectRecord) -> Editor:
     """
 
     def edited(chunk: bytes) -> bytes:
-        return edit(chunk if _ERROR not in chunk else _mended(chunk, dialect))
+        return edit(chunk if ERROR_KEY not in chunk else _mended(chunk, dialect))
 
     return edited
 
@@ -54,7 +54,7 @@ def _mended(chunk: bytes, dialect: DialectRecord) -> bytes:
 
 
 def _event(raw: bytes, dialect: DialectRecord) -> bytes:
-    if not raw.startswith(_DATA) or _ERROR not in raw:
+    if not raw.startswith(_DATA) or ERROR_KEY not in raw:
         return raw
     refused = understood(raw[len(_DATA) :].strip(), _SERVER_ERROR)
     return raw if refused.overflow is None else _DATA + b" " + _document(refused, dialect)
