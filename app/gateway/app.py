@@ -18,7 +18,7 @@ from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloading import add_downloads
 from app.gateway.hub.searching import add_catalogue
-from app.gateway.library.work import add_library
+from app.gateway.library.file_jobs import add_library
 from app.gateway.listen import own_names
 from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import add_updates

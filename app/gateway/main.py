@@ -31,7 +31,7 @@ from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
 from app.gateway.engines.moves import Moves
-from app.gateway.engines.rescue import Rescuer, announce
+from app.gateway.engines.rollback import Rescuer, announce
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys
@@ -44,9 +44,9 @@ from app.gateway.library.watch import watch_library
 from app.gateway.listen import Endpoint, bind
 from app.gateway.loading.gauge import MemoryGauge
 from app.gateway.loading.launch import devices_of, model_folders, policy_from
-from app.gateway.own_memory import give_back, leave_start_up_out_of_collections
+from app.gateway.runtime import give_back, leave_start_up_out_of_collections
 from app.gateway.services import SERVICES, Identity, Limits, Services
-from app.gateway.updates.afterwards import Afterwards
+from app.gateway.updates.exit_hook import Afterwards
 from app.gateway.watching.journal import open_journal
 from app.gateway.watching.metrics import Metrics
 from app.hub.library.library import Library
@@ -258,7 +258,7 @@ async def _settle_in(services: Services) -> None:
         await asyncio.to_thread(services.catalogue.shelf.sweep)
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
-        from app.gateway.advising.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
+        from app.gateway.advising.load_accuracy import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
         from app.gateway.library.endpoint_news import watch_endpoints  # noqa: PLC0415 -- as little needed at the start
 
         await asyncio.gather(

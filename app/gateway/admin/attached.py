@@ -3,27 +3,27 @@
 from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.models import ModelInfo
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
-from app.gateway.library import attaching
+from app.gateway.library import attached_endpoints
 
 
 async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
     """GET /attached."""
-    return await attaching.attached(call.services)
+    return await attached_endpoints.attached(call.services)
 
 
 async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
     """POST /attached."""
-    return await attaching.attach(call.services, call.body)
+    return await attached_endpoints.attach(call.services, call.body)
 
 
 async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
     """PATCH /attached/{name}."""
-    return await attaching.correct(call.services, call.names["name"], call.body)
+    return await attached_endpoints.correct(call.services, call.names["name"], call.body)
 
 
 async def detach(call: Call[None, NoQuery]) -> None:
     """DELETE /attached/{name}."""
-    await attaching.detach(call.services, call.names["name"])
+    await attached_endpoints.detach(call.services, call.names["name"])
 
 
 ENDPOINTS = (

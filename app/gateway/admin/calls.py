@@ -12,14 +12,14 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.admin.sse import stream
-from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
 from app.gateway.engines.slot import EnginesSlot
 from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS, Downloads
-from app.gateway.library.work import LIBRARY, LibraryWork
+from app.gateway.library.file_jobs import LIBRARY, LibraryWork
 from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import UPDATES, Updates
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog

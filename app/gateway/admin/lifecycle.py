@@ -10,7 +10,7 @@ from app.core.models import ModelChoices, ModelSettings, SetModel
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
 from app.gateway.library.model_choices import checked, choices
 from app.gateway.loading.launch import find_model, policy_from
-from app.gateway.loading.tuned import noted
+from app.gateway.loading.model_tuning import noted
 
 
 async def memory(call: Call[None, NoQuery]) -> MemoryState:

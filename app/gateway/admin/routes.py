@@ -35,7 +35,7 @@ from app.gateway.admin import (
 )
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
-from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
 from app.gateway.engines.slot import EnginesSlot

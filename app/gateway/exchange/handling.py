@@ -12,8 +12,8 @@ from app.gateway.exchange.observer import OBSERVED, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
-from app.gateway.loading.aliases import is_able
 from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import is_able
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Terms
 from engines.api import Route

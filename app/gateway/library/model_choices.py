@@ -24,7 +24,7 @@ from app.core.models import (
 )
 from app.gateway.loading.known_facts import own_facts
 from app.gateway.loading.launch import engine_for, load_request_for
-from app.gateway.loading.tuned import draft_path, effective, in_force, noted, recommendation
+from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.projectors import places, projector_beside

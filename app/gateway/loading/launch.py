@@ -18,10 +18,10 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import Catalogue
-from app.gateway.loading import aliases
+from app.gateway.loading import requested_model
 from app.gateway.loading.engine_choice import best_reader
+from app.gateway.loading.model_tuning import with_sampling, with_tuning
 from app.gateway.loading.recent import Found
-from app.gateway.loading.tuned import with_sampling, with_tuning
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.naming import folded
@@ -64,7 +64,7 @@ async def resolve(
 
     Raises as `load_request` does.
     """
-    model_name = model_name or aliases.AUTO
+    model_name = model_name or requested_model.AUTO
     key = (model_name, options, services.events.revision)
     found = services.recent.get(key, lambda known: is_ready(services, known.load.source.name))
     if found is None:
@@ -147,24 +147,26 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus], ro
     try:
         return library.find(model_name)
     except NotFound as missing:
-        is_auto = aliases.is_auto(model_name)
-        stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
-        if stands_for == aliases.AUTO:
+        is_auto = requested_model.is_auto(model_name)
+        stands_for = (
+            requested_model.AUTO if is_auto else requested_model.stand_in(model_name, settings.items("models.aliases"))
+        )
+        if stands_for == requested_model.AUTO:
             return _in_use(services, statuses, route)
         if stands_for:
             return library.find(stands_for)
         fallback = settings.text("models.fallback")
         if fallback and folded(fallback) != folded(model_name):
             return _found(services, fallback, statuses, route)
-        raise aliases.unknown(model_name, missing) from None
+        raise requested_model.unknown(model_name, missing) from None
 
 
 def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> ModelInfo:
     settings = services.settings
     chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
-    model = aliases.in_use(services.library.models(), statuses, chosen, route)
+    model = requested_model.in_use(services.library.models(), statuses, chosen, route)
     if model is None:
-        raise aliases.none_able(route)
+        raise requested_model.none_able(route)
     return model
 
 
