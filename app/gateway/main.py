@@ -26,7 +26,7 @@ from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue, came_along
 from app.engine_store.shelf import Shelf
-from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.machine import MachineReader, MemoryGauge
 from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
@@ -42,7 +42,6 @@ from app.gateway.exchange.resolving import resolving_session
 from app.gateway.instance import AlreadyRunning, Instance
 from app.gateway.library.watch import watch_library
 from app.gateway.listen import Endpoint, bind
-from app.gateway.loading.gauge import MemoryGauge
 from app.gateway.loading.launch import devices_of, model_folders, policy_from
 from app.gateway.runtime import give_back, leave_start_up_out_of_collections
 from app.gateway.services import SERVICES, Identity, Limits, Services

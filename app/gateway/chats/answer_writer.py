@@ -22,7 +22,7 @@ from app.gateway.exchange.connections import Flow
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.translating import translate
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from engines.api import Route

@@ -20,7 +20,7 @@ from app.gateway.chats.live import LiveAnswer
 from app.gateway.exchange.observer import Caller, Observation, Observers, Outcome
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.store.rows import new_id
 from engines.api import Route

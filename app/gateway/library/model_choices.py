@@ -22,7 +22,6 @@ from app.core.models import (
     ModelInfo,
     ModelSettings,
 )
-from app.gateway.loading.known_facts import own_facts
 from app.gateway.loading.launch import engine_for, load_request_for
 from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
 from app.gateway.services import Services
@@ -50,7 +49,7 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
     own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services, model)
     running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
-    facts = own_facts(services, model)
+    facts = services.facts.read_model(model)
     return ModelChoices(
         model=model.runs_as,
         settings=own,

@@ -16,12 +16,12 @@ from app.config.store import Settings
 from app.core.connections import Purpose, Why
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import Catalogue
 from app.gateway.loading import requested_model
-from app.gateway.loading.engine_choice import best_reader
 from app.gateway.loading.model_tuning import with_sampling, with_tuning
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.naming import folded
@@ -265,3 +265,25 @@ def _policy_of(own: ModelSettings) -> ModelPolicy:
 def model_folders(paths: Paths, settings: Settings) -> list[Path]:
     """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
     return [paths.models, paths.hub_cache, *(expanded(folder) for folder in settings.items("models.folders"))]
+
+
+def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine: Machine | None) -> EngineInfo:
+    """Return one of the installed engines that read a format. One that is known to fail comes last.
+
+    Without a machine, which is not known in the first second, the registry's order counts.
+    """
+    if len(readers) == 1:
+        return readers[0]
+    order = [*preferred, *_advised(machine)]
+    places = {engine: place for place, engine in reversed(list(enumerate(order)))}
+    return min(readers, key=lambda engine: (bool(engine.problem), places.get(engine.id, len(order))))
+
+
+def _advised(machine: Machine | None) -> list[str]:
+    if machine is None:
+        return []
+    from app.advisor.choosing.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.advisor.choosing.rules import ranking  # noqa: PLC0415 -- as above
+    from app.core.advice import Intent  # noqa: PLC0415 -- as above
+
+    return [one.traits.id for one in ranking(machine, workload(Intent.CHAT)) if not one.refused]

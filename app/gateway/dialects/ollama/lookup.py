@@ -12,8 +12,7 @@ from app.gateway.entry.bodies import decode, read_body
 from app.gateway.library.endpoint_routes import tried_capabilities
 from app.gateway.loading.capabilities import capabilities_of
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
-from app.gateway.loading.requested_model import NONE_ABLE
+from app.gateway.loading.requested_model import NONE_ABLE, Found
 from app.gateway.services import Services
 from engines.api import Route
 
