@@ -77,15 +77,15 @@ async def test_fewer_than_asked_for_is_said(
 
 
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(1_000)
+    room, guide = Room(1_000), await found(gateway, 131_072)
     monkeypatch.setattr(fitting, "fitted", room)
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )
     monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [running])
-    load = await with_context(gateway.services, await found(gateway, 131_072), 9_000)
+    load = await with_context(gateway.services, guide, 9_000)
     assert (load.options.context, room.asked) == (16_384, 0), "it runs with as much: it need not be asked"
-    await with_context(gateway.services, await found(gateway, 131_072), 20_000)
+    await with_context(gateway.services, guide, 20_000)
     assert room.asked == 1
 
 
