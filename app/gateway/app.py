@@ -16,7 +16,7 @@ from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, 
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
-from app.gateway.hub.downloading import add_downloads
+from app.gateway.hub.downloads import add_downloads
 from app.gateway.hub.searching import add_catalogue
 from app.gateway.library.file_jobs import add_library
 from app.gateway.listen import own_names

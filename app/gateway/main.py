@@ -30,8 +30,7 @@ from app.gateway.advising.machine import MachineReader, MemoryGauge
 from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
-from app.gateway.engines.moves import Moves
-from app.gateway.engines.rollback import Rescuer, announce
+from app.gateway.engines.rollback import Moves, Rescuer, announce
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys

@@ -12,7 +12,7 @@ from app.core.library import (
 )
 from app.core.models import ModelInfo
 from app.gateway.admin.calls import Call, Endpoint, NoQuery
-from app.gateway.library import model_updates
+from app.gateway.hub import searching
 from app.gateway.loading.capabilities import with_capabilities
 
 
@@ -73,7 +73,7 @@ async def empty_trash(call: Call[EmptyTrash, NoQuery]) -> LibraryJob:
 
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
     """GET /library/updates."""
-    return await model_updates.check(call.services)
+    return await searching.updates_of_models(call.services)
 
 
 ENDPOINTS = (

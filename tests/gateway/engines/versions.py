@@ -15,7 +15,7 @@ from app.core.engine_store import EngineJob, EngineStock, EngineVersion
 from app.core.events import Notice
 from app.engine_store.recipe import Recipe
 from app.gateway.engines import smoke_tests
-from app.gateway.engines.moves import Moves
+from app.gateway.engines.rollback import Moves
 from app.gateway.services import Services
 from engines.api import (
     Exit,
