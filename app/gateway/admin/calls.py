@@ -3,9 +3,12 @@
 A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP.
 """
 
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from aiohttp import web
@@ -60,6 +63,10 @@ class Call(Generic[B_co, Q_co]):
     names: dict[str, str]
 
 
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+H = TypeVar("H", bound=Handler)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One row of the table. `reply` is the type of the JSON answer (None: no body); with `streams`, of each event."""
@@ -67,13 +74,52 @@ class Endpoint:
     method: str
     path: str
     """Below the prefix; variable parts in braces."""
-    handler: Callable[[Call[Any, Any]], Awaitable[Any]]
+    handler: Handler
     summary: str
-    reply: Any = None
-    body: Any = None
-    query: type[msgspec.Struct] = NoQuery
-    status: int = 200
-    streams: bool = False
+    reply: Any
+    body: Any
+    query: type[msgspec.Struct]
+    status: int
+    streams: bool
+
+
+class Routes:
+    """A part of the table, in the order in which its handlers stand in their module.
+
+    All that a row says beside its address is read from the handler: the first line of its docstring is the summary, its
+    annotations are the types of body, query and reply. One that returns a generator of events streams them.
+    """
+
+    def __init__(self) -> None:
+        self.endpoints: list[Endpoint] = []
+
+    def add(self, method: str, path: str, *, status: int | None = None) -> Callable[[H], H]:
+        """Return a decorator that serves a handler at an address. `status` is 200, or 204 for one without a reply."""
+
+        def added(handler: H) -> H:
+            self.endpoints.append(_endpoint(method, path, handler, status))
+            return handler
+
+        return added
+
+
+def _endpoint(method: str, path: str, handler: Handler, status: int | None) -> Endpoint:
+    annotations = inspect.get_annotations(handler)
+    body, query = get_args(annotations["call"])
+    reply = annotations["return"]
+    origin: Any = get_origin(reply)
+    streams = origin is AsyncGenerator
+    return Endpoint(
+        method=method,
+        path=path,
+        handler=handler,
+        summary=(handler.__doc__ or "").partition("\n")[0].rstrip("."),
+        reply=get_args(reply)[0] if streams else reply,
+        body=None if body is NoneType else body,
+        query=query,
+        status=status or (HTTPStatus.NO_CONTENT if reply is None else HTTPStatus.OK),
+        streams=streams,
+    )
 
 
 def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -5,7 +5,9 @@ from typing import Annotated
 import msgspec
 
 from app.core.connections import ConnectionList
-from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
+
+routes = Routes()
 
 
 class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,30 +16,13 @@ class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
 
 
+@routes.add("GET", "/connections")
 async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionList:
-    """GET /connections."""
+    """List the connections made to other computers, and those kept back offline, newest first."""
     return await call.connections.list(call.query.limit)
 
 
+@routes.add("DELETE", "/connections")
 async def forget(call: Call[None, NoQuery]) -> None:
-    """DELETE /connections."""
+    """Forget the connections made until now."""
     await call.connections.forget()
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/connections",
-        handler=list_connections,
-        summary="List the connections made to other computers, and those kept back offline, newest first",
-        reply=ConnectionList,
-        query=ConnectionsQuery,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/connections",
-        handler=forget,
-        summary="Forget the connections made until now",
-        status=204,
-    ),
-)

@@ -23,7 +23,7 @@ from app.core.events import (
 )
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
@@ -32,6 +32,8 @@ from app.gateway.loading.launch import policy_from
 from app.gateway.loading.requested_model import is_auto, stand_in
 from app.gateway.services import Services
 from app.network.door import door
+
+routes = Routes()
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -48,8 +50,9 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
     logs: bool = False
 
 
+@routes.add("GET", "/status")
 async def status(call: Call[None, NoQuery]) -> Status:
-    """GET /status."""
+    """Say who and where the gateway is."""
     identity, paths = call.services.identity, call.services.paths
     # Also what was said before any client could listen: conversations that had to be set aside must not go unnoticed.
     notices = [identity.notice, *(f"{notice.sentence} {notice.hint}" for notice in call.services.chats.notices)]
@@ -71,35 +74,44 @@ async def status(call: Call[None, NoQuery]) -> Status:
     )
 
 
+@routes.add("POST", "/shutdown", status=202)
 async def shutdown(call: Call[None, NoQuery]) -> None:
-    """POST /shutdown."""
+    """End the gateway and every engine."""
     call.services.stop()
 
 
+@routes.add("GET", "/machine")
 async def machine(call: Call[None, MachineQuery]) -> Machine:
-    """GET /machine."""
+    """Describe this computer."""
     return await call.services.machine.read(fresh=call.query.fresh)
 
 
+@routes.add("GET", "/engines")
 async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
-    """GET /engines."""
+    """List the engines this build knows."""
     return await asyncio.to_thread(call.services.catalogue.list)
 
 
+@routes.add("GET", "/choice")
 async def choice(call: Call[None, NoQuery]) -> EngineChoice:
-    """GET /choice."""
+    """Name the engine this computer should use, and why."""
     from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
 
     return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
 
 
+@routes.add("GET", "/settings")
 async def settings(call: Call[None, NoQuery]) -> list[SettingInfo]:
-    """GET /settings."""
+    """List the settings."""
     return call.services.settings.describe()
 
 
+@routes.add("PATCH", "/settings")
 async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingInfo]:
-    """PATCH /settings: all of it or nothing; what can take effect at once does."""
+    """Change settings; null resets one.
+
+    All of it or nothing; what can take effect at once does.
+    """
     services = call.services
     host = call.body.get("gateway.host")
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
@@ -145,8 +157,9 @@ async def _arrange_login(services: Services) -> None:
         raise
 
 
+@routes.add("GET", "/events")
 async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
-    """GET /events."""
+    """Follow what happens."""
     return _subscribed(call)
 
 

@@ -11,9 +11,11 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest
 from app.core.events import LogLine, ModelsChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel, UnloadModel
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import load_request
+
+routes = Routes()
 
 _MAX_TAIL = 5000
 _KV_TYPES = ("f16", "q8_0", "q4_0")
@@ -34,20 +36,23 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
     tail: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TAIL)] = 200
 
 
+@routes.add("GET", "/models")
 async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
-    """GET /models."""
+    """List the models on this computer."""
     return await with_capabilities(call.services, await asyncio.to_thread(call.services.library.models))
 
 
+@routes.add("POST", "/models")
 async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
-    """POST /models."""
+    """List a model file where it lies."""
     model = await asyncio.to_thread(call.services.library.register, Path(call.body.path))
     call.services.events.publish(ModelsChanged())
     return (await with_capabilities(call.services, [model]))[0]
 
 
+@routes.add("DELETE", "/models/{name}")
 async def forget(call: Call[None, NoQuery]) -> None:
-    """DELETE /models/{name}."""
+    """Forget a registered file and leave it on disk."""
     model = await asyncio.to_thread(call.services.library.find, call.names["name"])
     await asyncio.to_thread(call.services.library.forget, model.name)
     if model.attached:
@@ -55,13 +60,18 @@ async def forget(call: Call[None, NoQuery]) -> None:
     call.services.events.publish(ModelsChanged())
 
 
+@routes.add("GET", "/running")
 async def running(call: Call[None, NoQuery]) -> list[EngineStatus]:
-    """GET /running."""
+    """List the engine processes."""
     return call.services.supervisor.statuses()
 
 
+@routes.add("POST", "/load")
 async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
-    """POST /load: the load goes on when the client leaves."""
+    """Make a model ready.
+
+    The load goes on when the client leaves.
+    """
     wanted = call.body
     request = await load_request(call.services, wanted.model, _checked(wanted.options))
     any_options = wanted.options == LoadOptions()
@@ -74,14 +84,16 @@ async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
     )
 
 
+@routes.add("POST", "/unload")
 async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
-    """POST /unload."""
+    """Stop a model's engine."""
     name = await _real_name(call, call.body.model)
     return await call.services.supervisor.unload(name, force=call.body.force)
 
 
+@routes.add("GET", "/logs")
 async def logs(call: Call[None, LogQuery]) -> list[LogLine]:
-    """GET /logs."""
+    """Show the last lines an engine wrote."""
     name = await _real_name(call, call.query.model) if call.query.model else ""
     return call.services.supervisor.log(name, tail=call.query.tail)
 

@@ -5,7 +5,9 @@ from typing import Annotated
 import msgspec
 
 from app.core.requests import RequestDetail, RequestInfo, Usage
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
+
+routes = Routes()
 
 
 class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,27 +18,32 @@ class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
 
 
+@routes.add("GET", "/requests")
 async def list_requests(call: Call[None, RequestsQuery]) -> list[RequestInfo]:
-    """GET /requests."""
+    """List the last requests at the endpoint, newest first."""
     query = call.query
     return call.inspector.infos(limit=query.limit, model=query.model, outcome=query.outcome)
 
 
+@routes.add("DELETE", "/requests")
 async def forget(call: Call[None, NoQuery]) -> None:
-    """DELETE /requests."""
+    """Forget the requests that are over."""
     call.inspector.forget()
 
 
+@routes.add("GET", "/requests/{id}")
 async def show(call: Call[None, NoQuery]) -> RequestDetail:
-    """GET /requests/{id}."""
+    """Show one request, with its words if they were kept."""
     return call.inspector.detail(call.names["id"])
 
 
+@routes.add("POST", "/requests/{id}/cancel")
 async def cancel(call: Call[None, NoQuery]) -> RequestInfo:
-    """POST /requests/{id}/cancel."""
+    """Stop a request; its client is told so."""
     return call.inspector.stop(call.names["id"])
 
 
+@routes.add("GET", "/usage")
 async def usage(call: Call[None, NoQuery]) -> Usage:
-    """GET /usage."""
+    """Sum up what clients used, today and in seven days."""
     return await call.usage.usage()
