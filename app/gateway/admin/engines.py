@@ -1,4 +1,6 @@
-"""The engines' versions: what there is, installing, switching, removing. Jobs go on when the caller leaves."""
+"""The engines: which there are, which to use, and their versions. Jobs go on when the caller leaves."""
+
+import asyncio
 
 import msgspec
 
@@ -12,6 +14,7 @@ from app.core.engine_store import (
     TestEngine,
     UseEngine,
 )
+from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import LogLine
 from app.gateway.admin.calls import Call, NoQuery, Routes
 
@@ -102,3 +105,17 @@ async def bundle(call: Call[BundleEngine, NoQuery]) -> EngineJob:
 async def remove(call: Call[None, NoQuery]) -> None:
     """Remove a version from the disk."""
     await call.engines.store.remove(call.names["id"], call.names["version"])
+
+
+@routes.add("GET", "/engines")
+async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
+    """List the engines this build knows."""
+    return await asyncio.to_thread(call.services.catalogue.list)
+
+
+@routes.add("GET", "/choice")
+async def choice(call: Call[None, NoQuery]) -> EngineChoice:
+    """Name the engine this computer should use, and why."""
+    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))

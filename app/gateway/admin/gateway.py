@@ -1,4 +1,4 @@
-"""The gateway about itself: status, machine, choice of engine, settings, events."""
+"""The gateway about itself: status, machine, settings, access keys, events."""
 
 import asyncio
 import os
@@ -10,7 +10,6 @@ import psutil
 
 from app import __version__
 from app.core.api import API_VERSION, Status
-from app.core.engines import EngineChoice, EngineInfo
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
     EngineChanged,
@@ -21,6 +20,7 @@ from app.core.events import (
     PauseChanged,
     SettingChanged,
 )
+from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
 from app.gateway.admin.calls import Call, NoQuery, Routes
@@ -84,20 +84,6 @@ async def shutdown(call: Call[None, NoQuery]) -> None:
 async def machine(call: Call[None, MachineQuery]) -> Machine:
     """Describe this computer."""
     return await call.services.machine.read(fresh=call.query.fresh)
-
-
-@routes.add("GET", "/engines")
-async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
-    """List the engines this build knows."""
-    return await asyncio.to_thread(call.services.catalogue.list)
-
-
-@routes.add("GET", "/choice")
-async def choice(call: Call[None, NoQuery]) -> EngineChoice:
-    """Name the engine this computer should use, and why."""
-    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
-
-    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
 
 
 @routes.add("GET", "/settings")
@@ -178,3 +164,27 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
             yield LibraryJobChanged(job=call.library.last)
         async for event in subscription:
             yield event
+
+
+@routes.add("GET", "/keys")
+async def list_keys(call: Call[None, NoQuery]) -> list[KeyInfo]:
+    """List the access keys."""
+    return call.services.keys.listed()
+
+
+@routes.add("POST", "/keys")
+async def make_key(call: Call[NewKey, NoQuery]) -> MadeKey:
+    """Make an access key; this answer alone holds it."""
+    return call.services.keys.make(call.body)
+
+
+@routes.add("DELETE", "/keys/{name}")
+async def revoke_key(call: Call[None, NoQuery]) -> None:
+    """Revoke an access key at once."""
+    call.services.keys.revoke(call.names["name"])
+
+
+@routes.add("POST", "/keys/{name}/restore")
+async def restore_key(call: Call[None, NoQuery]) -> KeyInfo:
+    """Bring back a key revoked since the gateway started."""
+    return call.services.keys.restore(call.names["name"])

@@ -3,24 +3,7 @@
 from aiohttp import web
 
 from app.core.api import PREFIX
-from app.gateway.admin import (
-    advice,
-    attached,
-    chats,
-    connections,
-    downloads,
-    engines,
-    gateway,
-    hub,
-    keys,
-    library,
-    lifecycle,
-    made,
-    models,
-    requests,
-    tools,
-    updates,
-)
+from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic, updates
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
 from app.gateway.admin.openapi import document
 from app.gateway.advising.calibration import Calibrator
@@ -30,24 +13,7 @@ from app.gateway.engines.slot import EnginesSlot
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
-PARTS = (
-    gateway,
-    engines,
-    models,
-    made,
-    attached,
-    hub,
-    downloads,
-    library,
-    lifecycle,
-    updates,
-    chats,
-    advice,
-    keys,
-    tools,
-    connections,
-    requests,
-)
+PARTS = (gateway, engines, models, loading, hub, library, updates, chats, advice, tools, traffic)
 ENDPOINTS: tuple[Endpoint, ...] = tuple(row for part in PARTS for row in part.routes.endpoints)
 
 

@@ -10,14 +10,7 @@ import psutil
 
 from app.config.paths import expanded
 from app.config.programs import uv_program
-from app.core.engine_store import (
-    BundleEngine,
-    EngineJob,
-    EngineStock,
-    EngineUpdate,
-    InstallEngine,
-    UseEngine,
-)
+from app.core.engine_store import BundleEngine, EngineJob, EngineStock, EngineUpdate, InstallEngine, UseEngine
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, Conflict, NotFound, Offline
 from app.core.models import ModelInfo

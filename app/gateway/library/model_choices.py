@@ -13,15 +13,7 @@ import msgspec
 from app.config.paths import expanded
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
-from app.core.models import (
-    NO_PROJECTOR,
-    Companion,
-    CompanionKind,
-    EngineOption,
-    ModelChoices,
-    ModelInfo,
-    ModelSettings,
-)
+from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
 from app.gateway.loading.launch import engine_for, load_request_for
 from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
 from app.gateway.services import Services

@@ -1,13 +1,32 @@
-"""Requests at the endpoint: what they cost, what they said if that was wanted, a way to stop one, and sums."""
+"""What passes through the gateway: connections to other computers, and requests at the endpoint with what they cost."""
 
 from typing import Annotated
 
 import msgspec
 
+from app.core.connections import ConnectionList
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.gateway.admin.calls import Call, NoQuery, Routes
 
 routes = Routes()
+
+
+class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many to list."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
+
+
+@routes.add("GET", "/connections")
+async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionList:
+    """List the connections made to other computers, and those kept back offline, newest first."""
+    return await call.connections.list(call.query.limit)
+
+
+@routes.add("DELETE", "/connections")
+async def forget_connections(call: Call[None, NoQuery]) -> None:
+    """Forget the connections made until now."""
+    await call.connections.forget()
 
 
 class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +45,7 @@ async def list_requests(call: Call[None, RequestsQuery]) -> list[RequestInfo]:
 
 
 @routes.add("DELETE", "/requests")
-async def forget(call: Call[None, NoQuery]) -> None:
+async def forget_requests(call: Call[None, NoQuery]) -> None:
     """Forget the requests that are over."""
     call.inspector.forget()
 
