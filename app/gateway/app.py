@@ -24,9 +24,8 @@ from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import add_updates
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
-from app.gateway.watching.inspector import INSPECTOR, Inspector
+from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
 from app.gateway.watching.journal import JournalSink
-from app.gateway.watching.usage import USAGE, UsageRecorder
 
 _MIB = 1024 * 1024
 

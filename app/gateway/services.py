@@ -14,7 +14,7 @@ from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
 from app.gateway.background import Shared
 from app.gateway.loading.requested_model import Recent
-from app.gateway.updates.exit_hook import Afterwards
+from app.gateway.runtime import Afterwards
 from app.hub.repositories.memory import HubMemory
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from app.gateway.library.file_jobs import LIBRARY, LibraryWork
 from app.gateway.services import SERVICES, Services
 from app.gateway.updates.updating import UPDATES, Updates
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
-from app.gateway.watching.inspector import INSPECTOR, Inspector
-from app.gateway.watching.usage import USAGE, UsageRecorder
+from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)

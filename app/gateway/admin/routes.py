@@ -1,11 +1,20 @@
-"""The table of Roundhouse's own API (see `core.api`): what is listed here is served, and is in the OpenAPI document."""
+"""The table of Roundhouse's own API (see `core.api`): what is listed here is served, and is in the OpenAPI document.
 
+The document is made from the table and the types of what its rows take and give.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 from aiohttp import web
 
-from app.core.api import PREFIX
+from app.core.api import API_VERSION, PREFIX
+from app.core.errors import ErrorBody
 from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic, updates
 from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
-from app.gateway.admin.openapi import document
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
@@ -15,6 +24,10 @@ from app.gateway.services import SERVICES
 
 PARTS = (gateway, engines, models, loading, hub, library, updates, chats, advice, tools, traffic)
 ENDPOINTS: tuple[Endpoint, ...] = tuple(row for part in PARTS for row in part.routes.endpoints)
+_REFERENCE = "#/components/schemas/{name}"
+_VARIABLE = re.compile(r"{(\w+)}")
+
+Document = dict[str, Any]
 
 
 def add_routes(app: web.Application) -> None:
@@ -42,3 +55,82 @@ async def _end(app: web.Application) -> None:
     await app[ENGINES].close()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)
+
+
+@functools.cache
+def document(endpoints: tuple[Endpoint, ...]) -> bytes:
+    """Return the document as JSON."""
+    kinds = _kinds(endpoints)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
+    paths: Document = {}
+    for endpoint in endpoints:
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
+    made = {
+        "openapi": "3.1.0",
+        "info": {"title": "Roundhouse", "version": str(API_VERSION), "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "security": [{"token": []}],
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(made)
+
+
+def _kinds(endpoints: Iterable[Endpoint]) -> list[Any]:
+    """Return every type of the table once."""
+    found = [ErrorBody, *(kind for row in endpoints for kind in (row.body, row.reply) if kind is not None)]
+    return list({repr(kind): kind for kind in found}.values())
+
+
+def _operation(endpoint: Endpoint, schema_of: Document) -> Document:
+    made: Document = {
+        "operationId": endpoint.handler.__name__,
+        "summary": endpoint.summary,
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
+        "responses": {
+            str(endpoint.status): _reply(endpoint, schema_of),
+            "default": {
+                "description": "It could not be done; the sentence says why.",
+                "content": {"application/json": {"schema": schema_of[repr(ErrorBody)]}},
+            },
+        },
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": schema_of[repr(endpoint.body)]}}
+        made["requestBody"] = {"required": True, "content": content}
+    return made
+
+
+def _reply(endpoint: Endpoint, schema_of: Document) -> Document:
+    if endpoint.reply is None:
+        return {"description": "Done."}
+    schema = schema_of[repr(endpoint.reply)]
+    if endpoint.streams:
+        return {"description": "Events.", "content": {"text/event-stream": {"schema": _event(schema)}}}
+    return {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+
+
+def _event(schema: Document) -> Document:
+    """Return the schema of one server-sent event, as OpenAPI 3.2 has it: its data is text that holds JSON."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+    return {"type": "object", "required": ["event", "data"], "properties": {"event": {"type": "string"}, "data": data}}
+
+
+def _path_parameters(endpoint: Endpoint) -> list[Document]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _VARIABLE.findall(endpoint.path)
+    ]
+
+
+def _query_parameters(endpoint: Endpoint) -> list[Document]:
+    (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REFERENCE)
+    schema = components[endpoint.query.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": value}
+        for name, value in schema["properties"].items()
+    ]

@@ -18,7 +18,7 @@ from app.core.models import ModelInfo
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import Event, Failed, failed
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
-from app.gateway.chats.live import LiveAnswer
+from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import Flow
 from app.gateway.exchange.engine.error_document import NO_REASON

@@ -14,7 +14,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
-from app.gateway.advising import calibration, load_accuracy
+from app.gateway.advising import advice, calibration
 from app.gateway.advising.advice import runtime_shift
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.measuring import best_for, generation_from
@@ -83,9 +83,9 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
-    found = load_accuracy.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
+    found = advice.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
     assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
-    assert load_accuracy.logged({}) == {}
+    assert advice.logged({}) == {}
 
 
 def load(resident: int | None, *, shift: int = 0, engine: str = "llama.cpp") -> LoadTruth:

@@ -14,9 +14,8 @@ from aiohttp import web
 from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability
 from app.core.errors import BadRequest, NotFound, Unavailable
-from app.gateway.library import attached_endpoints, endpoint_news, endpoint_routes
-from app.gateway.library.attached_endpoints import attach
-from app.gateway.library.endpoint_news import watch_endpoints
+from app.gateway.library import attached_endpoints, endpoint_routes
+from app.gateway.library.attached_endpoints import attach, watch_endpoints
 from app.hub.library.attached import Knowledge
 from tests.gateway.far import ASKED, Far
 from tests.gateway.played import Gateway, until
@@ -296,7 +295,7 @@ async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, f
     Server(far, {"/v1/embeddings": EMBEDDED})
     await posted(near, "/v1/embeddings", input="x")
     model = near.services.library.find("distant")
-    assert not await endpoint_news.asked_anew(near.services, model, only_if_changed=True)
+    assert not await attached_endpoints.asked_anew(near.services, model, only_if_changed=True)
     assert near.services.library.attachment(model).known.probes
 
 

@@ -382,7 +382,7 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
     exchange.remove(exchange.next_of(place))
     became: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.gateway.updates.exit_hook.become", lambda module, **_how: became.append(module))
+        patch.setattr("app.gateway.runtime.become", lambda module, **_how: became.append(module))
         services.afterwards.do()
     assert became == ["app.gateway"], "the service goes on with what is there"
     failure = (await make(InstallationKind.ARCHIVE).state()).failure
