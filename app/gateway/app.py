@@ -20,8 +20,8 @@ from app.gateway.hub.downloads import add_downloads
 from app.gateway.hub.searching import add_catalogue
 from app.gateway.library.file_jobs import add_library
 from app.gateway.listen import own_names
+from app.gateway.own_updates import add_updates
 from app.gateway.services import SERVICES, Services
-from app.gateway.updates.updating import add_updates
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
 from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder

@@ -26,8 +26,8 @@ from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS, Downloads
 from app.gateway.library.file_jobs import LIBRARY, LibraryWork
+from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.services import SERVICES, Services
-from app.gateway.updates.updating import UPDATES, Updates
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
 

@@ -386,7 +386,7 @@ def add_downloads(app: web.Application) -> None:
     services = app[SERVICES]
     app[DOWNLOADS] = Downloads(services.paths.downloads_file, lambda: where(services), services.events.publish)
     app.on_startup.append(_start)
-    app.on_shutdown.append(_close)
+    app.on_shutdown.append(lambda app: app[DOWNLOADS].close())
 
 
 def where(services: Services) -> Where:
@@ -406,7 +406,3 @@ def where(services: Services) -> Where:
 async def _start(app: web.Application) -> None:
     await asyncio.to_thread(app[SERVICES].hub.token.read)  # a keyring may take its time; from now on it is remembered
     await app[DOWNLOADS].start()
-
-
-async def _close(app: web.Application) -> None:
-    await app[DOWNLOADS].close()

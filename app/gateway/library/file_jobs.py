@@ -337,11 +337,7 @@ LIBRARY = web.AppKey("library", LibraryWork)
 def add_library(app: web.Application) -> None:
     """Give the application what works on models' files."""
     app[LIBRARY] = LibraryWork(app[SERVICES])
-    app.on_shutdown.append(_close)
-
-
-async def _close(app: web.Application) -> None:
-    await app[LIBRARY].close()
+    app.on_shutdown.append(lambda app: app[LIBRARY].close())
 
 
 def _id() -> str:
