@@ -37,10 +37,9 @@ from app.gateway.entry.keys import Keys
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
 from app.gateway.exchange.resolving import resolving_session
-from app.gateway.instance import AlreadyRunning, Instance
+from app.gateway.instance import AlreadyRunning, Endpoint, Instance, bind
 from app.gateway.library.attached_endpoints import watch_endpoints
 from app.gateway.library.watch import watch_library
-from app.gateway.listen import Endpoint, bind
 from app.gateway.loading.launch import devices_of, model_folders, policy_from
 from app.gateway.runtime import Afterwards, give_back, leave_start_up_out_of_collections, run
 from app.gateway.services import SERVICES, Identity, Limits, Services

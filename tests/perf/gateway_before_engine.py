@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.config.open_files import allow_many
 from app.config.paths import Paths
-from app.gateway.listen import bind
+from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
 from app.gateway.runtime import leave_start_up_out_of_collections, run

@@ -12,16 +12,16 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from aiohttp import web
 
+from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
-from app.gateway.engines.slot import EnginesSlot
 from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS, Downloads
@@ -31,16 +31,51 @@ from app.gateway.services import SERVICES, Services
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
 
-ANSWERS = web.AppKey("answers", Answers)
-CALIBRATOR = web.AppKey("calibrator", Calibrator)
-ENGINES = web.AppKey("engines", EnginesSlot)
-BACKGROUND = web.AppKey("background", Background)
+if TYPE_CHECKING:
+    from app.gateway.engines.store import EngineStore
 
 B_co = TypeVar("B_co", covariant=True)
 Q_co = TypeVar("Q_co", covariant=True)
 T = TypeVar("T")
+
 HEARTBEAT_S = 15.0
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EnginesSlot:
+    """Holds the engine store, made when somebody first asks for it: start-up must not wait for what is seldom needed.
+
+    Belongs to the event loop.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store: EngineStore | None = None
+
+    @property
+    def store(self) -> "EngineStore":
+        """The engine store."""
+        if self._store is None:
+            from app.gateway.engines.store import EngineStore  # noqa: PLC0415 -- the gateway starts without it
+
+            self._store = EngineStore(self._services)
+        return self._store
+
+    @property
+    def last_job(self) -> EngineJob | None:
+        """What it does, or did last."""
+        return self._store.jobs.last if self._store is not None else None
+
+    async def close(self) -> None:
+        """Call off what goes on."""
+        if self._store is not None:
+            await self._store.close()
+
+
+ANSWERS = web.AppKey("answers", Answers)
+CALIBRATOR = web.AppKey("calibrator", Calibrator)
+ENGINES = web.AppKey("engines", EnginesSlot)
+BACKGROUND = web.AppKey("background", Background)
 
 
 async def stream(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:

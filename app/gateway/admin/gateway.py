@@ -27,7 +27,7 @@ from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
-from app.gateway.listen import reachable_at
+from app.gateway.instance import reachable_at
 from app.gateway.loading.launch import policy_from
 from app.gateway.loading.requested_model import is_auto, stand_in
 from app.gateway.services import Services

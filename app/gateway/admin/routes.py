@@ -14,11 +14,19 @@ from aiohttp import web
 from app.core.api import API_VERSION, PREFIX
 from app.core.errors import ErrorBody
 from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic, updates
-from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
+from app.gateway.admin.calls import (
+    ANSWERS,
+    BACKGROUND,
+    CALIBRATOR,
+    ENGINES,
+    Endpoint,
+    EnginesSlot,
+    answering,
+    check_manager,
+)
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
-from app.gateway.engines.slot import EnginesSlot
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 

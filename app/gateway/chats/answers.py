@@ -15,8 +15,7 @@ from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, 
 from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
 from app.gateway.background import Background
-from app.gateway.chats.answer_writer import Job, Writer
-from app.gateway.chats.live_answer import LiveAnswer
+from app.gateway.chats.live_answer import Job, LiveAnswer, Writer
 from app.gateway.exchange.observer import Caller, Observation, Observers, Outcome
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve

@@ -16,7 +16,7 @@ from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import Shelf
 from app.gateway.engines import smoke_tests
 from app.gateway.engines.rollback import Moves, Rescuer, announce
-from app.gateway.listen import bind
+from app.gateway.instance import bind
 from app.gateway.loading.launch import model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits
