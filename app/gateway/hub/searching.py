@@ -41,7 +41,7 @@ _FAST_ENOUGH = 8.0
 _LEAST_CONTEXT = 4096
 _WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
 """Uses for which it matters how fast tokens are written."""
-_AT_ONCE = 4
+_REPOSITORIES_AT_ONCE = 4
 _Model = tuple[ModelInfo, Origin]
 
 
@@ -171,7 +171,7 @@ async def updates_of_models(services: Services) -> list[ModelUpdate]:
     models = await asyncio.to_thread(services.library.models)
     known = await asyncio.to_thread(_by_repository, models)
     token = await asyncio.to_thread(services.hub.token.read)
-    room = asyncio.Semaphore(_AT_ONCE)
+    room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
 
     async def one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:
         async with room:
