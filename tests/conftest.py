@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import HealthCheck, settings
 
-from app.gateway.event_loop import new_event_loop
+from app.gateway.runtime import new_event_loop
 
 settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("loaded")

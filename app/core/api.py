@@ -6,29 +6,47 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /status                             Status
     POST   /shutdown                           202
     GET    /machine[?fresh=1]                  Machine
-    GET    /engines                            list[EngineInfo]
+    GET    /settings                           list[SettingInfo]
+    PATCH  /settings             {name: value} list[SettingInfo]; null resets
+    GET    /events[?logs=1]                    SSE of Event
+    GET    /keys                               list[KeyInfo]
+    POST   /keys                 NewKey        MadeKey, the only time the key is told
+    DELETE /keys/{name}                        204, from then on it opens nothing
+    POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /engines/stock                      list[EngineStock], those that suit this machine first
     GET    /engines/job                        EngineJob or null: what runs, or ran last
     DELETE /engines/job                        204, calls it off
     GET    /engines/log                        list[LogLine], what jobs said
-    POST   /engines/{id}/plan    AskPlan       EnginePlan: the commands it would be started with
     POST   /engines/{id}/install InstallEngine EngineJob; /events say how far it is
     GET    /engines/{id}/update?channel=       EngineUpdate, nothing is changed
     POST   /engines/{id}/update  InstallEngine EngineJob
     POST   /engines/{id}/use     UseEngine     EngineJob or null, when it was done at once
     POST   /engines/{id}/rollback              204
     POST   /engines/{id}/test    TestEngine    EngineJob
+    POST   /engines/{id}/plan    AskPlan       EnginePlan: the commands it would be started with
     POST   /engines/{id}/bundle  BundleEngine  EngineJob
     DELETE /engines/{id}/versions/{version}    204
+    GET    /engines                            list[EngineInfo]
     GET    /choice                             EngineChoice
     GET    /models                             list[ModelInfo]
     POST   /models               RegisterModel ModelInfo
     DELETE /models/{name}                      204, forgets a registered file and leaves it on disk
+    GET    /model-settings                     ModelSettings by model, where anything is set
+    GET    /model-settings/{name}              ModelChoices: what is set, recommended, and to be had for one model
+    POST   /model-settings       SetModel      ModelSettings, all of one model at once
     POST   /made                 MakeModel     ModelInfo, a name with settings over weights that are here
     GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
     POST   /attached         AttachEndpoint    list[ModelInfo]
     PATCH  /attached/{name}  CorrectAttached   ModelInfo, its endpoint is asked anew
     DELETE /attached/{name}                    204, forgets its key too
+    GET    /memory                             MemoryState: what models share, who holds it, who waits
+    GET    /pause                              Pause: whether models are kept out of memory
+    POST   /pause                              Pause, answers that had begun are finished first
+    DELETE /pause                              204, what was loaded comes back
+    GET    /running                            list[EngineStatus]
+    POST   /load                 LoadModel     EngineStatus
+    POST   /unload               UnloadModel   EngineStatus
+    GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /hub/model?name=                    HubModel, before a byte is fetched
     GET    /hub/search?text=&task=&format=&... HubResults, one page of cards (core.hub.HubQuery)
     GET    /hub/best?use=                      list[HubPick] of the catalogue, the best for this machine first
@@ -42,9 +60,6 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /downloads/{id}/resume              Download
     POST   /downloads/{id}/move  MoveDownload  list[Download]
     DELETE /downloads/{id}                     204; what came of one that is not done is deleted
-    GET    /running                            list[EngineStatus]
-    POST   /load                 LoadModel     EngineStatus
-    POST   /unload               UnloadModel   EngineStatus
     POST   /removals/plan        RemoveModel   Removal, nothing is changed
     POST   /removals             RemoveModel   Removal, the files are gone or in the trash
     POST   /removals/{id}/undo                 ModelInfo, since the gateway started
@@ -57,20 +72,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /library/disk                       DiskUse
     POST   /library/empty-trash  EmptyTrash    LibraryJob: models in the trash are deleted for good
     GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
-    GET    /memory                             MemoryState: what models share, who holds it, who waits
-    GET    /pause                              Pause: whether models are kept out of memory
-    POST   /pause                              Pause, answers that had begun are finished first
-    DELETE /pause                              204, what was loaded comes back
-    GET    /model-settings                     ModelSettings by model, where anything is set
-    GET    /model-settings/{name}              ModelChoices: what is set, recommended, and to be had for one model
-    POST   /model-settings       SetModel      ModelSettings, all of one model at once
     GET    /update                             UpdateState of Roundhouse itself; nobody is asked
     POST   /update/check                       UpdateState, after asking
     POST   /update/skip          SkipUpdate    UpdateState
     POST   /update/install       InstallUpdate UpdateJob; /events say how far it is
     POST   /update/rollback                    UpdateJob
     DELETE /update/job                         204, calls it off
-    GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
     GET    /chats?query=&limit=&before=        list[ChatSummary]
     POST   /chats                NewChat       Chat
     GET    /chats/{id}                         Chat
@@ -89,17 +96,11 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /loads                              list[LoadTruth], newest first
     GET    /doctor                             the report, see docs/advisor.md
     GET    /bundle                             Bundle, with the report in it, see docs/security.md
-    GET    /keys                               list[KeyInfo]
-    POST   /keys                 NewKey        MadeKey, the only time the key is told
-    DELETE /keys/{name}                        204, from then on it opens nothing
-    POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange
     POST   /tools/{id}/undo                    ToolChange
     POST   /tools/{id}/probe     WireTool      ToolProbe
-    GET    /settings                           list[SettingInfo]
-    PATCH  /settings             {name: value} list[SettingInfo]; null resets
     GET    /connections?limit=                 ConnectionList, newest first: whom Roundhouse called, when and why
     DELETE /connections                        204, forgets them
     GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first
@@ -107,7 +108,6 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /requests/{id}                      RequestDetail
     POST   /requests/{id}/cancel               RequestInfo
     GET    /usage                              Usage
-    GET    /events[?logs=1]                    SSE of Event
 """
 
 import msgspec

@@ -16,17 +16,16 @@ from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, 
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
-from app.gateway.hub.downloading import add_downloads
+from app.gateway.hub.downloads import add_downloads
 from app.gateway.hub.searching import add_catalogue
-from app.gateway.library.work import add_library
-from app.gateway.listen import own_names
+from app.gateway.instance import own_names
+from app.gateway.library.file_jobs import add_library
+from app.gateway.own_updates import add_updates
 from app.gateway.services import SERVICES, Services
-from app.gateway.updates.updating import add_updates
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
-from app.gateway.watching.inspector import INSPECTOR, Inspector
+from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
 from app.gateway.watching.journal import JournalSink
-from app.gateway.watching.usage import USAGE, UsageRecorder
 
 _MIB = 1024 * 1024
 

@@ -26,27 +26,23 @@ from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import Catalogue, came_along
 from app.engine_store.shelf import Shelf
-from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.machine import MachineReader, MemoryGauge
 from app.gateway.advising.measuring import Measuring
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
-from app.gateway.engines.moves import Moves
-from app.gateway.engines.rescue import Rescuer, announce
+from app.gateway.engines.rollback import Moves, Rescuer, announce
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import Keys
-from app.gateway.event_loop import run
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
 from app.gateway.exchange.resolving import resolving_session
-from app.gateway.instance import AlreadyRunning, Instance
+from app.gateway.instance import AlreadyRunning, Endpoint, Instance, bind
+from app.gateway.library.attached_endpoints import watch_endpoints
 from app.gateway.library.watch import watch_library
-from app.gateway.listen import Endpoint, bind
-from app.gateway.loading.gauge import MemoryGauge
 from app.gateway.loading.launch import devices_of, model_folders, policy_from
-from app.gateway.own_memory import give_back, leave_start_up_out_of_collections
+from app.gateway.runtime import Afterwards, give_back, leave_start_up_out_of_collections, run
 from app.gateway.services import SERVICES, Identity, Limits, Services
-from app.gateway.updates.afterwards import Afterwards
 from app.gateway.watching.journal import open_journal
 from app.gateway.watching.metrics import Metrics
 from app.hub.library.library import Library
@@ -258,8 +254,7 @@ async def _settle_in(services: Services) -> None:
         await asyncio.to_thread(services.catalogue.shelf.sweep)
         await asyncio.to_thread(services.library.models)
         await asyncio.to_thread(services.catalogue.list)
-        from app.gateway.advising.truths import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
-        from app.gateway.library.endpoint_news import watch_endpoints  # noqa: PLC0415 -- as little needed at the start
+        from app.gateway.advising.advice import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
         await asyncio.gather(
             watch_loads(services),

@@ -13,8 +13,8 @@ from aiohttp import web
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
 from app.gateway.background import Shared
-from app.gateway.loading.recent import Recent
-from app.gateway.updates.afterwards import Afterwards
+from app.gateway.loading.requested_model import Recent
+from app.gateway.runtime import Afterwards
 from app.hub.repositories.memory import HubMemory
 
 if TYPE_CHECKING:
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from app.config.paths import Paths
     from app.config.store import Settings
     from app.engine_store.catalogue import Catalogue
-    from app.gateway.advising.machine import MachineReader
+    from app.gateway.advising.machine import MachineReader, MemoryGauge
     from app.gateway.advising.measuring import Measuring
     from app.gateway.advising.model_facts import FactsReader
     from app.gateway.entry.keys import Keys
     from app.gateway.events import EventHub
     from app.gateway.exchange.connections import EngineConnections
-    from app.gateway.loading.gauge import MemoryGauge
     from app.gateway.watching.metrics import Metrics
     from app.hub.library.library import Library
     from app.store.database import ChatStore

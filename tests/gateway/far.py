@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from app.core.attached import AttachEndpoint
-from app.gateway.library.attaching import attach
+from app.gateway.library.attached_endpoints import attach
 from app.gateway.services import Services
 from app.hub.library.library import Library
 from app.supervisor.pool import Folders, Policy, Supervisor

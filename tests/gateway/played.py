@@ -29,7 +29,7 @@ from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
 from app.gateway.exchange.resolving import resolving_session
 from app.gateway.exchange.upstream import EngineAccess
-from app.gateway.listen import bind
+from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
 from app.gateway.services import Identity, Limits, Services

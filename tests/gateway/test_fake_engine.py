@@ -14,7 +14,7 @@ from app.config.paths import Paths
 from app.config.store import Settings
 from app.engine_store.catalogue import Catalogue
 from app.engine_store.shelf import Shelf
-from app.gateway.listen import bind
+from app.gateway.instance import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services

@@ -11,8 +11,7 @@ import pytest
 from app.config.paths import Paths
 from app.core.api import PortFile
 from app.core.errors import EnvironmentFault
-from app.gateway.instance import AlreadyRunning, Instance
-from app.gateway.listen import Endpoint, bind
+from app.gateway.instance import AlreadyRunning, Endpoint, Instance, bind
 
 
 def announced(paths: Paths) -> PortFile:

@@ -8,7 +8,7 @@ import weakref
 import psutil
 import pytest
 
-from app.gateway.own_memory import give_back
+from app.gateway.runtime import give_back
 from tests.gateway.played import until
 
 PIECE, PIECES = 100_000, 400

@@ -24,8 +24,7 @@ from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import LoadModel
 from app.core.settings import SettingInfo
-from app.gateway.instance import Instance
-from app.gateway.listen import Endpoint
+from app.gateway.instance import Endpoint, Instance
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main, report
 from tests.gateway.admin.real_gateway import RealGateway, running
 

@@ -13,7 +13,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.gateway.exchange.observer import Caller, Observation, Observers, Sink
 from app.gateway.exchange.upstream import with_model
-from app.gateway.loading.recent import Found, Recent
+from app.gateway.loading.requested_model import Found, Recent
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
 from app.gateway.watching.metrics import Metrics
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from app.config.open_files import allow_many
 from app.config.paths import Paths
-from app.gateway.event_loop import run
-from app.gateway.listen import bind
+from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
-from app.gateway.own_memory import leave_start_up_out_of_collections
+from app.gateway.runtime import leave_start_up_out_of_collections, run
 from app.gateway.services import Limits, Services
 from app.supervisor.pool import Folders, Supervisor
 from app.supervisor.readiness import Endpoint

@@ -58,7 +58,7 @@ def test_no_engine_is_brought_in_to_see_whether_it_is_known() -> None:
 
 def test_the_gateway_looks_for_garbage_only_once_it_has_started() -> None:
     """As `python -m app.gateway` does: nothing is collected while it is brought in, and from then on it is."""
-    code = "import gc\ngc.disable()\nfrom app.gateway.own_memory import leave_start_up_out_of_collections as begin\n"
+    code = "import gc\ngc.disable()\nfrom app.gateway.runtime import leave_start_up_out_of_collections as begin\n"
     brought_in(f"{code}assert not gc.isenabled()\nbegin()\nassert gc.isenabled() and gc.get_freeze_count()")
     main = (ROOT / "app" / "gateway" / "__main__.py").read_text(encoding="utf-8")
     assert main.index("gc.disable()") < main.index("from app.gateway.main import main")

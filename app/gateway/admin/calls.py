@@ -1,39 +1,115 @@
 """One row of the API and how it is carried out: check who asks, decode what came, call, encode what is returned.
 
-A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP.
+A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP. What one yields goes out
+as server-sent events as it comes, and silence is broken every 15 seconds by a comment, which clients skip: it keeps
+proxies from closing the connection and shows us when a client has gone without saying so.
 """
 
+import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from http import HTTPStatus
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from aiohttp import web
 
+from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
-from app.gateway.admin.sse import stream
-from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
-from app.gateway.engines.slot import EnginesSlot
 from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS, Downloads
-from app.gateway.library.work import LIBRARY, LibraryWork
+from app.gateway.library.file_jobs import LIBRARY, LibraryWork
+from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.services import SERVICES, Services
-from app.gateway.updates.updating import UPDATES, Updates
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
-from app.gateway.watching.inspector import INSPECTOR, Inspector
-from app.gateway.watching.usage import USAGE, UsageRecorder
+from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
+
+if TYPE_CHECKING:
+    from app.gateway.engines.store import EngineStore
+
+B_co = TypeVar("B_co", covariant=True)
+Q_co = TypeVar("Q_co", covariant=True)
+T = TypeVar("T")
+
+HEARTBEAT_S = 15.0
+_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EnginesSlot:
+    """Holds the engine store, made when somebody first asks for it: start-up must not wait for what is seldom needed.
+
+    Belongs to the event loop.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store: EngineStore | None = None
+
+    @property
+    def store(self) -> "EngineStore":
+        """The engine store."""
+        if self._store is None:
+            from app.gateway.engines.store import EngineStore  # noqa: PLC0415 -- the gateway starts without it
+
+            self._store = EngineStore(self._services)
+        return self._store
+
+    @property
+    def last_job(self) -> EngineJob | None:
+        """What it does, or did last."""
+        return self._store.jobs.last if self._store is not None else None
+
+    async def close(self) -> None:
+        """Call off what goes on."""
+        if self._store is not None:
+            await self._store.close()
+
 
 ANSWERS = web.AppKey("answers", Answers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
 ENGINES = web.AppKey("engines", EnginesSlot)
 BACKGROUND = web.AppKey("background", Background)
 
-B_co = TypeVar("B_co", covariant=True)
-Q_co = TypeVar("Q_co", covariant=True)
-T = TypeVar("T")
+
+async def stream(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
+    """Send every event, named by its tag, until there are no more or the client has gone."""
+    response = web.StreamResponse(headers=_HEADERS)
+    await response.prepare(request)
+    async with aclosing(events):
+        with suppress(ConnectionError):  # the client has gone; nobody is left to tell
+            await response.write(b": listening\n\n")  # the head goes out with the first bytes
+            await _send_events(response, events)
+            await response.write_eof()
+    return response
+
+
+def encoded(event: msgspec.Struct) -> bytes:
+    """Return one event as it goes over the wire."""
+    return f"event: {event.__struct_config__.tag}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n"
+
+
+async def _send_events(response: web.StreamResponse, events: AsyncGenerator[msgspec.Struct, None]) -> None:
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            if not (await asyncio.wait({coming}, timeout=HEARTBEAT_S))[0]:
+                await response.write(b": still here\n\n")
+                continue
+            event = coming.result()
+            if event is None:
+                return
+            coming = asyncio.ensure_future(anext(events, None))
+            await response.write(encoded(event))
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -60,6 +136,10 @@ class Call(Generic[B_co, Q_co]):
     names: dict[str, str]
 
 
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+H = TypeVar("H", bound=Handler)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One row of the table. `reply` is the type of the JSON answer (None: no body); with `streams`, of each event."""
@@ -67,13 +147,52 @@ class Endpoint:
     method: str
     path: str
     """Below the prefix; variable parts in braces."""
-    handler: Callable[[Call[Any, Any]], Awaitable[Any]]
+    handler: Handler
     summary: str
-    reply: Any = None
-    body: Any = None
-    query: type[msgspec.Struct] = NoQuery
-    status: int = 200
-    streams: bool = False
+    reply: Any
+    body: Any
+    query: type[msgspec.Struct]
+    status: int
+    streams: bool
+
+
+class Routes:
+    """A part of the table, in the order in which its handlers stand in their module.
+
+    All that a row says beside its address is read from the handler: the first line of its docstring is the summary, its
+    annotations are the types of body, query and reply. One that returns a generator of events streams them.
+    """
+
+    def __init__(self) -> None:
+        self.endpoints: list[Endpoint] = []
+
+    def add(self, method: str, path: str, *, status: int | None = None) -> Callable[[H], H]:
+        """Return a decorator that serves a handler at an address. `status` is 200, or 204 for one without a reply."""
+
+        def added(handler: H) -> H:
+            self.endpoints.append(_endpoint(method, path, handler, status))
+            return handler
+
+        return added
+
+
+def _endpoint(method: str, path: str, handler: Handler, status: int | None) -> Endpoint:
+    annotations = inspect.get_annotations(handler)
+    body, query = get_args(annotations["call"])
+    reply = annotations["return"]
+    origin: Any = get_origin(reply)
+    streams = origin is AsyncGenerator
+    return Endpoint(
+        method=method,
+        path=path,
+        handler=handler,
+        summary=(handler.__doc__ or "").partition("\n")[0].rstrip("."),
+        reply=get_args(reply)[0] if streams else reply,
+        body=None if body is NoneType else body,
+        query=query,
+        status=status or (HTTPStatus.NO_CONTENT if reply is None else HTTPStatus.OK),
+        streams=streams,
+    )
 
 
 def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -7,8 +7,10 @@ import msgspec
 
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.events import ChatChanged
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.store.listing import MAX_PAGE
+
+routes = Routes()
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,52 +27,64 @@ class FollowQuery(msgspec.Struct, frozen=True, kw_only=True):
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+@routes.add("GET", "/chats")
 async def list_chats(call: Call[None, ListQuery]) -> list[ChatSummary]:
-    """GET /chats."""
+    """List or search chats, newest first."""
     wanted = call.query
     return await call.services.chats.summaries(wanted.query, limit=wanted.limit, before=wanted.before)
 
 
+@routes.add("POST", "/chats")
 async def create(call: Call[NewChat, NoQuery]) -> Chat:
-    """POST /chats."""
+    """Begin a chat."""
     return _told(call, await call.services.chats.create(call.body))
 
 
+@routes.add("GET", "/chats/{id}")
 async def read(call: Call[None, NoQuery]) -> Chat:
-    """GET /chats/{id}."""
+    """Show a chat with all its messages."""
     return call.answers.overlaid(await call.services.chats.chat(call.names["id"]))
 
 
+@routes.add("PATCH", "/chats/{id}")
 async def change(call: Call[ChatPatch, NoQuery]) -> Chat:
-    """PATCH /chats/{id}."""
+    """Change what is about a chat."""
     return call.answers.overlaid(_told(call, await call.services.chats.change(call.names["id"], call.body)))
 
 
+@routes.add("DELETE", "/chats/{id}")
 async def delete(call: Call[None, NoQuery]) -> None:
-    """DELETE /chats/{id}: its answers stop, and it can be restored."""
+    """Delete a chat; it can be restored for 30 days.
+
+    Its answers stop, and it can be restored.
+    """
     chat = call.names["id"]
     await call.answers.stop_all(chat)
     await call.services.chats.delete(chat)
     call.services.events.publish(ChatChanged(chat=chat, deleted=True))
 
 
+@routes.add("POST", "/chats/{id}/restore")
 async def restore(call: Call[None, NoQuery]) -> Chat:
-    """POST /chats/{id}/restore."""
+    """Bring a deleted chat back."""
     return _told(call, await call.services.chats.restore(call.names["id"]))
 
 
+@routes.add("POST", "/chats/{id}/turns")
 async def ask(call: Call[NewTurn, NoQuery]) -> Turn:
-    """POST /chats/{id}/turns."""
+    """Ask and be answered, or have a question answered again."""
     return await call.answers.start(call.names["id"], call.body)
 
 
+@routes.add("GET", "/chats/{id}/answers/{message}")
 async def follow(call: Call[None, FollowQuery]) -> AsyncGenerator[AnswerEvent, None]:
-    """GET /chats/{id}/answers/{message}."""
+    """Follow an answer while it is written."""
     return await call.answers.follow(call.names["id"], call.names["message"], call.query.offset)
 
 
+@routes.add("POST", "/chats/{id}/answers/{message}/stop")
 async def stop(call: Call[None, NoQuery]) -> Message:
-    """POST /chats/{id}/answers/{message}/stop."""
+    """Stop an answer and keep what is written."""
     return await call.answers.stop(call.names["id"], call.names["message"])
 
 

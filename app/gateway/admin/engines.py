@@ -1,4 +1,6 @@
-"""The engines' versions: what there is, installing, switching, removing. Jobs go on when the caller leaves."""
+"""The engines: which there are, which to use, and their versions. Jobs go on when the caller leaves."""
+
+import asyncio
 
 import msgspec
 
@@ -12,10 +14,11 @@ from app.core.engine_store import (
     TestEngine,
     UseEngine,
 )
+from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import LogLine
-from app.gateway.admin.calls import Call, Endpoint, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
 
-_ENGINE = "/engines/{id}"
+routes = Routes()
 
 
 class UpdateQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,168 +27,95 @@ class UpdateQuery(msgspec.Struct, frozen=True, kw_only=True):
     channel: str = "stable"
 
 
+@routes.add("GET", "/engines/stock")
 async def stock(call: Call[None, NoQuery]) -> list[EngineStock]:
-    """GET /engines/stock."""
+    """List the engines: how each suits this computer, what is installed, what could be."""
     return await call.engines.store.stock()
 
 
+@routes.add("GET", "/engines/job")
 async def job(call: Call[None, NoQuery]) -> EngineJob | None:
-    """GET /engines/job."""
+    """Show the install, update or test that runs or ran last."""
     return call.engines.last_job
 
 
+@routes.add("DELETE", "/engines/job")
 async def cancel(call: Call[None, NoQuery]) -> None:
-    """DELETE /engines/job."""
+    """Call the job off."""
     await call.engines.close()
 
 
+@routes.add("GET", "/engines/log")
 async def log(call: Call[None, NoQuery]) -> list[LogLine]:
-    """GET /engines/log."""
+    """Show what installs, updates and tests said."""
     return list(call.engines.store.jobs.lines)
 
 
+@routes.add("POST", "/engines/{id}/install", status=202)
 async def install(call: Call[InstallEngine, NoQuery]) -> EngineJob:
-    """POST /engines/{id}/install."""
+    """Install a version beside the others, test it, and use it."""
     return await call.engines.store.install(call.names["id"], call.body)
 
 
+@routes.add("GET", "/engines/{id}/update")
 async def check(call: Call[None, UpdateQuery]) -> EngineUpdate:
-    """GET /engines/{id}/update."""
+    """Say what an update would change; nothing is changed."""
     return await call.engines.store.update(call.names["id"], call.query.channel)
 
 
+@routes.add("POST", "/engines/{id}/update", status=202)
 async def update(call: Call[InstallEngine, NoQuery]) -> EngineJob:
-    """POST /engines/{id}/update."""
+    """Install a newer version, test it with your models too, and use it."""
     return await call.engines.store.install(call.names["id"], call.body, verb="update")
 
 
+@routes.add("POST", "/engines/{id}/use")
 async def use(call: Call[UseEngine, NoQuery]) -> EngineJob | None:
-    """POST /engines/{id}/use."""
+    """Use another version, or a program of your own once it is tested."""
     return await call.engines.store.use(call.names["id"], call.body)
 
 
+@routes.add("POST", "/engines/{id}/rollback")
 async def roll_back(call: Call[None, NoQuery]) -> None:
-    """POST /engines/{id}/rollback."""
+    """Use the version before again."""
     await call.engines.store.roll_back(call.names["id"])
 
 
+@routes.add("POST", "/engines/{id}/test", status=202)
 async def test(call: Call[TestEngine, NoQuery]) -> EngineJob:
-    """POST /engines/{id}/test."""
+    """Test a version with the Guide and your models."""
     return await call.engines.store.test(call.names["id"], call.body.version)
 
 
+@routes.add("POST", "/engines/{id}/plan")
 async def plan(call: Call[AskPlan, NoQuery]) -> EnginePlan:
-    """POST /engines/{id}/plan."""
+    """Say what it would be started with for a model, here or over several computers; nothing is started."""
     from app.gateway.engines.plans import engine_plan  # noqa: PLC0415 -- brings in what several engines share
 
     return await engine_plan(call.services, call.names["id"], call.body)
 
 
+@routes.add("POST", "/engines/{id}/bundle", status=202)
 async def bundle(call: Call[BundleEngine, NoQuery]) -> EngineJob:
-    """POST /engines/{id}/bundle."""
+    """Write a file from which a computer without network can install."""
     return await call.engines.store.bundle(call.names["id"], call.body)
 
 
+@routes.add("DELETE", "/engines/{id}/versions/{version}")
 async def remove(call: Call[None, NoQuery]) -> None:
-    """DELETE /engines/{id}/versions/{version}."""
+    """Remove a version from the disk."""
     await call.engines.store.remove(call.names["id"], call.names["version"])
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="GET",
-        path="/engines/stock",
-        handler=stock,
-        summary="List the engines: how each suits this computer, what is installed, what could be",
-        reply=list[EngineStock],
-    ),
-    Endpoint(
-        method="GET",
-        path="/engines/job",
-        handler=job,
-        summary="Show the install, update or test that runs or ran last",
-        reply=EngineJob | None,
-    ),
-    Endpoint(method="DELETE", path="/engines/job", handler=cancel, summary="Call the job off", status=204),
-    Endpoint(
-        method="GET",
-        path="/engines/log",
-        handler=log,
-        summary="Show what installs, updates and tests said",
-        reply=list[LogLine],
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/plan",
-        handler=plan,
-        summary="Say what it would be started with for a model, here or over several computers; nothing is started",
-        body=AskPlan,
-        reply=EnginePlan,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/install",
-        handler=install,
-        summary="Install a version beside the others, test it, and use it",
-        body=InstallEngine,
-        reply=EngineJob,
-        status=202,
-    ),
-    Endpoint(
-        method="GET",
-        path=_ENGINE + "/update",
-        handler=check,
-        summary="Say what an update would change; nothing is changed",
-        reply=EngineUpdate,
-        query=UpdateQuery,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/update",
-        handler=update,
-        summary="Install a newer version, test it with your models too, and use it",
-        body=InstallEngine,
-        reply=EngineJob,
-        status=202,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/use",
-        handler=use,
-        summary="Use another version, or a program of your own once it is tested",
-        body=UseEngine,
-        reply=EngineJob | None,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/rollback",
-        handler=roll_back,
-        summary="Use the version before again",
-        status=204,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/test",
-        handler=test,
-        summary="Test a version with the Guide and your models",
-        body=TestEngine,
-        reply=EngineJob,
-        status=202,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ENGINE + "/bundle",
-        handler=bundle,
-        summary="Write a file from which a computer without network can install",
-        body=BundleEngine,
-        reply=EngineJob,
-        status=202,
-    ),
-    Endpoint(
-        method="DELETE",
-        path=_ENGINE + "/versions/{version}",
-        handler=remove,
-        summary="Remove a version from the disk",
-        status=204,
-    ),
-)
+@routes.add("GET", "/engines")
+async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
+    """List the engines this build knows."""
+    return await asyncio.to_thread(call.services.catalogue.list)
+
+
+@routes.add("GET", "/choice")
+async def choice(call: Call[None, NoQuery]) -> EngineChoice:
+    """Name the engine this computer should use, and why."""
+    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))

@@ -1,4 +1,4 @@
-"""The gateway about itself: status, machine, choice of engine, settings, events."""
+"""The gateway about itself: status, machine, settings, access keys, events."""
 
 import asyncio
 import os
@@ -10,7 +10,6 @@ import psutil
 
 from app import __version__
 from app.core.api import API_VERSION, Status
-from app.core.engines import EngineChoice, EngineInfo
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
     EngineChanged,
@@ -21,17 +20,20 @@ from app.core.events import (
     PauseChanged,
     SettingChanged,
 )
+from app.core.keys import KeyInfo, MadeKey, NewKey
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
-from app.gateway.listen import reachable_at
-from app.gateway.loading.aliases import is_auto, stand_in
+from app.gateway.instance import reachable_at
 from app.gateway.loading.launch import policy_from
+from app.gateway.loading.requested_model import is_auto, stand_in
 from app.gateway.services import Services
 from app.network.door import door
+
+routes = Routes()
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -48,8 +50,9 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
     logs: bool = False
 
 
+@routes.add("GET", "/status")
 async def status(call: Call[None, NoQuery]) -> Status:
-    """GET /status."""
+    """Say who and where the gateway is."""
     identity, paths = call.services.identity, call.services.paths
     # Also what was said before any client could listen: conversations that had to be set aside must not go unnoticed.
     notices = [identity.notice, *(f"{notice.sentence} {notice.hint}" for notice in call.services.chats.notices)]
@@ -71,35 +74,30 @@ async def status(call: Call[None, NoQuery]) -> Status:
     )
 
 
+@routes.add("POST", "/shutdown", status=202)
 async def shutdown(call: Call[None, NoQuery]) -> None:
-    """POST /shutdown."""
+    """End the gateway and every engine."""
     call.services.stop()
 
 
+@routes.add("GET", "/machine")
 async def machine(call: Call[None, MachineQuery]) -> Machine:
-    """GET /machine."""
+    """Describe this computer."""
     return await call.services.machine.read(fresh=call.query.fresh)
 
 
-async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
-    """GET /engines."""
-    return await asyncio.to_thread(call.services.catalogue.list)
-
-
-async def choice(call: Call[None, NoQuery]) -> EngineChoice:
-    """GET /choice."""
-    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
-
-    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
-
-
+@routes.add("GET", "/settings")
 async def settings(call: Call[None, NoQuery]) -> list[SettingInfo]:
-    """GET /settings."""
+    """List the settings."""
     return call.services.settings.describe()
 
 
+@routes.add("PATCH", "/settings")
 async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingInfo]:
-    """PATCH /settings: all of it or nothing; what can take effect at once does."""
+    """Change settings; null resets one.
+
+    All of it or nothing; what can take effect at once does.
+    """
     services = call.services
     host = call.body.get("gateway.host")
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
@@ -145,8 +143,9 @@ async def _arrange_login(services: Services) -> None:
         raise
 
 
+@routes.add("GET", "/events")
 async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
-    """GET /events."""
+    """Follow what happens."""
     return _subscribed(call)
 
 
@@ -165,3 +164,27 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
             yield LibraryJobChanged(job=call.library.last)
         async for event in subscription:
             yield event
+
+
+@routes.add("GET", "/keys")
+async def list_keys(call: Call[None, NoQuery]) -> list[KeyInfo]:
+    """List the access keys."""
+    return call.services.keys.listed()
+
+
+@routes.add("POST", "/keys")
+async def make_key(call: Call[NewKey, NoQuery]) -> MadeKey:
+    """Make an access key; this answer alone holds it."""
+    return call.services.keys.make(call.body)
+
+
+@routes.add("DELETE", "/keys/{name}")
+async def revoke_key(call: Call[None, NoQuery]) -> None:
+    """Revoke an access key at once."""
+    call.services.keys.revoke(call.names["name"])
+
+
+@routes.add("POST", "/keys/{name}/restore")
+async def restore_key(call: Call[None, NoQuery]) -> KeyInfo:
+    """Bring back a key revoked since the gateway started."""
+    return call.services.keys.restore(call.names["name"])

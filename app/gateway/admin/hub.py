@@ -1,9 +1,10 @@
-"""The hub, as far as this machine is concerned: what is on it, what a repository offers, what the catalogue advises."""
+"""The hub, as far as this machine is concerned: what is on it, what a repository offers, what is fetched from it."""
 
 import asyncio
 
 import msgspec
 
+from app.core.downloads import Download, MoveDownload, Pull
 from app.core.hub import (
     CatalogueInfo,
     HubModel,
@@ -15,9 +16,11 @@ from app.core.hub import (
     SetHubToken,
     TokenPlace,
 )
-from app.gateway.admin.calls import Call, NoQuery
-from app.gateway.hub import repositories, searching
+from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.hub import pulling, repositories, searching
 from app.gateway.services import Services
+
+routes = Routes()
 
 _SAID = {
     None: "There is no token for the hub.",
@@ -40,43 +43,86 @@ class BestQuery(msgspec.Struct, frozen=True):
     use: HubUse = HubUse.CHAT
 
 
+@routes.add("GET", "/hub/model")
 async def model(call: Call[None, ModelQuery]) -> HubModel:
-    """GET /hub/model."""
+    """Say what a repository of the hub offers to this machine."""
     return await repositories.describe(call.services, call.query.name)
 
 
+@routes.add("GET", "/hub/search")
 async def search(call: Call[None, HubQuery]) -> HubResults:
-    """GET /hub/search."""
+    """Look for models on the hub, one card per model."""
     return await searching.find(call.services, call.query)
 
 
+@routes.add("GET", "/hub/best")
 async def best(call: Call[None, BestQuery]) -> list[HubPick]:
-    """GET /hub/best."""
+    """Say which models of the catalogue suit this machine, the best first."""
     return await searching.best(call.services, call.query.use)
 
 
+@routes.add("POST", "/hub/catalogue")
 async def refresh_catalogue(call: Call[None, NoQuery]) -> CatalogueInfo:
-    """POST /hub/catalogue."""
+    """Fetch the catalogue anew, if its signature holds."""
     content = await searching.refresh(call.services)
     return CatalogueInfo(issued=content.issued, models=len(content.models))
 
 
+@routes.add("GET", "/hub/token")
 async def token(call: Call[None, NoQuery]) -> HubTokenState:
-    """GET /hub/token."""
+    """Say whether there is a token for the hub."""
     return await _token_state(call.services)
 
 
+@routes.add("POST", "/hub/token")
 async def set_token(call: Call[SetHubToken, NoQuery]) -> HubTokenState:
-    """POST /hub/token."""
+    """Keep a token for the hub in the system's keyring."""
     await asyncio.to_thread(call.services.hub.token.keep, call.body.token)
     return await _token_state(call.services)
 
 
+@routes.add("DELETE", "/hub/token")
 async def forget_token(call: Call[None, NoQuery]) -> None:
-    """DELETE /hub/token."""
+    """Forget the token for the hub that was kept."""
     await asyncio.to_thread(call.services.hub.token.forget)
 
 
 async def _token_state(services: Services) -> HubTokenState:
     place = await asyncio.to_thread(services.hub.token.place)
     return HubTokenState(place=place, said=_SAID[place])
+
+
+@routes.add("GET", "/downloads")
+async def list_downloads(call: Call[None, NoQuery]) -> list[Download]:
+    """List the downloads, in the order of the queue."""
+    return call.downloads.all()
+
+
+@routes.add("POST", "/downloads")
+async def pull(call: Call[Pull, NoQuery]) -> Download:
+    """Download a model from the hub, or go on with it."""
+    return await pulling.pull(call.services, call.downloads, call.body)
+
+
+@routes.add("POST", "/downloads/{id}/pause")
+async def pause(call: Call[None, NoQuery]) -> Download:
+    """Stop a download and keep what came."""
+    return call.downloads.pause(call.names["id"])
+
+
+@routes.add("POST", "/downloads/{id}/resume")
+async def resume(call: Call[None, NoQuery]) -> Download:
+    """Go on with a download."""
+    return call.downloads.resume(call.names["id"])
+
+
+@routes.add("POST", "/downloads/{id}/move")
+async def move(call: Call[MoveDownload, NoQuery]) -> list[Download]:
+    """Give a download another place in the queue."""
+    return call.downloads.move(call.names["id"], call.body.position)
+
+
+@routes.add("DELETE", "/downloads/{id}")
+async def remove(call: Call[None, NoQuery]) -> None:
+    """Take a download off the list, and delete what came of one that is not done."""
+    await call.downloads.remove(call.names["id"])

@@ -11,160 +11,80 @@ from app.core.library import (
     VerifyModel,
 )
 from app.core.models import ModelInfo
-from app.gateway.admin.calls import Call, Endpoint, NoQuery
-from app.gateway.library import model_updates
+from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.hub import searching
 from app.gateway.loading.capabilities import with_capabilities
 
+routes = Routes()
 
+
+@routes.add("POST", "/removals/plan")
 async def plan(call: Call[RemoveModel, NoQuery]) -> Removal:
-    """POST /removals/plan."""
+    """Say what removing a model's files would take away; nothing is changed."""
     return await call.library.plan(call.body.model)
 
 
+@routes.add("POST", "/removals")
 async def remove(call: Call[RemoveModel, NoQuery]) -> Removal:
-    """POST /removals."""
+    """Remove a model's files, to the trash or for good."""
     return await call.library.remove(call.body.model, for_good=call.body.for_good)
 
 
+@routes.add("POST", "/removals/{id}/undo")
 async def undo(call: Call[None, NoQuery]) -> ModelInfo:
-    """POST /removals/{id}/undo."""
+    """Bring back a model that went to the trash since the gateway started."""
     return (await with_capabilities(call.services, [await call.library.undo(call.names["id"])]))[0]
 
 
+@routes.add("GET", "/library/job")
 async def job(call: Call[None, NoQuery]) -> LibraryJob | None:
-    """GET /library/job."""
+    """Show the check or search that runs, or ran last."""
     return call.library.last
 
 
+@routes.add("DELETE", "/library/job")
 async def cancel(call: Call[None, NoQuery]) -> None:
-    """DELETE /library/job."""
+    """Call the check or search off."""
     await call.library.cancel()
 
 
+@routes.add("POST", "/library/verify")
 async def verify(call: Call[VerifyModel, NoQuery]) -> LibraryJob:
-    """POST /library/verify."""
+    """Read a model's files and compare them with the hashes that are known of them."""
     return await call.library.verify(call.body.model)
 
 
+@routes.add("POST", "/library/duplicates")
 async def find_duplicates(call: Call[FindDuplicates, NoQuery]) -> LibraryJob:
-    """POST /library/duplicates."""
+    """Find contents that lie here more than once, and let copies share their space."""
     return await call.library.find_duplicates(reclaim=call.body.reclaim)
 
 
+@routes.add("POST", "/library/reclaim")
 async def reclaim(call: Call[ReclaimDuplicates, NoQuery]) -> LibraryJob:
-    """POST /library/reclaim."""
+    """Let equal files that the last search found share their space."""
     return await call.library.reclaim(call.body.sha256)
 
 
+@routes.add("POST", "/library/separate")
 async def separate(call: Call[None, NoQuery]) -> LibraryJob:
-    """POST /library/separate."""
+    """Copy apart what was made to share its space since the gateway started."""
     return await call.library.separate()
 
 
+@routes.add("GET", "/library/disk")
 async def disk(call: Call[None, NoQuery]) -> DiskUse:
-    """GET /library/disk."""
+    """Show what models take of the disks: drives, folders, and each model."""
     return await call.library.disk()
 
 
+@routes.add("POST", "/library/empty-trash")
 async def empty_trash(call: Call[EmptyTrash, NoQuery]) -> LibraryJob:
-    """POST /library/empty-trash."""
+    """Delete models in the trash for good: those that the drives' digests stand for, and nothing else."""
     return await call.library.empty_trash(call.body.digests)
 
 
+@routes.add("GET", "/library/updates")
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
-    """GET /library/updates."""
-    return await model_updates.check(call.services)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/removals/plan",
-        handler=plan,
-        summary="Say what removing a model's files would take away; nothing is changed",
-        body=RemoveModel,
-        reply=Removal,
-    ),
-    Endpoint(
-        method="POST",
-        path="/removals",
-        handler=remove,
-        summary="Remove a model's files, to the trash or for good",
-        body=RemoveModel,
-        reply=Removal,
-    ),
-    Endpoint(
-        method="POST",
-        path="/removals/{id}/undo",
-        handler=undo,
-        summary="Bring back a model that went to the trash since the gateway started",
-        reply=ModelInfo,
-    ),
-    Endpoint(
-        method="GET",
-        path="/library/job",
-        handler=job,
-        summary="Show the check or search that runs, or ran last",
-        reply=LibraryJob | None,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/library/job",
-        handler=cancel,
-        summary="Call the check or search off",
-        status=204,
-    ),
-    Endpoint(
-        method="POST",
-        path="/library/verify",
-        handler=verify,
-        summary="Read a model's files and compare them with the hashes that are known of them",
-        body=VerifyModel,
-        reply=LibraryJob,
-    ),
-    Endpoint(
-        method="POST",
-        path="/library/duplicates",
-        handler=find_duplicates,
-        summary="Find contents that lie here more than once, and let copies share their space",
-        body=FindDuplicates,
-        reply=LibraryJob,
-    ),
-    Endpoint(
-        method="POST",
-        path="/library/reclaim",
-        handler=reclaim,
-        summary="Let equal files that the last search found share their space",
-        body=ReclaimDuplicates,
-        reply=LibraryJob,
-    ),
-    Endpoint(
-        method="POST",
-        path="/library/separate",
-        handler=separate,
-        summary="Copy apart what was made to share its space since the gateway started",
-        reply=LibraryJob,
-    ),
-    Endpoint(
-        method="GET",
-        path="/library/disk",
-        handler=disk,
-        summary="Show what models take of the disks: drives, folders, and each model",
-        reply=DiskUse,
-    ),
-    Endpoint(
-        method="POST",
-        path="/library/empty-trash",
-        handler=empty_trash,
-        summary="Delete models in the trash for good: those that the drives' digests stand for, and nothing else",
-        body=EmptyTrash,
-        reply=LibraryJob,
-    ),
-    Endpoint(
-        method="GET",
-        path="/library/updates",
-        handler=updates,
-        summary="Ask the hub whether it has newer files of the models that came from it",
-        reply=list[ModelUpdate],
-    ),
-)
+    """Ask the hub whether it has newer files of the models that came from it."""
+    return await searching.updates_of_models(call.services)

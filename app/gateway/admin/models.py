@@ -1,53 +1,38 @@
-"""The models on this machine, and the engines that run them."""
+"""The models on this machine and at attached endpoints, and what is set for single ones."""
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
-
-from app.config.table import BY_NAME
-from app.core.engines import EngineState, EngineStatus
-from app.core.errors import BadRequest
-from app.core.events import LogLine, ModelsChanged
-from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel, UnloadModel
-from app.gateway.admin.calls import Call, NoQuery
+from app.core.attached import AttachEndpoint, CorrectAttached
+from app.core.events import ModelsChanged, SettingChanged
+from app.core.models import MakeModel, ModelChoices, ModelInfo, ModelSettings, RegisterModel, SetModel
+from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.library import attached_endpoints
+from app.gateway.library.model_choices import checked, choices
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import load_request
+from app.gateway.loading.launch import find_model, policy_from
+from app.gateway.loading.model_tuning import noted
 
-_MAX_TAIL = 5000
-_KV_TYPES = ("f16", "q8_0", "q4_0")
-_HIGHEST = 2**31 - 1  # engines keep these in a C int
-_BOUNDS: dict[str, tuple[float, float]] = {
-    "context": (1, int(BY_NAME["models.context"].maximum or _HIGHEST)),
-    "slots": (1, int(BY_NAME["models.slots"].maximum or _HIGHEST)),
-    "threads": (1, 512),  # ggml, which llama.cpp computes with, runs no more
-    "gpu_layers": (0, _HIGHEST),  # more than there are means all
-    "gpu_memory_fraction": (0.05, 1.0),
-}
+routes = Routes()
 
 
-class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`model` says whose engine, without it every engine's; `tail` how many of the last lines."""
-
-    model: str = ""
-    tail: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TAIL)] = 200
-
-
+@routes.add("GET", "/models")
 async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
-    """GET /models."""
+    """List the models on this computer."""
     return await with_capabilities(call.services, await asyncio.to_thread(call.services.library.models))
 
 
+@routes.add("POST", "/models")
 async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
-    """POST /models."""
+    """List a model file where it lies."""
     model = await asyncio.to_thread(call.services.library.register, Path(call.body.path))
     call.services.events.publish(ModelsChanged())
     return (await with_capabilities(call.services, [model]))[0]
 
 
+@routes.add("DELETE", "/models/{name}")
 async def forget(call: Call[None, NoQuery]) -> None:
-    """DELETE /models/{name}."""
+    """Forget a registered file and leave it on disk."""
     model = await asyncio.to_thread(call.services.library.find, call.names["name"])
     await asyncio.to_thread(call.services.library.forget, model.name)
     if model.attached:
@@ -55,54 +40,65 @@ async def forget(call: Call[None, NoQuery]) -> None:
     call.services.events.publish(ModelsChanged())
 
 
-async def running(call: Call[None, NoQuery]) -> list[EngineStatus]:
-    """GET /running."""
-    return call.services.supervisor.statuses()
+@routes.add("GET", "/model-settings")
+async def all_settings(call: Call[None, NoQuery]) -> dict[str, ModelSettings]:
+    """List what is set for single models, by name."""
+    return call.services.tuning.all()
 
 
-async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
-    """POST /load: the load goes on when the client leaves."""
-    wanted = call.body
-    request = await load_request(call.services, wanted.model, _checked(wanted.options))
-    any_options = wanted.options == LoadOptions()
-    loading = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
-    if wanted.wait:
-        return await asyncio.shield(loading)
-    await asyncio.sleep(0)  # lets the load begin, so that the status is the new one
-    return _status(call, request.source.name) or EngineStatus(
-        model=request.source.name, engine=request.engine, state=EngineState.STARTING
-    )
+@routes.add("GET", "/model-settings/{name}")
+async def settings_of(call: Call[None, NoQuery]) -> ModelChoices:
+    """Say what is set for one model, what it recommends itself, and what there is to choose from."""
+    model = await find_model(call.services, call.names["name"])
+    return await asyncio.to_thread(choices, call.services, model)
 
 
-async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
-    """POST /unload."""
-    name = await _real_name(call, call.body.model)
-    return await call.services.supervisor.unload(name, force=call.body.force)
+@routes.add("POST", "/model-settings")
+async def set_model(call: Call[SetModel, NoQuery]) -> ModelSettings:
+    """Set everything for one model: how it runs, is read and sampled, what goes with it, pin and time.
+
+    A pin and a time count at once, the rest with the next load.
+    """
+    services, wanted = call.services, call.body
+    model = await find_model(services, wanted.model)
+    name = model.runs_as
+    await asyncio.to_thread(checked, services, model, wanted.settings)
+    services.tuning.change(name, noted(model, wanted.settings))
+    services.supervisor.policy = policy_from(services.settings, services.tuning)
+    services.events.publish(SettingChanged(name=f"model.{name}"))
+    return services.tuning.of(name)
 
 
-async def logs(call: Call[None, LogQuery]) -> list[LogLine]:
-    """GET /logs."""
-    name = await _real_name(call, call.query.model) if call.query.model else ""
-    return call.services.supervisor.log(name, tail=call.query.tail)
+@routes.add("POST", "/made")
+async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
+    """Give a model's weights a further name, with settings of its own."""
+    library, wanted = call.services.library, call.body
+    base = await asyncio.to_thread(library.find, wanted.base)
+    made = await asyncio.to_thread(library.make, wanted.name, Path(base.path), wanted.preset)
+    await call.services.supervisor.expire(made.name)  # one that runs under this name has the settings of before
+    call.services.events.publish(ModelsChanged())
+    return (await with_capabilities(call.services, [made]))[0]
 
 
-async def _real_name(call: Call[object, object], model: str) -> str:
-    """Return what the supervisor calls a model. Raises NotFound."""
-    if _status(call, model) is not None:
-        return model
-    return (await asyncio.to_thread(call.services.library.find, model)).runs_as
+@routes.add("GET", "/attached")
+async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
+    """List the models of attached endpoints."""
+    return await attached_endpoints.attached(call.services)
 
 
-def _status(call: Call[object, object], model: str) -> EngineStatus | None:
-    return next((status for status in call.services.supervisor.statuses() if status.model == model), None)
+@routes.add("POST", "/attached")
+async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
+    """Put the models of an endpoint that runs elsewhere behind this one."""
+    return await attached_endpoints.attach(call.services, call.body)
 
 
-def _checked(options: LoadOptions) -> LoadOptions:
-    """Return the options if an engine can be given them. Raises BadRequest that names the field."""
-    for name, (lowest, highest) in _BOUNDS.items():
-        value = getattr(options, name)
-        if value is not None and not lowest <= value <= highest:
-            raise BadRequest(f"`options.{name}` is {lowest} to {highest}, not {value}.", code="invalid_value")
-    if options.kv_type is not None and options.kv_type not in _KV_TYPES:
-        raise BadRequest(f"`options.kv_type` is one of {', '.join(_KV_TYPES)}.", code="invalid_value")
-    return options
+@routes.add("PATCH", "/attached/{name}")
+async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
+    """Say what an attached model can do and how much it takes, and ask its endpoint anew for the rest."""
+    return await attached_endpoints.correct(call.services, call.names["name"], call.body)
+
+
+@routes.add("DELETE", "/attached/{name}")
+async def detach(call: Call[None, NoQuery]) -> None:
+    """Take an attached model off the list and forget its key."""
+    await attached_endpoints.detach(call.services, call.names["name"])

@@ -1,455 +1,41 @@
-"""The table of Roundhouse's own API (see `core.api`): what is listed here is served, and is in the OpenAPI document."""
+"""The table of Roundhouse's own API (see `core.api`): what is listed here is served, and is in the OpenAPI document.
 
+The document is made from the table and the types of what its rows take and give.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 from aiohttp import web
 
-from app.core.advice import Advice, Calibration, Estimate, EstimateRequest, LoadTruth, PlanRequest
-from app.core.api import PREFIX, Status
-from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
-from app.core.downloads import Download, MoveDownload, Pull
-from app.core.engines import EngineChoice, EngineInfo, EngineStatus
-from app.core.events import Event, LogLine
-from app.core.hub import CatalogueInfo, HubModel, HubPick, HubQuery, HubResults, HubTokenState, SetHubToken
-from app.core.machine import Machine
-from app.core.models import LoadModel, ModelInfo, RegisterModel, UnloadModel
-from app.core.report import Bundle, DoctorReport
-from app.core.requests import RequestDetail, RequestInfo, Usage
-from app.core.settings import SettingInfo
-from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin import (
-    advice,
-    attached,
-    chats,
-    connections,
-    downloads,
-    engines,
-    gateway,
-    hub,
-    keys,
-    library,
-    lifecycle,
-    made,
-    models,
-    requests,
-    tools,
-    updates,
+from app.core.api import API_VERSION, PREFIX
+from app.core.errors import ErrorBody
+from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic, updates
+from app.gateway.admin.calls import (
+    ANSWERS,
+    BACKGROUND,
+    CALIBRATOR,
+    ENGINES,
+    Endpoint,
+    EnginesSlot,
+    answering,
+    check_manager,
 )
-from app.gateway.admin.calls import ANSWERS, BACKGROUND, CALIBRATOR, ENGINES, Endpoint, answering, check_manager
-from app.gateway.admin.openapi import document
-from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
 from app.gateway.chats.answers import Answers
-from app.gateway.engines.slot import EnginesSlot
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
-_CHAT = "/chats/{id}"
-_ANSWER = "/chats/{id}/answers/{message}"
-_TOOL = "/tools/{id}"
+PARTS = (gateway, engines, models, loading, hub, library, updates, chats, advice, tools, traffic)
+ENDPOINTS: tuple[Endpoint, ...] = tuple(row for part in PARTS for row in part.routes.endpoints)
+_REFERENCE = "#/components/schemas/{name}"
+_VARIABLE = re.compile(r"{(\w+)}")
 
-
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="GET", path="/status", handler=gateway.status, summary="Say who and where the gateway is", reply=Status
-    ),
-    Endpoint(
-        method="POST",
-        path="/shutdown",
-        handler=gateway.shutdown,
-        summary="End the gateway and every engine",
-        status=202,
-    ),
-    Endpoint(
-        method="GET",
-        path="/machine",
-        handler=gateway.machine,
-        summary="Describe this computer",
-        reply=Machine,
-        query=gateway.MachineQuery,
-    ),
-    Endpoint(
-        method="GET",
-        path="/engines",
-        handler=gateway.engines,
-        summary="List the engines this build knows",
-        reply=list[EngineInfo],
-    ),
-    *engines.ENDPOINTS,
-    Endpoint(
-        method="GET",
-        path="/choice",
-        handler=gateway.choice,
-        summary="Name the engine this computer should use, and why",
-        reply=EngineChoice,
-    ),
-    Endpoint(
-        method="GET",
-        path="/models",
-        handler=models.list_models,
-        summary="List the models on this computer",
-        reply=list[ModelInfo],
-    ),
-    Endpoint(
-        method="POST",
-        path="/models",
-        handler=models.register,
-        summary="List a model file where it lies",
-        body=RegisterModel,
-        reply=ModelInfo,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/models/{name}",
-        handler=models.forget,
-        summary="Forget a registered file and leave it on disk",
-        status=204,
-    ),
-    *made.ENDPOINTS,
-    *attached.ENDPOINTS,
-    Endpoint(
-        method="GET",
-        path="/hub/model",
-        handler=hub.model,
-        summary="Say what a repository of the hub offers to this machine",
-        reply=HubModel,
-        query=hub.ModelQuery,
-    ),
-    Endpoint(
-        method="GET",
-        path="/hub/search",
-        handler=hub.search,
-        summary="Look for models on the hub, one card per model",
-        reply=HubResults,
-        query=HubQuery,
-    ),
-    Endpoint(
-        method="GET",
-        path="/hub/best",
-        handler=hub.best,
-        summary="Say which models of the catalogue suit this machine, the best first",
-        reply=list[HubPick],
-        query=hub.BestQuery,
-    ),
-    Endpoint(
-        method="POST",
-        path="/hub/catalogue",
-        handler=hub.refresh_catalogue,
-        summary="Fetch the catalogue anew, if its signature holds",
-        reply=CatalogueInfo,
-    ),
-    Endpoint(
-        method="GET",
-        path="/hub/token",
-        handler=hub.token,
-        summary="Say whether there is a token for the hub",
-        reply=HubTokenState,
-    ),
-    Endpoint(
-        method="POST",
-        path="/hub/token",
-        handler=hub.set_token,
-        summary="Keep a token for the hub in the system's keyring",
-        body=SetHubToken,
-        reply=HubTokenState,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/hub/token",
-        handler=hub.forget_token,
-        summary="Forget the token for the hub that was kept",
-        status=204,
-    ),
-    Endpoint(
-        method="GET",
-        path="/downloads",
-        handler=downloads.list_downloads,
-        summary="List the downloads, in the order of the queue",
-        reply=list[Download],
-    ),
-    Endpoint(
-        method="POST",
-        path="/downloads",
-        handler=downloads.pull,
-        summary="Download a model from the hub, or go on with it",
-        body=Pull,
-        reply=Download,
-    ),
-    Endpoint(
-        method="POST",
-        path="/downloads/{id}/pause",
-        handler=downloads.pause,
-        summary="Stop a download and keep what came",
-        reply=Download,
-    ),
-    Endpoint(
-        method="POST",
-        path="/downloads/{id}/resume",
-        handler=downloads.resume,
-        summary="Go on with a download",
-        reply=Download,
-    ),
-    Endpoint(
-        method="POST",
-        path="/downloads/{id}/move",
-        handler=downloads.move,
-        summary="Give a download another place in the queue",
-        body=MoveDownload,
-        reply=list[Download],
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/downloads/{id}",
-        handler=downloads.remove,
-        summary="Take a download off the list, and delete what came of one that is not done",
-        status=204,
-    ),
-    Endpoint(
-        method="GET",
-        path="/running",
-        handler=models.running,
-        summary="List the engine processes",
-        reply=list[EngineStatus],
-    ),
-    Endpoint(
-        method="POST",
-        path="/load",
-        handler=models.load,
-        summary="Make a model ready",
-        body=LoadModel,
-        reply=EngineStatus,
-    ),
-    Endpoint(
-        method="POST",
-        path="/unload",
-        handler=models.unload,
-        summary="Stop a model's engine",
-        body=UnloadModel,
-        reply=EngineStatus,
-    ),
-    *library.ENDPOINTS,
-    *lifecycle.ENDPOINTS,
-    *updates.ENDPOINTS,
-    Endpoint(
-        method="GET",
-        path="/logs",
-        handler=models.logs,
-        summary="Show the last lines an engine wrote",
-        reply=list[LogLine],
-        query=models.LogQuery,
-    ),
-    Endpoint(
-        method="GET",
-        path="/chats",
-        handler=chats.list_chats,
-        summary="List or search chats, newest first",
-        reply=list[ChatSummary],
-        query=chats.ListQuery,
-    ),
-    Endpoint(method="POST", path="/chats", handler=chats.create, summary="Begin a chat", body=NewChat, reply=Chat),
-    Endpoint(method="GET", path=_CHAT, handler=chats.read, summary="Show a chat with all its messages", reply=Chat),
-    Endpoint(
-        method="PATCH",
-        path=_CHAT,
-        handler=chats.change,
-        summary="Change what is about a chat",
-        body=ChatPatch,
-        reply=Chat,
-    ),
-    Endpoint(
-        method="DELETE",
-        path=_CHAT,
-        handler=chats.delete,
-        summary="Delete a chat; it can be restored for 30 days",
-        status=204,
-    ),
-    Endpoint(
-        method="POST", path=_CHAT + "/restore", handler=chats.restore, summary="Bring a deleted chat back", reply=Chat
-    ),
-    Endpoint(
-        method="POST",
-        path=_CHAT + "/turns",
-        handler=chats.ask,
-        summary="Ask and be answered, or have a question answered again",
-        body=NewTurn,
-        reply=Turn,
-    ),
-    Endpoint(
-        method="GET",
-        path=_ANSWER,
-        handler=chats.follow,
-        summary="Follow an answer while it is written",
-        reply=AnswerEvent,
-        streams=True,
-        query=chats.FollowQuery,
-    ),
-    Endpoint(
-        method="POST",
-        path=_ANSWER + "/stop",
-        handler=chats.stop,
-        summary="Stop an answer and keep what is written",
-        reply=Message,
-    ),
-    Endpoint(
-        method="POST",
-        path="/plan",
-        handler=advice.plan,
-        summary="Say which engine, format and settings fit, best first, and why",
-        body=PlanRequest,
-        reply=Advice,
-    ),
-    Endpoint(
-        method="POST",
-        path="/estimate",
-        handler=advice.estimate,
-        summary="Say what a model takes, whether it fits, and how fast it will be",
-        body=EstimateRequest,
-        reply=Estimate,
-    ),
-    Endpoint(
-        method="GET",
-        path="/calibration",
-        handler=advice.calibrations,
-        summary="List what was measured of this computer's speed",
-        reply=list[Calibration],
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/calibration",
-        handler=advice.forget,
-        summary="Forget what was measured",
-        status=204,
-    ),
-    Endpoint(
-        method="POST",
-        path="/calibrate",
-        handler=advice.calibrate,
-        summary="Measure this computer's speed; takes about a minute",
-        status=202,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/calibrate",
-        handler=advice.stop_calibrating,
-        summary="Stop measuring",
-        status=204,
-    ),
-    Endpoint(
-        method="GET",
-        path="/loads",
-        handler=advice.loads,
-        summary="List what loads took against what was predicted",
-        reply=list[LoadTruth],
-    ),
-    Endpoint(
-        method="GET",
-        path="/doctor",
-        handler=advice.doctor,
-        summary="Write a report about this computer without names or serial numbers",
-        reply=DoctorReport,
-    ),
-    Endpoint(
-        method="GET",
-        path="/bundle",
-        handler=advice.bundle,
-        summary="Gather what helps to find a mistake: report, versions, settings, logs; no prompts, keys or names",
-        reply=Bundle,
-    ),
-    *keys.ENDPOINTS,
-    Endpoint(
-        method="GET",
-        path="/tools",
-        handler=tools.list_tools,
-        summary="List the tools that can use the endpoint, those found here first",
-        reply=list[ToolInfo],
-    ),
-    Endpoint(
-        method="POST",
-        path=_TOOL + "/preview",
-        handler=tools.preview,
-        summary="Show what wiring a tool would change",
-        body=WireTool,
-        reply=ToolChange,
-    ),
-    Endpoint(
-        method="POST",
-        path=_TOOL + "/connect",
-        handler=tools.connect,
-        summary="Wire a tool to the endpoint",
-        body=WireTool,
-        reply=ToolChange,
-    ),
-    Endpoint(
-        method="POST",
-        path=_TOOL + "/undo",
-        handler=tools.undo,
-        summary="Put a tool's file back as it was",
-        reply=ToolChange,
-    ),
-    Endpoint(
-        method="POST",
-        path=_TOOL + "/probe",
-        handler=tools.try_out,
-        summary="Ask the endpoint for one token as a tool would",
-        body=WireTool,
-        reply=ToolProbe,
-    ),
-    Endpoint(
-        method="GET", path="/settings", handler=gateway.settings, summary="List the settings", reply=list[SettingInfo]
-    ),
-    Endpoint(
-        method="PATCH",
-        path="/settings",
-        handler=gateway.change_settings,
-        summary="Change settings; null resets one",
-        body=gateway.SettingChanges,
-        reply=list[SettingInfo],
-    ),
-    *connections.ENDPOINTS,
-    Endpoint(
-        method="GET",
-        path="/requests",
-        handler=requests.list_requests,
-        summary="List the last requests at the endpoint, newest first",
-        reply=list[RequestInfo],
-        query=requests.RequestsQuery,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/requests",
-        handler=requests.forget,
-        summary="Forget the requests that are over",
-        status=204,
-    ),
-    Endpoint(
-        method="GET",
-        path="/requests/{id}",
-        handler=requests.show,
-        summary="Show one request, with its words if they were kept",
-        reply=RequestDetail,
-    ),
-    Endpoint(
-        method="POST",
-        path="/requests/{id}/cancel",
-        handler=requests.cancel,
-        summary="Stop a request; its client is told so",
-        reply=RequestInfo,
-    ),
-    Endpoint(
-        method="GET",
-        path="/usage",
-        handler=requests.usage,
-        summary="Sum up what clients used, today and in seven days",
-        reply=Usage,
-    ),
-    Endpoint(
-        method="GET",
-        path="/events",
-        handler=gateway.events,
-        summary="Follow what happens",
-        reply=Event,
-        streams=True,
-        query=gateway.EventsQuery,
-    ),
-)
+Document = dict[str, Any]
 
 
 def add_routes(app: web.Application) -> None:
@@ -477,3 +63,82 @@ async def _end(app: web.Application) -> None:
     await app[ENGINES].close()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)
+
+
+@functools.cache
+def document(endpoints: tuple[Endpoint, ...]) -> bytes:
+    """Return the document as JSON."""
+    kinds = _kinds(endpoints)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
+    paths: Document = {}
+    for endpoint in endpoints:
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
+    made = {
+        "openapi": "3.1.0",
+        "info": {"title": "Roundhouse", "version": str(API_VERSION), "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "security": [{"token": []}],
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(made)
+
+
+def _kinds(endpoints: Iterable[Endpoint]) -> list[Any]:
+    """Return every type of the table once."""
+    found = [ErrorBody, *(kind for row in endpoints for kind in (row.body, row.reply) if kind is not None)]
+    return list({repr(kind): kind for kind in found}.values())
+
+
+def _operation(endpoint: Endpoint, schema_of: Document) -> Document:
+    made: Document = {
+        "operationId": endpoint.handler.__name__,
+        "summary": endpoint.summary,
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
+        "responses": {
+            str(endpoint.status): _reply(endpoint, schema_of),
+            "default": {
+                "description": "It could not be done; the sentence says why.",
+                "content": {"application/json": {"schema": schema_of[repr(ErrorBody)]}},
+            },
+        },
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": schema_of[repr(endpoint.body)]}}
+        made["requestBody"] = {"required": True, "content": content}
+    return made
+
+
+def _reply(endpoint: Endpoint, schema_of: Document) -> Document:
+    if endpoint.reply is None:
+        return {"description": "Done."}
+    schema = schema_of[repr(endpoint.reply)]
+    if endpoint.streams:
+        return {"description": "Events.", "content": {"text/event-stream": {"schema": _event(schema)}}}
+    return {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+
+
+def _event(schema: Document) -> Document:
+    """Return the schema of one server-sent event, as OpenAPI 3.2 has it: its data is text that holds JSON."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+    return {"type": "object", "required": ["event", "data"], "properties": {"event": {"type": "string"}, "data": data}}
+
+
+def _path_parameters(endpoint: Endpoint) -> list[Document]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _VARIABLE.findall(endpoint.path)
+    ]
+
+
+def _query_parameters(endpoint: Endpoint) -> list[Document]:
+    (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REFERENCE)
+    schema = components[endpoint.query.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": value}
+        for name, value in schema["properties"].items()
+    ]

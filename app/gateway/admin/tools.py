@@ -6,41 +6,54 @@ What reads and edits their files is imported when it is first asked for: the gat
 import asyncio
 
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin.calls import Call, NoQuery
+from app.gateway.admin.calls import Call, NoQuery, Routes
+
+routes = Routes()
 
 
+@routes.add("GET", "/tools")
 async def list_tools(call: Call[None, NoQuery]) -> list[ToolInfo]:
-    """GET /tools."""
+    """List the tools that can use the endpoint, those found here first."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
     return await asyncio.to_thread(connections(call.services).listed, call.services.identity.url)
 
 
+@routes.add("POST", "/tools/{id}/preview")
 async def preview(call: Call[WireTool, NoQuery]) -> ToolChange:
-    """POST /tools/{id}/preview."""
+    """Show what wiring a tool would change."""
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
     wished = await wiring(call.services, call.body.model)
     return await asyncio.to_thread(connections(call.services).preview, call.names["id"], wished)
 
 
+@routes.add("POST", "/tools/{id}/connect")
 async def connect(call: Call[WireTool, NoQuery]) -> ToolChange:
-    """POST /tools/{id}/connect: once begun, the file is written whether or not the caller stays."""
+    """Wire a tool to the endpoint.
+
+    Once begun, the file is written whether or not the caller stays.
+    """
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
     wished = await wiring(call.services, call.body.model)
     return await asyncio.to_thread(connections(call.services).connect, call.names["id"], wished)
 
 
+@routes.add("POST", "/tools/{id}/undo")
 async def undo(call: Call[None, NoQuery]) -> ToolChange:
-    """POST /tools/{id}/undo."""
+    """Put a tool's file back as it was."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
     return await asyncio.to_thread(connections(call.services).undo, call.names["id"])
 
 
+@routes.add("POST", "/tools/{id}/probe")
 async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
-    """POST /tools/{id}/probe: for the model that is named, else the one it is wired to, else the usual one."""
+    """Ask the endpoint for one token as a tool would.
+
+    For the model that is named, else the one it is wired to, else the usual one.
+    """
     from app.gateway.wiring import connections, probe, wiring  # noqa: PLC0415 -- see above
 
     tool = call.names["id"]

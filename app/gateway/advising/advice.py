@@ -1,10 +1,22 @@
-"""What the pure advisor is asked with: machine, facts, calibrations and installed engines, gathered here."""
+"""What the pure advisor is asked with, gathered here, and how true its answers turned out.
+
+It is asked with machine, facts, calibrations, installed engines, and the files there are to choose from. Publishers
+make the same handful of quantisations of nearly every model. What they would weigh is computed from the model's shape;
+what a repository really offers is known once it has been looked at.
+
+After every load, what was predicted, what the engine says it took, and what the system sees are kept side by side.
+People are shown the difference, and what a process takes beyond its buffers is known from then on.
+"""
 
 import asyncio
+import logging
+import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from statistics import median
 
 import msgspec
+import psutil
 
 from app.advisor.choosing import targets
 from app.advisor.choosing.engine_table import ENGINES
@@ -16,6 +28,7 @@ from app.advisor.speed import seen as speed_seen
 from app.advisor.speed.prefill import prefill
 from app.core.advice import (
     Advice,
+    Amount,
     Calibration,
     Estimate,
     EstimateConfidence,
@@ -25,14 +38,17 @@ from app.core.advice import (
     PlanRequest,
     Rate,
 )
-from app.core.engines import EngineInfo
-from app.core.errors import BadRequest, NotFound
+from app.core.engines import EngineInfo, EngineStatus
+from app.core.errors import BadRequest, NotFound, RoundhouseError
+from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising.candidates import candidates
 from app.gateway.advising.measuring import best_for
+from app.gateway.advising.model_facts import FactsReader, well_known
 from app.gateway.services import Services
 from app.hardware.description import machine_from
+
+log = logging.getLogger(__name__)
 
 KV_TYPES = ("f16", "q8_0", "q4_0")
 USUAL_CONTEXT = 8192
@@ -51,6 +67,44 @@ READERS = {
     "tensorrt": "tensorrt-llm",
 }
 """Which engine a format is for; the rest is served by vLLM."""
+FORMS: dict[str, tuple[str, ...]] = {
+    "gguf": ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K"),
+    "mlx": ("8bit", "6bit", "4bit", "3bit"),
+    "exl2": ("8.0bpw", "6.0bpw", "5.0bpw", "4.0bpw", "3.0bpw"),
+    "exl3": ("8.0bpw", "6.0bpw", "5.0bpw", "4.0bpw", "3.0bpw", "2.0bpw"),
+    "safetensors": ("BF16",),
+    "fp8": ("FP8",),
+    "nvfp4": ("NVFP4",),
+    "awq": ("4bit",),
+    "gptq": ("4bit",),
+    "openvino": ("int8", "int4"),
+    "onnx-genai": ("int4",),
+    "mlc": ("q4f16_1",),
+}
+"""Format -> the quantisations that are usually published, the best first."""
+
+REFERENCE = (
+    "Qwen3 0.6B",
+    "Qwen3 1.7B",
+    "Qwen3 4B",
+    "Qwen3 8B",
+    "Qwen3 14B",
+    "Qwen3 32B",
+    "Llama 3.3 70B",
+    "Qwen3 235B-A22B",
+)
+"""Well-known models from small to large, to take a machine's measure with where no model is named."""
+_REFERENCE_FORMS = {"gguf": ("Q4_K_M",), "mlx": ("4bit",), "exl2": ("4.0bpw",), "exl3": ("4.0bpw",)}
+_SERVED_FORMS = {"safetensors": ("BF16",), "fp8": ("FP8",), "openvino": ("int4",), "onnx-genai": ("int4",)}
+
+
+_NATIVE_FORMS = {"MXFP4": {"gguf": ("MXFP4",), "mxfp4": ("MXFP4",), "mlx": ("4bit",)}}
+"""MLX repacks MXFP4 as its own four bits; the others keep it."""
+PURPOSES = {"model": "weights", "kv": "kv", "recurrent": "state", "compute": "compute", "output": "output"}
+"""What an adapter calls a buffer -> what an estimate calls it."""
+_PREDICTED = ("weights", "kv", "state", "compute", "output", "runtime", "total")
+SETTLES_S = 0.5
+"""An engine may answer before the lines in which it says what it took have been written and read."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,3 +265,106 @@ def _check_figures(request: PlanRequest | EstimateRequest, **bounds: tuple[int, 
             raise BadRequest(f"`{name}` is {least} to {most}, not {value}.", code="invalid_value")
     if request.kv_type is not None and request.kv_type not in KV_TYPES:
         raise BadRequest(f"`kv_type` is one of {', '.join(KV_TYPES)}.", code="invalid_value")
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates, the name to show, and whether there is nothing else of that model to be had."""
+
+    candidates: list[ModelFacts]
+    model: str = ""
+    is_fixed: bool = False
+
+
+async def candidates(facts: FactsReader, model: str) -> Found:
+    """Return what could be run when `model` is wanted. Raises NotFound or BadRequest."""
+    if not model:
+        return Found(candidates=list(reference()))
+    known = None if await asyncio.to_thread(facts.is_here, model) else well_known(model)
+    if known is None or known.quantization:
+        found = await facts.find(model)
+        return Found(candidates=[found], model=found.name, is_fixed=True)
+    forms = list(forms_of(known.name, native=known.native))
+    return Found(candidates=forms, model=forms[0].name)
+
+
+@cache
+def forms_of(name: str, *, native: str = "") -> tuple[ModelFacts, ...]:
+    """Return a well-known model in every usual form; `native` is the quantisation of one that comes in no other."""
+    return _shaped(name, _NATIVE_FORMS.get(native, FORMS))
+
+
+@cache
+def reference() -> tuple[ModelFacts, ...]:
+    """Return the reference models in the usual balance of every format."""
+    forms = {**_REFERENCE_FORMS, **_SERVED_FORMS}
+    return tuple(facts for name in REFERENCE for facts in _shaped(name, forms))
+
+
+def _shaped(name: str, forms: Mapping[str, tuple[str, ...]]) -> tuple[ModelFacts, ...]:
+    from app.hub.shapes import shape_facts  # noqa: PLC0415 -- the gateway starts without it
+
+    return tuple(shape_facts(name, one, format=kind) for kind, quantizations in forms.items() for one in quantizations)
+
+
+async def watch_loads(services: Services) -> None:
+    """Note every load until cancelled. A load that cannot be judged costs a line in the log, nothing else."""
+    latest: dict[str, EngineStatus] = {}
+    with services.events.subscribe() as events:
+        async with asyncio.TaskGroup() as settling:
+            async for event in events:
+                if not isinstance(event, EngineChanged):
+                    continue
+                status, before = event.status, latest.get(event.status.model)
+                latest[status.model] = status
+                if status.loaded_at is not None and (before is None or before.loaded_at != status.loaded_at):
+                    settling.create_task(_note(services, latest, status))
+
+
+async def _note(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:
+    await asyncio.sleep(SETTLES_S)
+    status = latest[loaded.model]
+    if status.loaded_at != loaded.loaded_at:
+        return  # it has gone again, and what it took was not all heard
+    try:
+        await services.chats.add_load(await truth_of(services, status))
+    except RoundhouseError as error:  # such as a model that is known by no name
+        log.info("The load of %s was not compared with its prediction: %s", status.model, error)
+    except Exception:  # one load that cannot be judged must not end the watching
+        log.exception("The load of %s could not be compared with its prediction", status.model)
+
+
+async def truth_of(services: Services, status: EngineStatus) -> LoadTruth:
+    """Return what a running engine took against what was predicted. Raises NotFound or BadRequest."""
+    asked = EstimateRequest(
+        model=status.model,
+        engine=status.engine,
+        context=status.context,
+        slots=status.slots,
+        kv_type=status.kv_type or None,
+    )
+    shift = runtime_shift(await services.chats.loads(), status.engine)
+    predicted = await estimate(services, asked)
+    amounts: dict[str, Amount] = {name: getattr(predicted, name) for name in _PREDICTED}
+    return LoadTruth(
+        model=status.model,
+        engine=status.engine,
+        version=status.version,
+        predicted={name: amount.bytes for name, amount in amounts.items()},
+        logged=logged(status.buffers),
+        resident=_resident(status.pid),
+        runtime_shift=shift or 0,
+        at=time.time(),
+    )
+
+
+def logged(buffers: Mapping[str, int]) -> dict[str, int]:
+    """Return the engine's buffers by component, and their total."""
+    found = {PURPOSES[purpose]: size for purpose, size in buffers.items() if purpose in PURPOSES}
+    return {**found, "total": sum(found.values())} if found else {}
+
+
+def _resident(pid: int | None) -> int | None:
+    try:
+        return None if pid is None else psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        return None

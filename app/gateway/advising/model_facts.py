@@ -1,6 +1,7 @@
 """From what people call a model to its facts: one of the library, a file or folder, a well-known name, a repository."""
 
 import asyncio
+import logging
 import re
 import time
 from collections import OrderedDict
@@ -10,9 +11,12 @@ from typing import NamedTuple
 
 from app.config.environment import hub_endpoint
 from app.config.paths import expanded
-from app.core.errors import BadRequest, Forbidden, NotFound, Unauthorized, Unavailable
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo
 from app.hub.library.library import Library
+
+log = logging.getLogger(__name__)
 
 _KEPT = 64
 USUAL_QUANTIZATION = "Q4_K_M"
@@ -46,6 +50,20 @@ class FactsReader:
         from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
         return self._kept(_stamp(path), lambda: read_facts(path))
+
+    async def of_model(self, model: ModelInfo) -> ModelFacts | None:
+        """Return what a model's own files say of it; None for one that is attached or cannot be read."""
+        return await asyncio.to_thread(self.read_model, model)
+
+    def read_model(self, model: ModelInfo) -> ModelFacts | None:
+        """Do the same where this is a thread already."""
+        if model.attached:
+            return None
+        try:
+            return self.read(Path(model.path))
+        except (RoundhouseError, OSError) as error:
+            log.info("The facts of %s cannot be read: %s", model.name, error)
+            return None
 
     def _find(self, name: str) -> ModelFacts:
         if not name:

@@ -15,12 +15,11 @@ from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, 
 from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
 from app.gateway.background import Background
-from app.gateway.chats.live import LiveAnswer
-from app.gateway.chats.writing import Job, Writer
+from app.gateway.chats.live_answer import Job, LiveAnswer, Writer
 from app.gateway.exchange.observer import Caller, Observation, Observers, Outcome
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.store.rows import new_id
 from engines.api import Route

@@ -10,14 +10,7 @@ import psutil
 
 from app.config.paths import expanded
 from app.config.programs import uv_program
-from app.core.engine_store import (
-    BundleEngine,
-    EngineJob,
-    EngineStock,
-    EngineUpdate,
-    InstallEngine,
-    UseEngine,
-)
+from app.core.engine_store import BundleEngine, EngineJob, EngineStock, EngineUpdate, InstallEngine, UseEngine
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, Conflict, NotFound, Offline
 from app.core.models import ModelInfo
@@ -31,10 +24,10 @@ from app.engine_store.host import Host, best_variant, unfit
 from app.engine_store.installer import Installer, Means, Wish, Work
 from app.engine_store.recipe import Channel, Recipe, Smoke, Variant
 from app.engine_store.updates import update_for
+from app.gateway.engines.engine_listing import host_of, stock
 from app.gateway.engines.jobs import Jobs, Outcome
-from app.gateway.engines.stock import host_of, stock
+from app.gateway.engines.smoke_tests import Trials
 from app.gateway.engines.switching import Switches
-from app.gateway.engines.trials import Trials
 from app.gateway.services import Services
 from app.supervisor.policy import Folders
 from engines.api import Failure, FailureKind

@@ -17,9 +17,9 @@ from app.engine_store.asking import asked
 from app.engine_store.choosing import proved, rolled_back, switched
 from app.engine_store.environments import Progress
 from app.engine_store.shelf import State, no_version, own_place
+from app.gateway.engines.engine_listing import versions_of
 from app.gateway.engines.jobs import Jobs, Outcome
-from app.gateway.engines.stock import versions_of
-from app.gateway.engines.trials import Trials
+from app.gateway.engines.smoke_tests import Trials
 from app.gateway.services import Services
 from engines.api import Failure, Place
 

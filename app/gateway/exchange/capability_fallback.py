@@ -20,9 +20,8 @@ from app.gateway.exchange.engine.planning import Plan, planned, reads_itself
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.loading.launch import is_ready
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -113,19 +112,19 @@ async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool
         return False
     if reads_itself(descriptor):
         return True
-    facts = await own_facts_of(services, found.model)
+    facts = await services.facts.of_model(found.model)
     return facts is not None and "thinking" not in facts.capabilities
 
 
 async def is_told_of_tools(services: Services, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
-    facts = await own_facts_of(services, model)
+    facts = await services.facts.of_model(model)
     return facts is None or _family_of(services, model, facts).renders_tools
 
 
 async def family_for(services: Services, model: ModelInfo) -> Family:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
-    return _family_of(services, model, await own_facts_of(services, model))
+    return _family_of(services, model, await services.facts.of_model(model))
 
 
 def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> Family:

@@ -12,8 +12,7 @@ from app.gateway.exchange.observer import OBSERVED, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
-from app.gateway.loading.aliases import is_able
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found, is_able
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Terms
 from engines.api import Route
@@ -96,6 +95,6 @@ async def load_of(services: Services, found: Found, context: int | None) -> Load
     """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
     if context is None:
         return found.load
-    from app.gateway.loading.asked_context import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
+    from app.gateway.loading.fitting import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
     return await with_context(services, found, context)

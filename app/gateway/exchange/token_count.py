@@ -18,7 +18,7 @@ from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import learned, routes_of
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
 from engines.api import Route

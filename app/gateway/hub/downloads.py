@@ -18,11 +18,13 @@ from uuid import uuid4
 import msgspec
 from aiohttp import web
 
+from app.config.environment import hub_endpoint, is_xet_off
 from app.core.downloads import Download, DownloadState
 from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError
 from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChanged
 from app.gateway.background import Background
 from app.gateway.hub.download_child import DownloadChild, DownloadDied
+from app.gateway.services import SERVICES, Services
 from app.hub.download.cache import RepositoryCache, storage_fault
 from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
 from app.hub.library.registry_file import KeptFile
@@ -36,6 +38,7 @@ SMOOTHING_S = 5.0
 """Over how long speed is averaged."""
 _S = DownloadState
 _OVER = frozenset({_S.DONE, _S.FAILED, _S.PAUSED})
+_MB = 1_000_000
 
 
 class Where(NamedTuple):
@@ -376,3 +379,30 @@ def _is_same(shown: Download, repository: Repository, files: list[str]) -> bool:
 
 
 DOWNLOADS = web.AppKey("downloads", Downloads)
+
+
+def add_downloads(app: web.Application) -> None:
+    """Give the application its queue of downloads."""
+    services = app[SERVICES]
+    app[DOWNLOADS] = Downloads(services.paths.downloads_file, lambda: where(services), services.events.publish)
+    app.on_startup.append(_start)
+    app.on_shutdown.append(lambda app: app[DOWNLOADS].close())
+
+
+def where(services: Services) -> Where:
+    """Return from where to where models are fetched, as settings and environment have it now."""
+    settings = services.settings
+    at_once = settings.integer("downloads.at_once")
+    return Where(
+        endpoint=hub_endpoint(),
+        cache=services.paths.hub_cache,
+        token=services.hub.token.read(),
+        bytes_per_s=settings.integer("downloads.limit_mb_s") * _MB,
+        at_once=0 if settings.flag("network.offline") else at_once,
+        xet=at_once == 1 and settings.text("downloads.xet") == "auto" and not is_xet_off(),
+    )
+
+
+async def _start(app: web.Application) -> None:
+    await asyncio.to_thread(app[SERVICES].hub.token.read)  # a keyring may take its time; from now on it is remembered
+    await app[DOWNLOADS].start()

@@ -1,27 +1,37 @@
 """Finding models: what a hub has, one card per model with what it would take here, and what the catalogue advises.
 
 A hub is asked at most once in a while for the same page; what it said is kept, and is all there is while it cannot be
-reached. What a card takes is computed anew each time: memory is not free for ever.
+reached. What a card takes is computed anew each time: memory is not free for ever. Whether it has newer files of the
+models that came from it is asked each repository once, a few at a time.
 """
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from app.config.environment import hub_endpoint
-from app.core.errors import Offline, RoundhouseError, Unavailable
+from app.core.connections import Why
+from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
 from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
+from app.core.library import Freshness, ModelUpdate
+from app.core.models import ModelInfo
+from app.core.origins import Origin, origin_of
 from app.gateway.background import Background
 from app.gateway.hub.pulling import older
 from app.gateway.hub.repositories import Ground, ground_of
 from app.gateway.services import SERVICES, Services
 from app.hub.download.cache import RepositoryCache
+from app.hub.repositories import updates
 from app.hub.repositories.answers import Answer
 from app.hub.repositories.catalogue import Content, Entry
 from app.hub.repositories.grouping import cards
+from app.hub.repositories.repository import read_repository
 from app.hub.repositories.search import Listing, search
 
 log = logging.getLogger(__name__)
@@ -31,6 +41,8 @@ _FAST_ENOUGH = 8.0
 _LEAST_CONTEXT = 4096
 _WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
 """Uses for which it matters how fast tokens are written."""
+_REPOSITORIES_AT_ONCE = 4
+_Model = tuple[ModelInfo, Origin]
 
 
 async def find(services: Services, query: HubQuery) -> HubResults:
@@ -149,3 +161,48 @@ async def _refresh_quietly(services: Services) -> None:
         await refresh(services)
     except RoundhouseError as error:
         log.warning("The catalogue was not refreshed: %s", error)
+
+
+async def updates_of_models(services: Services) -> list[ModelUpdate]:
+    """Return how each model from a hub compares, by name. A repository that cannot be asked about says why.
+
+    Raises Conflict (offline).
+    """
+    models = await asyncio.to_thread(services.library.models)
+    known = await asyncio.to_thread(_by_repository, models)
+    token = await asyncio.to_thread(services.hub.token.read)
+    room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
+
+    async def one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:
+        async with room:
+            return await asyncio.to_thread(_compared, place, here, token)
+
+    found = await asyncio.gather(*(one(place, here) for place, here in known.items()))
+    return sorted((update for part in found for update in part), key=lambda update: update.model.casefold())
+
+
+def _by_repository(models: list[ModelInfo]) -> dict[tuple[str, str], list[_Model]]:
+    """Return the models by the repository and the branch they are from."""
+    found: dict[tuple[str, str], list[_Model]] = defaultdict(list)
+    for model in models:
+        origin = origin_of(Path(model.path))
+        if origin is not None and model.preset is None and not model.store:
+            found[origin.repository, updates.asked(model, origin).revision].append((model, origin))
+    return found
+
+
+def _compared(place: tuple[str, str], here: list[_Model], token: str) -> list[ModelUpdate]:
+    repository, revision = place
+    try:
+        there = read_repository(hub_endpoint(), repository, revision=revision, token=token, why=Why.MODEL_UPDATES)
+        return [updates.compared(model, origin, there) for model, origin in here]
+    except Offline:
+        raise
+    except NotFound as error:
+        return [_unknown(one, str(error), Freshness.GONE) for one in here]
+    except (RoundhouseError, OSError) as error:
+        return [_unknown(one, str(error), Freshness.UNKNOWN) for one in here]
+
+
+def _unknown(one: _Model, note: str, state: Freshness) -> ModelUpdate:
+    return replace(updates.asked(*one, note), state=state)

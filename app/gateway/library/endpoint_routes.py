@@ -20,7 +20,7 @@ from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
 from app.gateway.library.endpoint_cards import root_of
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX, Attachment, Probe
 from app.supervisor.readiness import OK, Endpoint, Reply

@@ -13,18 +13,9 @@ import msgspec
 from app.config.paths import expanded
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
-from app.core.models import (
-    NO_PROJECTOR,
-    Companion,
-    CompanionKind,
-    EngineOption,
-    ModelChoices,
-    ModelInfo,
-    ModelSettings,
-)
-from app.gateway.loading.known_facts import own_facts
+from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
 from app.gateway.loading.launch import engine_for, load_request_for
-from app.gateway.loading.tuned import draft_path, effective, in_force, noted, recommendation
+from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.projectors import places, projector_beside
@@ -50,7 +41,7 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
     own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services, model)
     running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
-    facts = own_facts(services, model)
+    facts = services.facts.read_model(model)
     return ModelChoices(
         model=model.runs_as,
         settings=own,

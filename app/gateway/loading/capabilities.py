@@ -13,7 +13,7 @@ from app.core.capabilities import Capability, in_order, with_implied
 from app.core.errors import EngineFailed
 from app.core.models import ModelInfo
 from app.gateway.loading.launch import engine_for
-from app.gateway.loading.tuned import has_projector
+from app.gateway.loading.model_tuning import has_projector
 from app.gateway.services import Services
 from engines.api import Descriptor, Feature, ModelFormat, Route
 

@@ -1,11 +1,16 @@
-"""Before a load: what it will take of each memory, and how much context there is room for where nobody asked for any.
+"""Before a load: what it will take of each memory, and how much context there is room for.
 
-First fewer conversations at once, then less context each. There is room for what is free and what other models give
-back when they go: all but the pinned ones. A model that fits with nothing left to give is asked for all the same: it
-is for the scheduler to say that there is no room.
+Where nobody asked for any context, first fewer conversations at once, then less context each. There is room for what is
+free and what other models give back when they go: all but the pinned ones. A model that fits with nothing left to give
+is asked for all the same: it is for the scheduler to say that there is no room.
+
+A request may say how much context it needs. Clients compute it from the prompt, so that it grows by a few tokens every
+turn, or send the most the model was trained for. So it is rounded up to a power of two, never below what is loaded for
+everybody else, never above what the model was trained for or what fits. A model that has enough is left as it is.
 """
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +21,19 @@ from app.advisor.choosing.engine_table import ENGINES
 from app.advisor.memory import estimate as memory
 from app.advisor.memory import placement
 from app.advisor.memory.setting import Components, Setting
+from app.config.table import BY_NAME
+from app.core.engines import EngineState
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.loading.gauge import with_capacity
+from app.gateway.advising.machine import with_capacity
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Needs
 from app.supervisor.scheduling import SYSTEM
 from engines.api import LaunchOptions
+
+log = logging.getLogger(__name__)
 
 _AMPLE = 2
 """What takes less than one part in so many of the free memory needs no closer look, nor a look at the GPUs."""
@@ -31,6 +41,8 @@ _BESIDE_FILE = 1.25
 """Of an engine we know nothing of: its weights as large as the file, and a quarter more for what goes with them."""
 LEAST_CONTEXT = 2048
 """With less than this a chat forgets its own beginning; it is better told that the model does not fit."""
+_MOST_CONTEXT = int(BY_NAME["models.context"].maximum or 1 << 22)
+"""What a person may set is the most a client may ask for."""
 
 
 class _Known(NamedTuple):
@@ -170,3 +182,40 @@ def _setting(request: LoadRequest, backend: str) -> Setting:
         gpu_layers=options.gpu_layers,
         task=options.task,
     )
+
+
+async def with_context(services: Services, found: Found, wanted: int) -> LoadRequest:
+    """Return what loads the model with `wanted` tokens of context, or as many as it can have. Says so if fewer."""
+    load = found.load
+    usual = load.options.context
+    most = min(found.model.trained_context or wanted, _MOST_CONTEXT)
+    target = min(rounded_up(wanted), most)
+    if usual is None or target <= usual:
+        return load
+    fits = await _fitted_context(services, load, target)
+    fitting = fits.options.context or target
+    context = max(usual, target if fitting >= target else rounded_down(fitting))
+    if context < min(wanted, most):
+        log.warning("%s keeps %d tokens of context, not the %d asked for", found.model.name, context, wanted)
+    return _with_tokens(fits, context) if context > usual else load
+
+
+def rounded_up(tokens: int) -> int:
+    """Return the next power of two."""
+    return 1 << max(0, tokens - 1).bit_length()
+
+
+def rounded_down(tokens: int) -> int:
+    """Return the last power of two: memory that is free a little more or less each time must not mean a new load."""
+    return 1 << max(0, tokens.bit_length() - 1)
+
+
+async def _fitted_context(services: Services, load: LoadRequest, context: int) -> LoadRequest:
+    running = next((one for one in services.supervisor.statuses() if one.model == load.source.name), None)
+    if running is not None and running.state is EngineState.READY and (running.context or 0) >= context:
+        return _with_tokens(load, context)
+    return await fitted(services, _with_tokens(load, context))
+
+
+def _with_tokens(load: LoadRequest, context: int) -> LoadRequest:
+    return msgspec.structs.replace(load, options=msgspec.structs.replace(load.options, context=context))

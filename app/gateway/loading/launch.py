@@ -16,12 +16,12 @@ from app.config.store import Settings
 from app.core.connections import Purpose, Why
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import Catalogue
-from app.gateway.loading import aliases
-from app.gateway.loading.engine_choice import best_reader
-from app.gateway.loading.recent import Found
-from app.gateway.loading.tuned import with_sampling, with_tuning
+from app.gateway.loading import requested_model
+from app.gateway.loading.model_tuning import with_sampling, with_tuning
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.naming import folded
@@ -64,7 +64,7 @@ async def resolve(
 
     Raises as `load_request` does.
     """
-    model_name = model_name or aliases.AUTO
+    model_name = model_name or requested_model.AUTO
     key = (model_name, options, services.events.revision)
     found = services.recent.get(key, lambda known: is_ready(services, known.load.source.name))
     if found is None:
@@ -147,24 +147,26 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus], ro
     try:
         return library.find(model_name)
     except NotFound as missing:
-        is_auto = aliases.is_auto(model_name)
-        stands_for = aliases.AUTO if is_auto else aliases.stand_in(model_name, settings.items("models.aliases"))
-        if stands_for == aliases.AUTO:
+        is_auto = requested_model.is_auto(model_name)
+        stands_for = (
+            requested_model.AUTO if is_auto else requested_model.stand_in(model_name, settings.items("models.aliases"))
+        )
+        if stands_for == requested_model.AUTO:
             return _in_use(services, statuses, route)
         if stands_for:
             return library.find(stands_for)
         fallback = settings.text("models.fallback")
         if fallback and folded(fallback) != folded(model_name):
             return _found(services, fallback, statuses, route)
-        raise aliases.unknown(model_name, missing) from None
+        raise requested_model.unknown(model_name, missing) from None
 
 
 def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> ModelInfo:
     settings = services.settings
     chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
-    model = aliases.in_use(services.library.models(), statuses, chosen, route)
+    model = requested_model.in_use(services.library.models(), statuses, chosen, route)
     if model is None:
-        raise aliases.none_able(route)
+        raise requested_model.none_able(route)
     return model
 
 
@@ -263,3 +265,25 @@ def _policy_of(own: ModelSettings) -> ModelPolicy:
 def model_folders(paths: Paths, settings: Settings) -> list[Path]:
     """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
     return [paths.models, paths.hub_cache, *(expanded(folder) for folder in settings.items("models.folders"))]
+
+
+def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine: Machine | None) -> EngineInfo:
+    """Return one of the installed engines that read a format. One that is known to fail comes last.
+
+    Without a machine, which is not known in the first second, the registry's order counts.
+    """
+    if len(readers) == 1:
+        return readers[0]
+    order = [*preferred, *_advised(machine)]
+    places = {engine: place for place, engine in reversed(list(enumerate(order)))}
+    return min(readers, key=lambda engine: (bool(engine.problem), places.get(engine.id, len(order))))
+
+
+def _advised(machine: Machine | None) -> list[str]:
+    if machine is None:
+        return []
+    from app.advisor.choosing.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.advisor.choosing.rules import ranking  # noqa: PLC0415 -- as above
+    from app.core.advice import Intent  # noqa: PLC0415 -- as above
+
+    return [one.traits.id for one in ranking(machine, workload(Intent.CHAT)) if not one.refused]

@@ -1,11 +1,13 @@
-"""The request inspector: the last requests at the endpoint, and those that go on.
+"""The requests at the endpoint: the last ones and those that go on, for the inspector, and what clients used.
 
-It keeps a bounded number, newest last, and what goes on is never let go of. News is told at most ten times a second
-per request, and once a second while it goes on; nobody pays for it when nobody listens. When a request is over only a
-`RequestInfo` stays, and the bodies where they were wanted. All of it belongs to the event loop's thread.
+The inspector keeps a bounded number, newest last, and what goes on is never let go of. News is told at most ten times a
+second per request, and once a second while it goes on; nobody pays for it when nobody listens. When a request is over
+only a `RequestInfo` stays, and the bodies where they were wanted. What clients used is taken down when a request has
+ended, and stored once a second, many requests at a time. All of it belongs to the event loop's thread.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,13 +17,18 @@ from aiohttp import web
 
 from app.config.store import Settings
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import NotFound
+from app.core.errors import NotFound, RoundhouseError
 from app.core.events import RequestChanged, RequestsForgotten
-from app.core.requests import RequestDetail, RequestInfo, RequestState
+from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage
+from app.gateway.background import Background
 from app.gateway.events import EventHub
 from app.gateway.exchange.figures import figures_of, figures_so_far
 from app.gateway.exchange.observer import BODY_BYTES, Figures, Observation, Outcome, Sink
+from app.store.database import ChatStore
+from app.store.usage import Used
 from app.supervisor.pool import Supervisor
+
+log = logging.getLogger(__name__)
 
 SOON_S = 0.1
 EVERY_S = 1.0
@@ -32,6 +39,9 @@ _STATES = {
     Outcome.CLIENT_GONE: RequestState.CANCELLED,
     Outcome.STOPPED: RequestState.CANCELLED,
 }
+STORED_EVERY_S = 1.0
+_DAY_S = 24 * 3600
+_DAYS = 7
 
 
 class InspectedRequest:
@@ -209,3 +219,73 @@ class Inspector(Sink):
 
 
 INSPECTOR = web.AppKey("inspector", Inspector)
+
+
+class UsageRecorder(Sink):
+    """Belongs to the event loop's thread."""
+
+    def __init__(self, store: ChatStore) -> None:
+        self._store = store
+        self._used: list[Used] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._background = Background()
+
+    def ended(self, exchange: Observation) -> None:
+        """Take down what a request used."""
+        if not exchange.concerns_model:
+            return
+        figures = figures_of(exchange)
+        self._used.append(
+            Used(
+                at=exchange.at,
+                client=exchange.caller.client,
+                route=exchange.route,
+                model=exchange.model,
+                engine=exchange.engine,
+                status=exchange.outcome,
+                prompt_tokens=figures.prompt_tokens,
+                cached_tokens=figures.cached_tokens,
+                completion_tokens=figures.completion_tokens,
+                seconds=figures.total_s,
+            )
+        )
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(STORED_EVERY_S, self._tick)
+
+    async def usage(self) -> Usage:
+        """Return what clients used today and this week, with what has just ended."""
+        await self._save()
+        midnight = _midnight(time.time())
+        return Usage(
+            today=await self._store.usage_since(midnight),
+            week=await self._store.usage_since(_midnight(midnight - (_DAYS - 1) * _DAY_S + _DAY_S / 2)),
+        )
+
+    async def close(self) -> None:
+        """Store what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._background.join()
+        await self._save()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._background.spawn(self._save())
+
+    async def _save(self) -> None:
+        used, self._used = self._used, []
+        if not used:
+            return
+        try:
+            await self._store.add_usage(used)
+        except RoundhouseError as error:  # a full disk: requests are answered all the same
+            log.warning("What clients used was not kept: %s", error)
+
+
+def _midnight(at: float) -> float:
+    """Return when the day of `at` began on this computer's clock."""
+    day = time.localtime(at)
+    return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
+
+
+USAGE = web.AppKey("usage", UsageRecorder)

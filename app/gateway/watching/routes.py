@@ -1,14 +1,30 @@
-"""Routes for programs that watch over the gateway: is it there, and what has it done."""
+"""Routes for programs that watch over the gateway: is it there, and what have it and its engines done.
+
+What engines say of themselves goes beyond what is measured here: how full a KV cache is, and what a prompt cache saved.
+They are asked when somebody wants the metrics, all at once and not for long; one that does not answer has no figures.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
 
 import msgspec
 from aiohttp import web
 
 from app import __version__
+from app.core.errors import EngineFailed
 from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.services import SERVICES
-from app.gateway.watching.engine_gauges import said_by_engines
 from app.gateway.watching.inspector import INSPECTOR
-from app.gateway.watching.metrics import CONTENT_TYPE
+from app.gateway.watching.metrics import CONTENT_TYPE, Said
+from app.supervisor.lease import Reachable
+from engines.api import Descriptor, Gauge
+
+_WITHIN_S = 1.0
+_OK = 200
+_SHARES = frozenset({Gauge.KV_USAGE, Gauge.PREFIX_HIT_RATE})
+"""Of several series of one of these, a GPU's or a rank's each, the highest counts; others are added up."""
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -36,3 +52,84 @@ async def metrics(request: web.Request) -> web.Response:
     said = await said_by_engines(request.app[ENGINE_ACCESS])
     text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live(), said)
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def said_by_engines(engines: EngineAccess) -> list[Said]:
+    """Return the figures of every ready engine that has some."""
+    there = engines.supervisor.reachable()
+    told = await asyncio.gather(*(_gauges_of(engines, engine) for engine in there))
+    return [
+        Said(model=engine.model, engine=engine.engine, gauges=gauges)
+        for engine, gauges in zip(there, told, strict=True)
+        if gauges
+    ]
+
+
+async def _gauges_of(engines: EngineAccess, engine: Reachable) -> Mapping[Gauge, float]:
+    about = engines.adapters[engine.engine].descriptor
+    series, slots = await asyncio.gather(
+        _read(engines, engine, about.metrics_path), _read(engines, engine, about.slots_path)
+    )
+    gauges = in_series(series.decode(errors="replace"), about)
+    held = in_slots(slots)
+    return gauges if held is None else {**gauges, Gauge.KV_USAGE: held}
+
+
+async def _read(engines: EngineAccess, engine: Reachable, path: str) -> bytes:
+    """Return what is there, nothing if the engine does not say."""
+    if not path:
+        return b""
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            status, document = await engines.ask(engine, path)
+    except (OSError, EngineFailed):
+        return b""
+    return document if status == _OK else b""
+
+
+def in_series(text: str, about: Descriptor) -> Mapping[Gauge, float]:
+    """Return the figures in Prometheus' text, by the engine's own names for them."""
+    found: dict[Gauge, float] = {}
+    for gauge, name in about.metrics.items():
+        series = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})?\s+([-+.\deE]+)", text, re.MULTILINE)
+        values = [float(value) for value in series if _is_number(value)]
+        if values:
+            found[gauge] = max(values) if gauge in _SHARES else sum(values)
+    queries = found.get(Gauge.PREFIX_QUERIES, 0.0)
+    if queries > 0 and Gauge.PREFIX_HITS in found:
+        found.setdefault(Gauge.PREFIX_HIT_RATE, found[Gauge.PREFIX_HITS] / queries)
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class _Next(msgspec.Struct, frozen=True):
+    n_decoded: int = 0
+
+
+class _Slot(msgspec.Struct, frozen=True):
+    n_ctx: int
+    is_processing: bool = False
+    n_prompt_tokens: int = 0
+    next_token: list[_Next] = []
+
+    @property
+    def held(self) -> int:
+        """Tokens that the request in it has there; what an earlier one left is free to be written over."""
+        return self.n_prompt_tokens + sum(each.n_decoded for each in self.next_token) if self.is_processing else 0
+
+
+def in_slots(document: bytes) -> float | None:
+    """Return the share of the KV cache that requests hold, by llama-server's list of slots; None if it is none."""
+    try:
+        slots = msgspec.json.decode(document, type=list[_Slot])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    total = sum(slot.n_ctx for slot in slots)
+    return min(1.0, sum(slot.held for slot in slots) / total) if total else None

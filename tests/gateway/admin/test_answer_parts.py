@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
 from app.gateway.canonical.events import Finish, Finished, PromptProgress, ReasoningDelta, TextDelta, Usage
-from app.gateway.chats.live import LiveAnswer
-from app.gateway.chats.refusal import said_to_reader
-from app.gateway.chats.request import chat_request, messages_for
+from app.gateway.chats.live_answer import LiveAnswer, chat_request, messages_for, said_to_reader
 from app.gateway.exchange.engine.refusals import refused
 from app.gateway.exchange.engine.request import body_of
 from app.gateway.exchange.engine.stream import StreamReader

@@ -8,7 +8,7 @@ from app.core.api import PREFIX
 from app.core.chats import ChatSummary
 from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
 from app.core.settings import SettingInfo
-from app.gateway.admin import sse
+from app.gateway.admin import calls
 from app.gateway.admin.routes import ENDPOINTS
 from tests.gateway.admin.conftest import PATIENCE_S, Api, Pen
 
@@ -141,7 +141,7 @@ async def test_an_event_is_named_by_its_type(api: Api) -> None:
 
 
 async def test_silence_is_broken_by_a_heartbeat(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(calls, "HEARTBEAT_S", 0.01)
     async with api.lines("/events") as lines:
         seen = [await anext(lines) for _ in range(6)]
     assert seen.count(b": still here\n") == 2

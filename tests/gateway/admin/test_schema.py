@@ -36,8 +36,7 @@ from app.core.chats import Chat, NewChat, NewTurn, Turn
 from app.core.errors import BadRequest, Conflict
 from app.core.settings import SettingInfo
 from app.gateway.admin.calls import Endpoint
-from app.gateway.admin.openapi import document
-from app.gateway.admin.routes import ENDPOINTS
+from app.gateway.admin.routes import ENDPOINTS, document
 from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub

@@ -14,9 +14,9 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
-from app.gateway.advising import calibrating, truths
+from app.gateway.advising import advice, calibration
 from app.gateway.advising.advice import runtime_shift
-from app.gateway.advising.calibrating import Calibrator
+from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.measuring import best_for, generation_from
 from app.gateway.loading import fitting
 from app.gateway.services import Services
@@ -52,14 +52,14 @@ def test_an_answer_that_tells_nothing_is_none(change: dict[str, float]) -> None:
     assert generation_from(STATUS, {}) is None
 
 
-def calibration(**fields: Any) -> Calibration:  # noqa: ANN401 -- the fields of Calibration
+def calibration_with(**fields: Any) -> Calibration:  # noqa: ANN401 -- the fields of Calibration
     base = {"device": "cpu", "engine": "llama.cpp", "version": "1", "backend": "cpu"}
     figures = {"efficiency": 0.8, "layer_seconds": 2e-5, "bandwidth_gb_s": 40.0}
     return Calibration(**(base | figures | fields))
 
 
 def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None:
-    this, newer = calibration(version="1", measured_at=1.0), calibration(version="2", measured_at=2.0)
+    this, newer = calibration_with(version="1", measured_at=1.0), calibration_with(version="2", measured_at=2.0)
     assert best_for([this, newer], engine="llama.cpp", backend="cpu", version="1") is this
     assert best_for([this, newer], engine="llama.cpp", backend="cpu") is newer
     assert best_for([this, newer], engine="llama.cpp", backend="cuda") is None
@@ -74,7 +74,7 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     measuring = parts.measuring
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))
-    await measuring.keep(calibration(samples=2, efficiency=0.02, layer_seconds=1e-3))
+    await measuring.keep(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
     measuring.learn(STATUS, {**TIMINGS, "predicted_ms": 640.0})
     await measuring.close()
     assert [one.model for one in await parts.chats.generations()] == ["guide"]
@@ -83,9 +83,9 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
-    found = truths.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
+    found = advice.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
     assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
-    assert truths.logged({}) == {}
+    assert advice.logged({}) == {}
 
 
 def load(resident: int | None, *, shift: int = 0, engine: str = "llama.cpp") -> LoadTruth:
@@ -226,7 +226,7 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
 
 
 def test_what_a_calibration_sends_fits_its_context() -> None:
-    assert calibrating.PROMPT_TOKENS + calibrating.ANSWER_TOKENS < calibrating.CONTEXT
+    assert calibration.PROMPT_TOKENS + calibration.ANSWER_TOKENS < calibration.CONTEXT
 
 
 def test_generations_have_the_devices_name_only_where_it_is_certain() -> None:

@@ -11,9 +11,8 @@ from app.core.attached import AttachEndpoint
 from app.core.capabilities import Capability
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
-from app.gateway.library.attaching import attach
+from app.gateway.library.attached_endpoints import attach, knowledge
 from app.gateway.library.endpoint_cards import listed_card
-from app.gateway.library.endpoint_news import knowledge
 from app.hub.library.attached import Attachment
 from app.supervisor.remote import RemoteModel
 from tests.gateway.far import Far

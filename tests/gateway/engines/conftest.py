@@ -14,10 +14,9 @@ from app.core.events import Notice
 from app.engine_store.catalogue import Catalogue, came_along
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import Shelf
-from app.gateway.engines import trials
-from app.gateway.engines.moves import Moves
-from app.gateway.engines.rescue import Rescuer, announce
-from app.gateway.listen import bind
+from app.gateway.engines import smoke_tests
+from app.gateway.engines.rollback import Moves, Rescuer, announce
+from app.gateway.instance import bind
 from app.gateway.loading.launch import model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits
@@ -45,8 +44,8 @@ async def store(
     recipe: Callable[[str], Recipe],
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Store]:
-    monkeypatch.setattr(trials, "STALL_S", 1.5)
-    monkeypatch.setattr(trials, "_ANSWER", aiohttp.ClientTimeout(total=1.5))
+    monkeypatch.setattr(smoke_tests, "STALL_S", 1.5)
+    monkeypatch.setattr(smoke_tests, "_ANSWER", aiohttp.ClientTimeout(total=1.5))
     TinyLlama().write(paths.models / "model.gguf")
     TinyLlama().write(paths.models / "second.gguf")
     settings = Settings(paths.settings_file, {"ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"})

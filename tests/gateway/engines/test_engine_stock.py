@@ -9,7 +9,7 @@ from app.engine_store.catalogue import Catalogue
 from app.engine_store.host import Host
 from app.engine_store.recipe import recipes
 from app.engine_store.shelf import Manifest, Shelf, State
-from app.gateway.engines.stock import offers_of, stock
+from app.gateway.engines.engine_listing import offers_of, stock
 from engines.registry import ADAPTERS
 from tests.unit.advisor.boxes import Box, gpu
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.engine_store import EngineJob
 from app.engine_store.shelf import PROVEN_LOADS
-from app.gateway.engines import trials
+from app.gateway.engines import smoke_tests
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.engines.versions import BAD, BUNDLED_VERSION, LATER, VERSIONS, WELL, Store
 from tests.gateway.played import until
@@ -36,7 +36,7 @@ async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_me
     await store.install("1.0")
     began = time.monotonic()
     job, text = await asyncio.gather(store.install(version), store.answer())
-    assert text.strip() == trials.EXPECTED
+    assert text.strip() == smoke_tests.EXPECTED
     assert time.monotonic() - began < 10
     code, words = BAD[version]
     assert job.error is not None
@@ -55,7 +55,7 @@ async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_re
     began = time.monotonic()
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
     assert time.monotonic() - began < 10
-    assert {text.strip() for text in answers} == {trials.EXPECTED}
+    assert {text.strip() for text in answers} == {smoke_tests.EXPECTED}
     (status,) = store.services.supervisor.statuses()
     assert (status.version, store.current()) == (BUNDLED_VERSION, "bundled")
     assert [notice.code for notice in store.notices] == ["engine_rolled_back"]
@@ -69,7 +69,7 @@ async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_reques
     async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
         await reply.read()
     await until(lambda: store.current() == "bundled")
-    assert (await store.answer()).strip() == trials.EXPECTED
+    assert (await store.answer()).strip() == smoke_tests.EXPECTED
 
 
 async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_again(store: Store) -> None:
@@ -133,7 +133,7 @@ async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_
     assert (store.current(), store.notices) == ("1.0-cpu", [])
     store.may_move.append(True)
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
-    assert {text.strip() for text in answers} == {trials.EXPECTED}
+    assert {text.strip() for text in answers} == {smoke_tests.EXPECTED}
     assert store.current() == "bundled"
     (notice,) = store.notices
     assert notice.code == "engine_moved"
@@ -157,7 +157,7 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
     await store.call("POST", "/unload", {"model": "model"})
     await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu"})
     await until(lambda: store.services.catalogue.shelf.state("fake").current == "1.0-cpu")
-    assert (await store.answer()).strip() == trials.EXPECTED
+    assert (await store.answer()).strip() == smoke_tests.EXPECTED
 
 
 async def test_switching_back_and_forth_and_removing(store: Store) -> None:

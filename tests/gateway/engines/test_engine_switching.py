@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from app.core.engine_store import EngineJob
-from app.gateway.engines import trials
+from app.gateway.engines import smoke_tests
 from engines.api import (
     Failure,
     Installation,
@@ -41,7 +41,7 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     assert (await store.call("DELETE", "/engines/fake/versions/own", fails=True))["code"] == "not_ours"
     await store.call("POST", "/unload", {"model": "model"})
     own.unlink()
-    assert (await store.answer()).strip() == trials.EXPECTED, "the one before answers"
+    assert (await store.answer()).strip() == smoke_tests.EXPECTED, "the one before answers"
     assert store.current() == "bundled"
 
 

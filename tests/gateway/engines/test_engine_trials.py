@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.engine_store import Proof
-from app.gateway.engines.trials import EXPECTED, is_alike, is_elsewhere, is_nonsense, judged
+from app.gateway.engines.smoke_tests import EXPECTED, is_alike, is_elsewhere, is_nonsense, judged
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from app.core.api import PREFIX
 from app.core.engine_store import EngineJob, EngineStock, EngineVersion
 from app.core.events import Notice
 from app.engine_store.recipe import Recipe
-from app.gateway.engines import trials
-from app.gateway.engines.moves import Moves
+from app.gateway.engines import smoke_tests
+from app.gateway.engines.rollback import Moves
 from app.gateway.services import Services
 from engines.api import (
     Exit,
@@ -33,7 +33,7 @@ from engines.api import (
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 
-WELL = Behaviour(token=trials.EXPECTED, tokens=1)
+WELL = Behaviour(token=smoke_tests.EXPECTED, tokens=1)
 BUNDLED_VERSION = "0.5"
 VERSIONS = {
     BUNDLED_VERSION: WELL,

@@ -13,7 +13,7 @@ from app.core.api import PREFIX
 from app.core.keys import NewKey, Scope
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.entry.attempts import ALLOWED
-from app.gateway.listen import bind, reachable_at
+from app.gateway.instance import bind, reachable_at
 from app.gateway.main import opened
 from app.gateway.services import Identity, Services
 from tests.gateway.played import Gateway, Upstream

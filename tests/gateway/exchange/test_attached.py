@@ -12,7 +12,7 @@ from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.exchange.connections import address_of
-from app.gateway.library.attaching import attach
+from app.gateway.library.attached_endpoints import attach
 from app.network import door as door_module
 from app.supervisor import dialing
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk

@@ -14,9 +14,8 @@ from aiohttp import web
 from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability
 from app.core.errors import BadRequest, NotFound, Unavailable
-from app.gateway.library import attaching, endpoint_news, endpoint_routes
-from app.gateway.library.attaching import attach
-from app.gateway.library.endpoint_news import watch_endpoints
+from app.gateway.library import attached_endpoints, endpoint_routes
+from app.gateway.library.attached_endpoints import attach, watch_endpoints
 from app.hub.library.attached import Knowledge
 from tests.gateway.far import ASKED, Far
 from tests.gateway.played import Gateway, until
@@ -262,17 +261,17 @@ async def test_it_can_be_corrected_later_and_taken_back(near: Gateway, far: Far)
     assert (await corrected(near, can=[]))[0] == 400
     assert (await corrected(near, can=["fly"]))[0] == 400
     with pytest.raises(NotFound, match="not attached"):
-        await attaching.correct(near.services, "guide", CorrectAttached())
+        await attached_endpoints.correct(near.services, "guide", CorrectAttached())
 
 
 async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far: Far) -> None:
     far.is_up = False
     assert (await corrected(near, can=["rerank"]))[1]["capabilities"] == ["rerank"]
     with pytest.raises(Unavailable, match="answers 500"):
-        await attaching.correct(near.services, "distant", CorrectAttached())
+        await attached_endpoints.correct(near.services, "distant", CorrectAttached())
     far.is_up, far.listing = True, {"data": []}
     with pytest.raises(NotFound, match="no model 'big'"):
-        await attaching.correct(near.services, "distant", CorrectAttached())
+        await attached_endpoints.correct(near.services, "distant", CorrectAttached())
     with pytest.raises(BadRequest, match="can do nothing"):
         await attach(near.services, AttachEndpoint(url=far.url, can=[]))
 
@@ -296,7 +295,7 @@ async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, f
     Server(far, {"/v1/embeddings": EMBEDDED})
     await posted(near, "/v1/embeddings", input="x")
     model = near.services.library.find("distant")
-    assert not await endpoint_news.asked_anew(near.services, model, only_if_changed=True)
+    assert not await attached_endpoints.asked_anew(near.services, model, only_if_changed=True)
     assert near.services.library.attachment(model).known.probes
 
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from app.core.attached import AttachEndpoint
-from app.gateway.library.attaching import attach
+from app.gateway.library.attached_endpoints import attach
 from tests.gateway.far import WAYS, Far, begun
 from tests.gateway.played import Gateway
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from app.core.attached import AttachEndpoint
-from app.gateway.library.attaching import attach
+from app.gateway.library.attached_endpoints import attach
 from engines.api import Feature
 from engines.registry import ADAPTERS
 from tests.gateway.far import ASKED, Far, asked, begun, chunk

@@ -13,7 +13,7 @@ from app.config.paths import Paths
 from app.core.downloads import DownloadState
 from app.core.models import ModelSampling
 from app.gateway.hub.downloads import SMOOTHING_S, Downloads, Where, _Pace
-from app.gateway.loading.tuned import recommendation
+from app.gateway.loading.model_tuning import recommendation
 from app.hub.download.job import Job
 from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, NotFound
 from app.gateway.exchange.resolving import Resolver
-from app.gateway.library import attaching
-from app.gateway.library.attaching import checked_url
+from app.gateway.library import attached_endpoints
+from app.gateway.library.attached_endpoints import checked_url
 from app.supervisor import dialing
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import RemoteModel, look
@@ -81,16 +81,16 @@ def test_no_address_breaks_the_reader(url: str) -> None:
     ],
 )
 def test_names_are_the_endpoints_own_as_far_as_they_can_be(own: str, wanted: str, name: str, *, is_one: bool) -> None:
-    assert attaching._name(RemoteModel(id=own), wanted, is_one=is_one) == name
+    assert attached_endpoints._name(RemoteModel(id=own), wanted, is_one=is_one) == name
 
 
 def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
     many = [RemoteModel(id=f"m{number}") for number in range(501)]
     with pytest.raises(BadRequest, match="501 models"):
-        attaching._chosen(many, [])
-    assert [model.id for model in attaching._chosen(many, ["m7", "m3"])] == ["m7", "m3"]
+        attached_endpoints._chosen(many, [])
+    assert [model.id for model in attached_endpoints._chosen(many, ["m7", "m3"])] == ["m7", "m3"]
     with pytest.raises(NotFound, match="lists no models"):
-        attaching._chosen([], [])
+        attached_endpoints._chosen([], [])
 
 
 async def test_no_name_leads_a_request_to_a_machines_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from app.core.capabilities import Capability, capabilities_named
 from app.core.errors import BadRequest
+from app.gateway.library.attached_endpoints import knowledge
 from app.gateway.library.endpoint_cards import Card, cards_of, digest_of, listed_card
-from app.gateway.library.endpoint_news import knowledge
 from app.hub.library.attached import Attachment
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import RemoteModel

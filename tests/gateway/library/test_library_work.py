@@ -21,7 +21,7 @@ from app.core.errors import Conflict, NotFound
 from app.core.library import JobKind, LibraryJob, Verdict
 from app.core.models import NO_PROJECTOR, ModelSettings
 from app.gateway.events import EventHub
-from app.gateway.library.work import LibraryWork
+from app.gateway.library.file_jobs import LibraryWork
 from app.hub.disk import duplicates, sharing
 from app.hub.disk.trash import Trash
 from app.hub.library.library import Library

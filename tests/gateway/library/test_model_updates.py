@@ -10,7 +10,7 @@ import pytest
 
 from app.core.errors import Offline
 from app.core.library import Freshness, ModelUpdate
-from app.gateway.library.model_updates import check
+from app.gateway.hub.searching import updates_of_models
 from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
 from app.hub.repositories.repository import RepoFile, read_repository
@@ -56,7 +56,7 @@ def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str
 
 
 async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
-    (found,) = await check(services)
+    (found,) = await updates_of_models(services)
     return found
 
 
@@ -119,5 +119,5 @@ async def test_offline_means_offline(services: Any, hub: FakeHub, cache: Reposit
     fetched(cache, hub, FIRST)
     before = len(hub.asked)
     with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
-        await check(services)
+        await updates_of_models(services)
     assert len(hub.asked) == before

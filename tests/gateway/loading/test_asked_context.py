@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.engines import EngineState, EngineStatus
-from app.gateway.loading import asked_context
-from app.gateway.loading.asked_context import rounded_down, rounded_up, with_context
-from app.gateway.loading.gauge import with_capacity
+from app.gateway.advising.machine import with_capacity
+from app.gateway.loading import fitting
+from app.gateway.loading.fitting import rounded_down, rounded_up, with_context
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from tests.gateway.played import Gateway
@@ -63,7 +63,7 @@ async def found(gateway: Gateway, trained: int | None) -> Found:
     ],
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    monkeypatch.setattr(asked_context, "fitted", Room(case.room))
+    monkeypatch.setattr(fitting, "fitted", Room(case.room))
     load = await with_context(gateway.services, await found(gateway, case.trained), case.wanted)
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
@@ -71,21 +71,21 @@ async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch,
 async def test_fewer_than_asked_for_is_said(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(asked_context, "fitted", Room(9_000))
+    monkeypatch.setattr(fitting, "fitted", Room(9_000))
     await with_context(gateway.services, await found(gateway, 131_072), 30_000)
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(1_000)
-    monkeypatch.setattr(asked_context, "fitted", room)
+    room, guide = Room(1_000), await found(gateway, 131_072)
+    monkeypatch.setattr(fitting, "fitted", room)
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )
     monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [running])
-    load = await with_context(gateway.services, await found(gateway, 131_072), 9_000)
+    load = await with_context(gateway.services, guide, 9_000)
     assert (load.options.context, room.asked) == (16_384, 0), "it runs with as much: it need not be asked"
-    await with_context(gateway.services, await found(gateway, 131_072), 20_000)
+    await with_context(gateway.services, guide, 20_000)
     assert room.asked == 1
 
 

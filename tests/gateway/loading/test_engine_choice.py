@@ -1,7 +1,7 @@
 """Which of several installed engines runs a model: a person's choice, the advisor's order, never one known to fail."""
 
 from app.core.engines import EngineInfo
-from app.gateway.loading.engine_choice import best_reader
+from app.gateway.loading.launch import best_reader
 from app.gui.demo import machines
 
 

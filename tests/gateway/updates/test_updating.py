@@ -16,9 +16,9 @@ from app.config.paths import Paths
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, UpdateJob
+from app.gateway import own_updates
+from app.gateway.own_updates import WEEK_S, Updates, is_due
 from app.gateway.services import Limits, Services
-from app.gateway.updates import known_updates, updating
-from app.gateway.updates.updating import WEEK_S, Updates, is_due
 from app.updates import exchange, ways
 from app.updates.manifest import UpdateRefused
 from tests.gateway.played import Upstream, played_services, until
@@ -179,7 +179,7 @@ async def test_a_description_whose_time_is_over_is_refused_also_when_it_was_kept
     assert (await refusal(updates)).code == "update_expired"
     publisher.publish(NEWER)
     await updates.check()
-    monkeypatch.setattr(known_updates, "_now", lambda: NOW + 31 * DAY)
+    monkeypatch.setattr(own_updates, "_now", lambda: NOW + 31 * DAY)
     assert (await updates.state()).release is None
 
 
@@ -382,7 +382,7 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
     exchange.remove(exchange.next_of(place))
     became: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.gateway.updates.afterwards.become", lambda module, **_how: became.append(module))
+        patch.setattr("app.gateway.runtime.become", lambda module, **_how: became.append(module))
         services.afterwards.do()
     assert became == ["app.gateway"], "the service goes on with what is there"
     failure = (await make(InstallationKind.ARCHIVE).state()).failure
@@ -414,7 +414,7 @@ async def test_our_own_mistakes_are_said_as_such(
 ) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
-    monkeypatch.setattr(updating, "fetch_file", lambda *_asked: 1 / 0)
+    monkeypatch.setattr(own_updates, "fetch_file", lambda *_asked: 1 / 0)
     await updates.install(InstallUpdate(version=NEWER))
     job = await ended(updates)
     assert job.error is not None

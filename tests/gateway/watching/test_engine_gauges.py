@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from app.gateway.watching.engine_gauges import in_series, in_slots
+from app.gateway.watching.routes import in_series, in_slots
 from engines.api import Gauge
 from engines.registry import ADAPTERS
 from tests.gateway.played import Gateway

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.gateway.watching.scrubbing import LEFT_OUT, Scrubber
+from app.gateway.watching.bundle import LEFT_OUT, Scrubber
 from app.hardware.redaction import Private
 
 TOKEN = "7kq9-the-token-of-the-port-file"

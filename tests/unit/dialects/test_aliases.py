@@ -6,7 +6,7 @@ import pytest
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
-from app.gateway.loading.aliases import AUTO, in_use, stand_in
+from app.gateway.loading.requested_model import AUTO, in_use, stand_in
 from engines.api import Route
 
 

@@ -23,8 +23,7 @@ from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
-from app.gateway.loading.aliases import name_in_answer
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import Services
 from engines.api import Route
 

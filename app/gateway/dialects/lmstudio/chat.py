@@ -34,7 +34,7 @@ from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.translating import Course, End, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 from app.supervisor.pool import Supervisor

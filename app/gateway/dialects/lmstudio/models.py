@@ -13,7 +13,6 @@ from app.gateway.dialects.lmstudio.cards import Known
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.loading.launch import UNCHOSEN, find_model, resolve
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
@@ -119,7 +118,7 @@ async def _known_of(services: Services, model: ModelInfo) -> Known:
     status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return Known(
         model=model,
-        facts=await own_facts_of(services, model),
+        facts=await services.facts.of_model(model),
         status=status,
         usual_context=services.settings.integer("models.context"),
     )

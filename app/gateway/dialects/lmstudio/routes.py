@@ -23,7 +23,7 @@ from app.gateway.dialects.openai.text_form import AsWritten
 from app.gateway.dialects.openai.understanding import understand, understand_chat
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.handling import handle
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import SERVICES, Services
 from engines.api import Descriptor, Route
 

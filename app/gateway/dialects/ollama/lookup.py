@@ -10,10 +10,9 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.ollama.describing import named_capabilities
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.library.endpoint_routes import tried_capabilities
-from app.gateway.loading.aliases import NONE_ABLE
 from app.gateway.loading.capabilities import capabilities_of
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import NONE_ABLE, Found
 from app.gateway.services import Services
 from engines.api import Route
 

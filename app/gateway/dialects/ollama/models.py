@@ -14,7 +14,6 @@ from app.gateway.dialects.ollama.describing import listed, loaded, longest_first
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document, required
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.known_facts import own_facts_of
 from app.gateway.services import SERVICES
 
 VERSION = "0.13.5"
@@ -76,7 +75,7 @@ async def show(request: web.Request) -> web.Response:
     now = next((one.context for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     reply = shown(
         model,
-        await own_facts_of(services, model),
+        await services.facts.of_model(model),
         capabilities=await abilities_of(services, model),
         context=now or found.load.options.context or 0,
         basename=named if named and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,

@@ -36,8 +36,7 @@ from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import Course, Part, Trimming, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import learned, routes_of
-from app.gateway.loading.aliases import name_in_answer
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 

@@ -29,7 +29,7 @@ from app.gateway.exchange.handling import Job, path_of
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
 from engines.api import Feature, Route

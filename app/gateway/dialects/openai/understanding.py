@@ -17,9 +17,8 @@ from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.library.endpoint_routes import learned
-from app.gateway.loading.aliases import name_in_answer
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import SERVICES
 from engines.api import Route
 

@@ -30,7 +30,7 @@ from app.gateway.exchange.capability_fallback import supplied
 from app.gateway.exchange.handling import load_of, path_of, terms_of
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve
-from app.gateway.loading.recent import Found
+from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from engines.api import Route
 

@@ -1,20 +1,25 @@
-"""Names that clients bring along, such as claude-opus-4-8, and the model here that answers to them.
+"""Which model a request means: names that clients bring along, such as claude-opus-4-8, and who answers to them.
 
 The setting `models.aliases` holds `pattern=model`. The model `auto`, which is meant too where a request names none, is
 the one in use: of the models that can do what is to be done the one that was asked last among those loaded, else the
 one chosen for new chats, else the one that came here last, the Guide only if there is no other. A name of a model that
-is here always means that model; what Ollama's clients put around a name (`:latest`)
-hides no alias.
+is here always means that model; what Ollama's clients put around a name (`:latest`) hides no alias.
+
+What the last requests named is kept for a moment: a client that streams asks for the same model again and again, and
+finding it takes a thread and a look at the disk, which on a busy machine is most of what a request waits for here.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.hub.library.naming import folded
+from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
 AUTO = "auto"
@@ -22,6 +27,9 @@ NONE_ABLE = "no_model_able"
 """The code of the error that no model here can do what is to be done."""
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
 _DOES: Mapping[Route, str] = {Route.EMBEDDINGS: "makes embeddings", Route.RERANK: "ranks documents"}
+KEPT_S = 2.0
+"""A model file that vanishes is missed after this."""
+_MOST = 64
 
 
 def is_auto(name: str) -> bool:
@@ -97,3 +105,37 @@ def unknown(name: str, missing: NotFound) -> NotFound:
     plain = shlex.quote(name.removesuffix(":latest"))
     hint = f"{missing.hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
     return NotFound(missing.body.sentence, hint=hint, code=missing.code)
+
+
+class Found(NamedTuple):
+    """A model, and what loads it."""
+
+    model: ModelInfo
+    load: LoadRequest
+
+
+class Recent:
+    """Remembers for `KEPT_S` seconds; a model that runs needs no look at the disk at all.
+
+    The key says when an answer no longer counts. Belongs to the event loop's thread.
+    """
+
+    def __init__(self, kept_s: float = KEPT_S) -> None:
+        self._kept_s = kept_s
+        self._found: dict[Hashable, tuple[float, Found]] = {}
+
+    def get(self, key: Hashable, still_holds: Callable[[Found], bool] = lambda _found: False) -> Found | None:
+        """Return what was found under this key a moment ago, or longer ago if it `still_holds`."""
+        at, found = self._found.get(key, (0.0, None))
+        if found is None or time.monotonic() - at < self._kept_s:
+            return found
+        if not still_holds(found):
+            return None
+        self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, found: Found) -> None:
+        """Remember it."""
+        if len(self._found) >= _MOST:
+            self._found.clear()
+        self._found[key] = (time.monotonic(), found)

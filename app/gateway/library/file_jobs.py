@@ -1,6 +1,7 @@
 """What takes a while with models' files: one check or search at a time, told while it goes on, and called off at once.
 
-Removals are kept for as long as the gateway runs, so that they can be undone.
+Removals, and the space that equal files were made to share, are kept for as long as the gateway runs, so that they can
+be undone.
 """
 
 import asyncio
@@ -9,25 +10,30 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from app.core.disk import DiskUse
+from app.core.disk import DiskUse, FolderKind
 from app.core.engines import EngineState
 from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
 from app.core.events import LibraryJobChanged, ModelsChanged
-from app.core.library import JobKind, LibraryJob, Removal
+from app.core.library import Duplicate, JobKind, LibraryJob, Removal
 from app.core.models import NO_PROJECTOR, ModelInfo
 from app.gateway.background import Background
-from app.gateway.library import disk
-from app.gateway.library.reclaiming import Reclaiming, Work
+from app.gateway.loading.launch import model_folders
 from app.gateway.services import SERVICES, Services
-from app.hub.disk import duplicates, removal, trashed, verifying
+from app.hub.disk import duplicates, removal, sharing, trashed, verifying
+from app.hub.disk.duplicates import Copy
 from app.hub.disk.reading import Said
 from app.hub.disk.trash import Trash
+from app.hub.disk.trashed import Entry, found_on
+from app.hub.disk.usage import Looked, disk_use
+from app.hub.library.stores import stores
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +41,92 @@ STEP_S = 0.1
 """Between two words of how far it is: nobody sees more than ten a second."""
 _KEPT = 64
 _IDLE = frozenset({EngineState.STOPPED, EngineState.FAILED})
+Work = Callable[[Said, Callable[..., None]], None]
+"""Reads, saying how far it is; and says what it found."""
+
+
+class _Copies(NamedTuple):
+    told: Duplicate
+    kept: Copy
+    free: list[Copy]
+
+
+class Reclaiming:
+    """What the last search found, and what was shared since and can be taken apart again."""
+
+    def __init__(self) -> None:
+        self._found: list[_Copies] = []
+        self._shared: list[sharing.Shared] = []
+
+    def search(self, groups: Sequence[Sequence[Copy]], *, reclaim: bool) -> Work:
+        """Return what finds equal files among those of equal size, and with `reclaim` lets them share at once."""
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            self._found, freed = [], 0
+            for group in groups:
+                for digest, copies in duplicates.equal(group, said):
+                    one = _Copies(*duplicates.described(digest, copies))
+                    self._found.append(one)
+                    freed += self._share(one) if reclaim else 0
+                    found(duplicates=[known.told for known in self._found], reclaimed_bytes=freed, can_undo=self._can)
+            if reclaim:
+                self._found = []
+
+        return work
+
+    def reclaim(self, hashes: Iterable[str]) -> tuple[int, Work]:
+        """Return how much can be freed, and what does it: for all that was found, or for contents of these hashes.
+
+        Raises NotFound (not_found_before) for a hash that the last search did not come to.
+        """
+        wanted = frozenset(hashes)
+        chosen = [one for one in self._found if not wanted or one.told.sha256 in wanted]
+        if not chosen or wanted - {one.told.sha256 for one in chosen}:
+            raise NotFound(
+                "No such equal files were found.", hint="Look for duplicates first.", code="not_found_before"
+            )
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            freed = 0
+            for one in chosen:
+                said(one.kept.path, one.told.reclaims_bytes)
+                freed += self._share(one)
+                self._found.remove(one)
+                left = [known.told for known in self._found]
+                found(reclaimed_bytes=freed, duplicates=left, can_undo=self._can)
+
+        return sum(one.told.reclaims_bytes for one in chosen), work
+
+    def separate(self) -> tuple[int, Work]:
+        """Return how much is to be copied, and what does it: each file that was shared has space of its own again.
+
+        Raises NotFound (nothing_reclaimed), StorageFault (disk_full).
+        """
+        self._shared = [one for one in self._shared if one.is_as_it_was()]
+        if not self._shared:
+            raise NotFound(
+                "Nothing was shared since Roundhouse started that could be taken apart.", code="nothing_reclaimed"
+            )
+        sharing.check_room(self._shared)
+
+        def work(said: Said, found: Callable[..., None]) -> None:
+            taken = 0
+            while self._shared:
+                if sharing.separate(self._shared[-1], said):
+                    taken += self._shared[-1].size
+                self._shared.pop()
+                found(reclaimed_bytes=-taken, can_undo=self._can)
+
+        return sum(one.size for one in self._shared), work
+
+    @property
+    def _can(self) -> bool:
+        return bool(self._shared)
+
+    def _share(self, one: _Copies) -> int:
+        done = [shared for copy in one.free if (shared := sharing.share(one.kept, copy)) is not None]
+        self._shared += [shared for shared in done if not shared.is_clone]
+        return sum(shared.size for shared in done)
 
 
 class _CalledOffError(Exception):
@@ -93,12 +185,12 @@ class LibraryWork:
 
     async def disk(self) -> DiskUse:
         """Return what models take of the disks."""
-        return await asyncio.to_thread(disk.used, self._services, self.trash)
+        return await asyncio.to_thread(_disk_use, self._services, self.trash)
 
     async def empty_trash(self, digests: list[str]) -> LibraryJob:
         """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `disk.in_trash`."""
         self._check_idle()
-        entries, total = await asyncio.to_thread(disk.in_trash, self._services, self.trash, digests)
+        entries, total = await asyncio.to_thread(_in_trash, self._services, self.trash, digests)
 
         def work(said: Said, found: Callable[..., None]) -> None:
             trashed.delete(self.trash, entries, said, found)
@@ -245,11 +337,7 @@ LIBRARY = web.AppKey("library", LibraryWork)
 def add_library(app: web.Application) -> None:
     """Give the application what works on models' files."""
     app[LIBRARY] = LibraryWork(app[SERVICES])
-    app.on_shutdown.append(_close)
-
-
-async def _close(app: web.Application) -> None:
-    await app[LIBRARY].close()
+    app.on_shutdown.append(lambda app: app[LIBRARY].close())
 
 
 def _id() -> str:
@@ -259,3 +347,49 @@ def _id() -> str:
 def _home_trash(services: Services) -> Path:
     home = services.home
     return (home.named.get("XDG_DATA_HOME") or home.folder / ".local/share") / "Trash"
+
+
+def _disk_use(services: Services, trash: Trash) -> DiskUse:
+    """Return what lies where. Blocks; call it from a thread."""
+    return disk_use(services.library.models(), list(_looked(services)), trash)
+
+
+def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple[list[Entry], int]:
+    """Return the models in the trash that digests stand for, and what is free without them. Blocks.
+
+    Raises Conflict where the trash is not ours to empty, or is no longer what the digests stood for (trash_changed).
+    """
+    trash.check_ours()
+    folders = [one.path for one in _looked(services)]
+    found = [found_on(trash, Path(drive.path), folders) for drive in _disk_use(services, trash).drives]
+    known = {one.told.digest: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
+    if not digests or not known.keys() >= set(digests):
+        raise Conflict(
+            "The models in the trash are no longer those that were named.",
+            hint="Look again at what there is: roundhouse disk.",
+            code="trash_changed",
+        )
+    chosen = [known[digest] for digest in dict.fromkeys(digests)]
+    return [entry for entries, _ in chosen for entry in entries], sum(size for _, size in chosen)
+
+
+def _looked(services: Services) -> Iterator[Looked]:
+    paths = services.paths
+    known = {
+        paths.models: (FolderKind.OWN, "Roundhouse's folder"),
+        paths.hub_cache: (FolderKind.HUB, "Hugging Face cache"),
+    }
+    folders = list(dict.fromkeys(model_folders(paths, services.settings)))
+    names = Counter(folder.name for folder in folders)
+    for folder in folders:
+        yield Looked(
+            folder, *known.get(folder, (FolderKind.NAMED, _folder_title(folder, is_only=names[folder.name] == 1)))
+        )
+    if services.settings.flag("models.other_programs"):
+        yield from (Looked(store.folder, FolderKind.OTHER, store.title) for store in stores(services.home))
+
+
+def _folder_title(folder: Path, *, is_only: bool) -> str:
+    """Return what a folder is called: half of all model folders are called "models"."""
+    parts = folder.parts[-1:] if is_only else folder.parts[-2:]
+    return str(Path(*parts))

@@ -11,7 +11,6 @@ import msgspec
 from app.core.errors import BadRequest, NotFound
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.core.origins import origin_of
-from app.gateway.loading.known_facts import own_facts
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.hub.library.projectors import projector_beside
@@ -84,7 +83,7 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings, engin
     parsers = services.adapters[engine].descriptor.tool_parsers
     if not parsers:
         return None
-    facts = own_facts(services, model)
+    facts = services.facts.read_model(model)
     return parser_for(parsers, own.chat_template or (facts.chat_template if facts is not None else ""))
 
 

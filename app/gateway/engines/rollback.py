@@ -1,26 +1,91 @@
-"""What happens when the version of an engine in use fails: the one before takes over, and the same request is answered.
+"""What happens when the version of an engine in use fails: another takes over, and the same request is answered.
 
-The decision is `engine_store.choosing`; this asks it at the two places where a failure is seen: a load that a request
-waits for, and an engine that ends by itself.
+The one before takes over from one that fails; the decision is `engine_store.choosing`, which is asked at the two places
+where a failure is seen: a load that a request waits for, and an engine that ends by itself.
+
+Where a person wants that done, a model that the version in use cannot run moves to any other that is installed. Each is
+tried once for a model. When none helped, the one that was used first is used again, and nobody moves for that model
+until it has been loaded after all.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engine_store import BUNDLED
+from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, EnginesChanged, Event, Notice
-from app.engine_store.choosing import CERTAIN, broken, is_to_blame, loaded, rolled_back, switched
+from app.engine_store.choosing import CERTAIN, broken, elsewhere, is_to_blame, loaded, rolled_back, switched
 from app.engine_store.shelf import PROVEN_LOADS, Shelf, State
-from app.gateway.engines.moves import Moves, told
 from app.gateway.events import EventHub
 from app.supervisor.policy import LoadRequest
+from engines.api import RemedyKind
 
 RECENT_S = 60.0
 """Requests that failed together with the one that brought the previous version back are tried again too."""
 _DOWN = frozenset({EngineState.FAILED, EngineState.BACKING_OFF})
+
+
+class Move(NamedTuple):
+    """Which version to use from now on, and whether that is worth another load."""
+
+    to: str
+    is_hope: bool
+
+
+class Moves:
+    """Remembers what was tried. `bundled` are the engines that come with Roundhouse."""
+
+    def __init__(self, shelf: Shelf, bundled: Collection[str], may_move: Callable[[], bool]) -> None:
+        self._shelf = shelf
+        self._bundled = bundled
+        self._may_move = may_move
+        self._tried: dict[tuple[str, str], list[str]] = {}
+        self._hopeless: set[tuple[str, str]] = set()
+
+    def wanted(self, status: EngineStatus) -> bool:
+        """Tell whether another version may help against what a model failed of, and may be used."""
+        failure, key = status.failure, (status.engine, status.model)
+        return failure is not None and key not in self._hopeless and _offers(failure) and self._may_move()
+
+    def next(self, status: EngineStatus, state: State) -> Move | None:
+        """Return where to go from a failure; None where there is nowhere. Touches the disk."""
+        key = (status.engine, status.model)
+        tried = self._tried.setdefault(key, [])
+        if state.current not in tried:
+            tried.append(state.current)
+        names = [manifest.name for manifest in self._shelf.manifests(status.engine)]
+        if status.engine in self._bundled or state.previous == BUNDLED:
+            names.append(BUNDLED)
+        to = elsewhere(state, names, tried)
+        if to:
+            return Move(to, is_hope=True)
+        del self._tried[key]
+        self._hopeless.add(key)
+        return Move(tried[0], is_hope=False) if tried[0] != state.current else None
+
+    def loaded(self, status: EngineStatus) -> None:
+        """Forget what was tried for a model that runs."""
+        self._tried.pop((status.engine, status.model), None)
+        self._hopeless.discard((status.engine, status.model))
+
+
+def told(engine: str, model: str, left: str, move: Move, why: str) -> Notice:
+    """Return what people are told of a move."""
+    sentence = (
+        f"{engine} {left} cannot run {model}, so {move.to} is used. {why}"
+        if move.is_hope
+        else f"No version of {engine} that is installed can run {model}, so {move.to} is used again. {why}"
+    )
+    hint = f"The Engines page goes back, and so does `roundhouse engines use {engine} {left}`." if move.is_hope else ""
+    return Notice(level="warn", code="engine_moved", sentence=sentence, hint=hint)
+
+
+def _offers(failure: FailureReport) -> bool:
+    return any(offer.kind == RemedyKind.OTHER_RUNTIME for offer in failure.remedies)
 
 
 def announce(shelf: Shelf, events: EventHub) -> None:

@@ -1,0 +1,68 @@
+"""What passes through the gateway: connections to other computers, and requests at the endpoint with what they cost."""
+
+from typing import Annotated
+
+import msgspec
+
+from app.core.connections import ConnectionList
+from app.core.requests import RequestDetail, RequestInfo, Usage
+from app.gateway.admin.calls import Call, NoQuery, Routes
+
+routes = Routes()
+
+
+class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many to list."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
+
+
+@routes.add("GET", "/connections")
+async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionList:
+    """List the connections made to other computers, and those kept back offline, newest first."""
+    return await call.connections.list(call.query.limit)
+
+
+@routes.add("DELETE", "/connections")
+async def forget_connections(call: Call[None, NoQuery]) -> None:
+    """Forget the connections made until now."""
+    await call.connections.forget()
+
+
+class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests to list; empty means all."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
+    model: str = ""
+    outcome: str = ""
+
+
+@routes.add("GET", "/requests")
+async def list_requests(call: Call[None, RequestsQuery]) -> list[RequestInfo]:
+    """List the last requests at the endpoint, newest first."""
+    query = call.query
+    return call.inspector.infos(limit=query.limit, model=query.model, outcome=query.outcome)
+
+
+@routes.add("DELETE", "/requests")
+async def forget_requests(call: Call[None, NoQuery]) -> None:
+    """Forget the requests that are over."""
+    call.inspector.forget()
+
+
+@routes.add("GET", "/requests/{id}")
+async def show(call: Call[None, NoQuery]) -> RequestDetail:
+    """Show one request, with its words if they were kept."""
+    return call.inspector.detail(call.names["id"])
+
+
+@routes.add("POST", "/requests/{id}/cancel")
+async def cancel(call: Call[None, NoQuery]) -> RequestInfo:
+    """Stop a request; its client is told so."""
+    return call.inspector.stop(call.names["id"])
+
+
+@routes.add("GET", "/usage")
+async def usage(call: Call[None, NoQuery]) -> Usage:
+    """Sum up what clients used, today and in seven days."""
+    return await call.usage.usage()

@@ -1,0 +1,402 @@
+"""One answer while it is written: its text so far, who reads along, what it costs, and the engine that writes it.
+
+Readers come and go; each has its own place in the text and gets what is new at most fifty times a second, however fast
+the engine writes. The last event of every reader is the finished message.
+
+The `Writer` has an engine answer the way every client's request is answered, in a task of its own. Cancelling it closes
+the connection, which is how an engine learns to stop. The request holds the system prompt and the one path that leads
+to the question. Neither reasoning nor the other branches are sent back: the first is meant for one answer, the second
+were left behind.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from app.core.chats import (
+    AnswerDelta,
+    AnswerDone,
+    AnswerEvent,
+    AnswerProgress,
+    Chat,
+    Message,
+    MessageStatus,
+    Role,
+    Timings,
+)
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed, RoundhouseError
+from app.core.events import EngineChanged
+from app.core.models import ModelInfo
+from app.gateway.canonical import request as canonical
+from app.gateway.canonical.events import (
+    Event,
+    Failed,
+    Finished,
+    PromptProgress,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+    failed,
+)
+from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.exchange.capability_fallback import with_plan
+from app.gateway.exchange.connections import Flow
+from app.gateway.exchange.engine.error_document import NO_REASON
+from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.translating import translate
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.requested_model import Found
+from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
+from engines.api import Route
+
+COALESCE_S = 0.02
+"""Text is sent to a reader at most this often: 200 tokens/s become 50 events/s, and the eye sees no difference."""
+_LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
+_ROLES = {Role.USER: canonical.Role.USER, Role.ASSISTANT: canonical.Role.ASSISTANT}
+_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
+_LONGEST_TEXT = 500
+
+
+class LiveAnswer:
+    """The answer `message` is going to be. Belongs to the event loop's thread."""
+
+    def __init__(self, message: Message, clock: Callable[[], float] = time.monotonic) -> None:
+        self._message = message
+        self._cost = Cost(clock)
+        self._progress: AnswerProgress | None = None
+        self._readers: set[asyncio.Event] = set()
+        self._finished = asyncio.Event()
+        self.content = ""
+        self.reasoning = ""
+        self.finish_reason = ""
+        self.ending: MessageStatus | None = None
+        """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def chat(self) -> str:
+        """The chat it belongs to."""
+        return self._message.chat
+
+    @property
+    def message(self) -> Message:
+        """The message as it is now."""
+        if self._finished.is_set():
+            return self._message
+        return replace(self._message, content=self.content, reasoning=self.reasoning)
+
+    @property
+    def cost(self) -> "Cost":
+        """What it has cost so far."""
+        return self._cost
+
+    def begin(self, message: Message, writing: "asyncio.Task[None]") -> None:
+        """Take over what the store made of the message, and the task that writes it."""
+        self._message = message
+        self._writing = writing
+        if self.ending is not None:
+            writing.cancel()
+
+    def end(self, status: MessageStatus) -> None:
+        """Have it end now, with what is written. The first who asks decides how that is called."""
+        self.ending = self.ending or status
+        if self._writing is not None:
+            self._writing.cancel()
+
+    def progress(self, stage: str, fraction: float | None = None) -> None:
+        """Say what goes on before there is anything to read."""
+        self._progress = AnswerProgress(stage=stage, fraction=fraction)
+        self._wake()
+
+    def add(self, event: Event) -> None:
+        """Append what the engine wrote."""
+        match event:
+            case PromptProgress(fraction):
+                self.progress("Reading the prompt", fraction)
+            case TextDelta(text=text):
+                self._append(text, "")
+            case ReasoningDelta(text=text):
+                self._append("", text)
+            case _:
+                pass
+
+    def complete(self, end: Finished, timings: Mapping[str, float]) -> None:
+        """Note how the engine ended it, and what it says of its own times, by its names."""
+        self.finish_reason = str(end.reason)
+        self._cost.complete(end.usage, timings)
+
+    def _append(self, content: str, reasoning: str) -> None:
+        self._cost.token()
+        self._progress = None
+        self.content += content
+        self.reasoning += reasoning
+        self._wake()
+
+    def ended(self, status: MessageStatus, *, error: str = "") -> Message:
+        """Return the message as it is to be stored, ended this way."""
+        return replace(
+            self.message,
+            status=status,
+            error=error,
+            finish_reason=self.finish_reason,
+            timings=self._cost.timings(),
+        )
+
+    def finish(self, message: Message) -> None:
+        """Give every reader the finished message. Only the first call counts."""
+        if not self._finished.is_set():
+            self._message = message
+            self._finished.set()
+            self._wake()
+
+    async def finished(self) -> Message:
+        """Wait for the end and return the finished message."""
+        await self._finished.wait()
+        return self._message
+
+    async def follow(self, offset: int) -> AsyncGenerator[AnswerEvent, None]:
+        """Yield the text from `offset` characters on, then what comes, then the finished message.
+
+        The reasoning is yielded from its start to who reads from the start; others have it already.
+        """
+        reader = asyncio.Event()
+        self._readers.add(reader)
+        written, thought = min(offset, len(self.content)), 0 if offset == 0 else len(self.reasoning)
+        told: AnswerProgress | None = None
+        try:
+            while True:
+                reader.clear()
+                is_last = self._finished.is_set()
+                if len(self.content) > written or len(self.reasoning) > thought:
+                    new = AnswerDelta(
+                        content=self.content[written:], reasoning=self.reasoning[thought:], offset=written
+                    )
+                    written, thought = len(self.content), len(self.reasoning)
+                    yield new
+                elif self._progress is not None and self._progress != told:
+                    told = self._progress
+                    yield told
+                if is_last:
+                    yield AnswerDone(message=self._message)
+                    return
+                await asyncio.sleep(COALESCE_S)
+                await reader.wait()
+        finally:
+            self._readers.discard(reader)
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.set()
+
+
+_MS = 1e3
+
+
+class Cost:
+    """Times on the monotonic clock, and what the engine says about its tokens, which is preferred where it says it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._first: float | None = None
+        self._last = self._began
+        self._usage = Usage()
+        self._engine: Mapping[str, float] = {}
+        self.load_s: float | None = None
+
+    def token(self) -> None:
+        """Note that text arrived."""
+        self._last = self._clock()
+        if self._first is None:
+            self._first = self._last
+
+    def complete(self, usage: Usage, engine: Mapping[str, float]) -> None:
+        """Keep what the engine says at the end."""
+        self._usage, self._engine = usage, engine
+
+    def timings(self) -> Timings:
+        """Return what is known now."""
+        usage = self._usage
+        return Timings(
+            ttft_s=None if self._first is None else self._first - self._began,
+            load_s=self.load_s,
+            total_s=self._clock() - self._began,
+            prompt_tokens=usage.prompt,
+            cached_tokens=usage.cached,
+            completion_tokens=usage.completion,
+            decode_tokens_per_s=self._rate("predicted") or self._measured_speed(usage.completion),
+            prefill_tokens_per_s=self._rate("prompt"),
+        )
+
+    def _rate(self, what: str) -> float | None:
+        """Return tokens per second by llama-server's own clock, if that is whose it is."""
+        tokens, spent_ms = self._engine.get(f"{what}_n"), self._engine.get(f"{what}_ms")
+        return tokens * _MS / spent_ms if tokens and spent_ms else None
+
+    def _measured_speed(self, tokens: int | None) -> float | None:
+        """Return tokens per second after the first one."""
+        if tokens is None or tokens <= 1 or self._first is None or self._last <= self._first:
+            return None
+        return (tokens - 1) / (self._last - self._first)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be answered: a question of a chat (whose own `messages` are not looked at), and with what."""
+
+    chat: Chat
+    question: str
+    model: ModelInfo
+    load: LoadRequest
+
+
+class Writer:
+    """Has answers written."""
+
+    def __init__(self, services: Services, engines: EngineAccess) -> None:
+        self._services, self._engines = services, engines
+
+    async def write(self, job: Job, live: LiveAnswer, observed: Observation) -> None:
+        """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
+        live.progress("Waiting for the model")
+        try:
+            async with _loading_told(self._services, job.load, live):
+                upstream = await self._upstream(job)
+                end = await translate(self._engines, upstream, observed, _Written(live, observed))
+        except RoundhouseError as error:
+            raise said_to_reader(error) from error
+        if isinstance(end, Failed):
+            raise from_engine(end)
+        live.complete(end, observed.tokens.timings)
+
+    async def _upstream(self, job: Job) -> UpstreamRequest:
+        services, found = self._services, Found(job.model, job.load)
+        path = await services.chats.path(job.chat.id, job.question)
+        blank = UpstreamRequest(
+            load=job.load,
+            path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
+            body=b"",
+            model=job.model.name,
+        )
+        return await with_plan(services, blank, found, chat_request(job.chat, path))
+
+
+class _Written:
+    """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
+
+    def __init__(self, live: LiveAnswer, observed: Observation) -> None:
+        self._live, self._observed = live, observed
+
+    async def open(self) -> None:
+        """Note that the engine has the prompt."""
+        self._live.cost.load_s = self._observed.load_s
+        self._live.progress("Reading the prompt")
+
+    def take(self, events: Sequence[Event]) -> Flow:
+        """Append what they say."""
+        for event in events:
+            self._live.add(event)
+        return Flow.MORE
+
+    async def drain(self) -> None:
+        """Go on."""
+
+
+@asynccontextmanager
+async def _loading_told(services: Services, load: LoadRequest, live: LiveAnswer) -> AsyncIterator[None]:
+    """Tell the answer's readers how loading goes."""
+    teller = asyncio.create_task(_tell(services, load.source.name, live))
+    try:
+        yield
+    finally:
+        teller.cancel()
+
+
+async def _tell(services: Services, model: str, live: LiveAnswer) -> None:
+    with services.events.subscribe() as events:
+        for status in services.supervisor.statuses():
+            _tell_one(status, model, live)
+        async for event in events:
+            if isinstance(event, EngineChanged):
+                _tell_one(event.status, model, live)
+
+
+def _tell_one(status: EngineStatus, model: str, live: LiveAnswer) -> None:
+    if status.model == model and status.state in _LOADING:
+        live.progress(status.stage or "Loading the model", status.progress)
+
+
+def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.Generate:
+    """Return what an answer is asked for with."""
+    sampling = chat.sampling
+    return canonical.Generate(
+        messages=messages_for(chat.system_prompt, path),
+        sampling=canonical.Sampling(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repeat_penalty=sampling.repeat_penalty,
+            seed=sampling.seed,
+        ),
+        limits=canonical.Limits(max_tokens=sampling.max_tokens),
+        wants_progress=True,
+    )
+
+
+def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical.Message, ...]:
+    """Return the turns in order, roles alternating: chat templates refuse anything else.
+
+    An answer that came to nothing is left out, and the questions around it become one.
+    """
+    turns = [(canonical.Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    for message in path:
+        if message.role is Role.ASSISTANT and not message.content.strip():
+            continue
+        role = _ROLES[message.role]
+        if turns and turns[-1][0] is role:
+            turns[-1] = (role, f"{turns[-1][1]}\n\n{message.content}")
+        else:
+            turns.append((role, message.content))
+    return tuple(canonical.Message(role, (canonical.Text(text),)) for role, text in turns)
+
+
+def said_to_reader(error: RoundhouseError) -> RoundhouseError:
+    """Return an error as the reader of a chat can do something about it."""
+    is_engines = isinstance(error, ContextOverflow) or error.code in _ENGINES_WORDS
+    return from_engine(failed(error)) if is_engines else error
+
+
+def from_engine(end: Failed) -> EngineFailed:
+    """Return the error that an answer ended with; an engine's own words are quoted."""
+    if end.overflow is not None:
+        return _too_long(end.overflow)
+    body = end.error
+    if body.code not in _ENGINES_WORDS:
+        return EngineFailed(body.sentence, hint=body.hint, code=body.code)
+    reason = "it did not say why." if body.sentence == NO_REASON else body.sentence[:_LONGEST_TEXT]
+    return EngineFailed(
+        f"The engine refused to answer: {reason}",
+        hint="The model's log may say more.",
+        code="engine_refused",
+    )
+
+
+def _too_long(overflow: Overflow) -> EngineFailed:
+    sentence = "This conversation is longer than the model's context."
+    hint = "Begin a new chat, or raise Context in the settings if the model was made for more."
+    if overflow.prompt is not None and overflow.context is not None:
+        answer = "" if overflow.answer is None else f", its answer may have {overflow.answer:,}"
+        sentence = (
+            f"This conversation is {overflow.prompt:,} tokens long{answer}, "
+            f"and the model keeps {overflow.context:,} tokens at once."
+        )
+    if overflow.answer is not None:
+        hint = "Lower Longest answer in the chat's settings, or begin a new chat."
+    return EngineFailed(sentence, hint=hint, code="context_too_long")

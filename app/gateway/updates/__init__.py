@@ -1,1 +1,0 @@
-"""A newer Roundhouse: known of, installed, and what a service does as its very last."""
