@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from app.core.errors import EngineFailed, Unavailable
 from app.gateway.canonical.events import failed
 from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.answers import StreamMender, event
 from app.gateway.dialects.anthropic.form import Messages
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.stream import StreamMender, event
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "messages"
 NAMES = sorted(path.stem for path in RECORDED.glob("*.sse"))

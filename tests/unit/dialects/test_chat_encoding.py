@@ -20,11 +20,11 @@ from app.gateway.canonical.events import (
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.anthropic.encoding import Blocks
-from app.gateway.dialects.anthropic.encoding import whole as anthropic_whole
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, counts_chunk
-from app.gateway.dialects.openai.chat_reply import whole as openai_whole
+from app.gateway.dialects.anthropic.stream import Blocks
+from app.gateway.dialects.anthropic.stream import whole as anthropic_whole
+from app.gateway.dialects.openai.stream import DONE, About, Chunks, counts_chunk
+from app.gateway.dialects.openai.stream import whole as openai_whole
 from app.gateway.exchange.engine.stream import StreamReader
 
 ABOUT = About(id="chatcmpl-1", model="guide", created=1)

@@ -20,7 +20,7 @@ from app.gateway.canonical.events import (
 )
 from app.gateway.canonical.families.answer import AnswerReader, Reading, new_id
 from app.gateway.canonical.families.arguments import fitted
-from app.gateway.canonical.families.choosing import family_of
+from app.gateway.canonical.families.family import family_of
 from app.gateway.canonical.families.json_repair import loads
 from app.gateway.exchange.engine.stream import StreamReader
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output

@@ -31,7 +31,7 @@ from app.gateway.canonical.request import (
     ToolResult,
 )
 from app.gateway.canonical.trimming import shortened
-from app.gateway.dialects.responses.items import (
+from app.gateway.dialects.responses.input_items import (
     Item,
     conversation,
     items_of,
@@ -42,7 +42,7 @@ from app.gateway.dialects.responses.items import (
     to_keep,
 )
 from app.gateway.dialects.responses.listing import page, wanted
-from app.gateway.dialects.responses.request import Asked, check, generate
+from app.gateway.dialects.responses.requests import Asked, check, generate
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.refusals import refused

@@ -12,8 +12,8 @@ import msgspec
 from app.gateway.canonical.events import Event, Finish, Finished, ReasoningDelta, TextDelta, TokenLogprob, ToolCallDelta
 from app.gateway.canonical.families.arguments import decoded_schema, fitted, typed
 from app.gateway.canonical.families.calls import Call
-from app.gateway.canonical.families.choosing import Family
 from app.gateway.canonical.families.cutter import Cutter, Piece
+from app.gateway.canonical.families.family import Family
 from app.gateway.canonical.families.harmony import Harmony, Part
 from app.gateway.canonical.families.json_repair import loads
 from app.gateway.canonical.families.marks import ENDS_OF_TURN, Endings, held

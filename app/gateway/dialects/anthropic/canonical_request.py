@@ -22,7 +22,7 @@ from app.gateway.canonical.request import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.anthropic.request import Asked, is_set, offered_tools, system_texts
+from app.gateway.dialects.anthropic.requests import Asked, is_set, offered_tools, system_texts
 from app.gateway.dialects.anthropic.turns import Block, Said, arranged, kind_of, opening
 
 _LEVELS = {"low": Level.LOW, "medium": Level.MEDIUM, "high": Level.HIGH, "xhigh": Level.MAX, "max": Level.MAX}

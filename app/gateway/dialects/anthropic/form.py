@@ -5,10 +5,10 @@ import msgspec
 from app.core.errors import RoundhouseError
 from app.gateway.canonical.events import failed
 from app.gateway.dialects.anthropic import reply
+from app.gateway.dialects.anthropic.answers import StreamMender, event
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.refusals import refusal_document
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.stream import StreamMender, event
 from app.gateway.dialects.form import Editor, Refusal
 from app.gateway.exchange.engine.error_document import understood
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.gateway.dialects.anthropic.form import Count, Messages
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.request import Asked, check, for_engine, prefilled_by
+from app.gateway.dialects.anthropic.requests import Asked, check, for_engine, prefilled_by
 from app.gateway.dialects.anthropic.translated import count_job, messages_job, passes
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.entry.middleware import REQUEST_ID

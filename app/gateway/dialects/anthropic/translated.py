@@ -8,10 +8,10 @@ from aiohttp import web
 from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import Failed
 from app.gateway.dialects.anthropic.canonical_request import Settings, generate, wants_format
-from app.gateway.dialects.anthropic.encoding import Blocks, whole
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.request import Asked
+from app.gateway.dialects.anthropic.requests import Asked
+from app.gateway.dialects.anthropic.stream import Blocks, whole
 from app.gateway.entry.bodies import decode
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan

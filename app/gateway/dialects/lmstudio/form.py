@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from app.core.errors import RoundhouseError
 from app.gateway.dialects.form import Editor, Refusal
-from app.gateway.dialects.lmstudio.stats import About, Clock, Stats, Told, stats_of, told, with_blocks
+from app.gateway.dialects.lmstudio.answers import About, Clock, Stats, Told, stats_of, told, with_blocks
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import image_of
+from app.gateway.canonical.images import image_of
 from app.gateway.canonical.request import Generate, Level, Limits, Message, Part, Role, Sampling, Text
 from app.gateway.dialects.keep_alive import Staying
 from app.gateway.dialects.lmstudio.errors import NOT_IMPLEMENTED

@@ -15,12 +15,12 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
+from app.gateway.dialects.lmstudio.answers import About, AboutModel, Runtime
 from app.gateway.dialects.lmstudio.cards import format_v0
 from app.gateway.dialects.lmstudio.form import V0
-from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
+from app.gateway.dialects.openai.answers import AsWritten
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.openai.text_form import AsWritten
-from app.gateway.dialects.openai.understanding import understand, understand_chat
+from app.gateway.dialects.openai.requests import understand, understand_chat
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.handling import handle
 from app.gateway.loading.recent import Found

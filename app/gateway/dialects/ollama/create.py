@@ -16,7 +16,7 @@ from aiohttp import web
 from app.core.errors import BadRequest, NotFound, UserError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
-from app.gateway.dialects.ollama.describing import digest_of
+from app.gateway.dialects.ollama.descriptions import digest_of
 from app.gateway.dialects.ollama.lookup import json_reply, not_found, read_document, required
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.stream import line

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, NotFound
 from app.core.models import ModelInfo
-from app.gateway.dialects.ollama.describing import named_capabilities
+from app.gateway.dialects.ollama.descriptions import named_capabilities
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.library.endpoint_routes import tried_capabilities
 from app.gateway.loading.aliases import NONE_ABLE

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from app.core.engines import EngineState
 from app.core.errors import Unauthorized
 from app.gateway.dialects.ollama.create import NotOffered
-from app.gateway.dialects.ollama.describing import listed, loaded, longest_first, shown
+from app.gateway.dialects.ollama.descriptions import listed, loaded, longest_first, shown
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document, required
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
 from app.gateway.loading.capabilities import with_capabilities

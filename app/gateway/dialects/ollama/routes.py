@@ -18,9 +18,9 @@ from app.gateway.canonical.events import Failed
 from app.gateway.canonical.request import Generate, Request
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create
-from app.gateway.dialects.ollama import embed as ollama_embed
+from app.gateway.dialects.ollama import embeddings as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
-from app.gateway.dialects.ollama.describing import moment
+from app.gateway.dialects.ollama.descriptions import moment
 from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate

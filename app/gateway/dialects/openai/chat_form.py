@@ -10,7 +10,7 @@ import msgspec
 
 from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.dialects.openai.several import Totals
+from app.gateway.dialects.openai.multi_choice import Totals
 
 _THOUGHT = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'

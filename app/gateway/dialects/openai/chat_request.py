@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import image_of, text_of
+from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import (
     Choose,
     Generate,

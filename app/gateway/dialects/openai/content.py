@@ -6,7 +6,7 @@ What is neither goes on as it is: an endpoint that somebody else runs may read i
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import text_of
+from app.gateway.canonical.images import text_of
 
 _REFUSAL, _FILE = b'"refusal"', b'"file"'
 

@@ -11,7 +11,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.openai.understanding import understand, understand_chat
+from app.gateway.dialects.openai.requests import understand, understand_chat
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.handling import handle
 from app.gateway.loading.capabilities import with_capabilities

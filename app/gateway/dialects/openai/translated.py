@@ -16,11 +16,11 @@ from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import Event, Failed
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.form import Editor, Form
-from app.gateway.dialects.openai.chat_checks import Asked
-from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate
+from app.gateway.dialects.openai.checks import Asked
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
+from app.gateway.dialects.openai.stream import DONE, About, Chunks, added, counts_chunk, whole
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
 from app.gateway.exchange.client_stream import KeepAlive

@@ -9,8 +9,8 @@ import msgspec
 
 from app.gateway.canonical.events import ReasoningDelta, TextDelta, ToolCallDelta
 from app.gateway.dialects.responses.calls import Call
-from app.gateway.dialects.responses.items import NewId
-from app.gateway.dialects.responses.parts import Message, Part, Place, Reasoning, Sink, Summary
+from app.gateway.dialects.responses.input_items import NewId
+from app.gateway.dialects.responses.output_items import Message, Part, Place, Reasoning, Sink, Summary
 from app.gateway.dialects.responses.tools import Kind, Offer
 from app.gateway.dialects.responses.wire import ItemStatus, OutputItem
 

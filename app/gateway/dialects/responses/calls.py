@@ -10,7 +10,7 @@ The input of a custom call and the command of a shell call arrive wrapped in JSO
 import msgspec
 
 from app.gateway.canonical.events import ToolCallDelta
-from app.gateway.dialects.responses.parts import Place, Sink, delta_head
+from app.gateway.dialects.responses.output_items import Place, Sink, delta_head
 from app.gateway.dialects.responses.tools import INPUT, Kind, Known
 from app.gateway.dialects.responses.wire import (
     UNSET,

@@ -5,7 +5,7 @@ from aiohttp import web
 from app.gateway.dialects.ollama.lookup import json_reply
 from app.gateway.dialects.responses.intake import read
 from app.gateway.dialects.responses.listing import Counted
-from app.gateway.dialects.responses.request import Asked
+from app.gateway.dialects.responses.requests import Asked
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.exchange.handling import Job, load_of, terms_of
 from app.gateway.exchange.observer import Observation

@@ -12,7 +12,7 @@ from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.responses.assembling import Manner
-from app.gateway.dialects.responses.items import (
+from app.gateway.dialects.responses.input_items import (
     Item,
     conversation,
     items_of,
@@ -21,7 +21,7 @@ from app.gateway.dialects.responses.items import (
     references,
     resolved,
 )
-from app.gateway.dialects.responses.request import Asked, check, generate
+from app.gateway.dialects.responses.requests import Asked, check, generate
 from app.gateway.dialects.responses.stream import Encoder
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.responses.items import Item
+from app.gateway.dialects.responses.input_items import Item
 
 _PAGE, _LARGEST_PAGE = 20, 100
 """OpenAI's own page sizes."""

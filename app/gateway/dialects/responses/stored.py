@@ -10,8 +10,8 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
 from app.gateway.dialects.ollama.lookup import json_reply
+from app.gateway.dialects.responses.input_items import kept_item, to_keep
 from app.gateway.dialects.responses.intake import ResponseJob, new_id
-from app.gateway.dialects.responses.items import kept_item, to_keep
 from app.gateway.dialects.responses.listing import Deleted, page, wanted
 from app.gateway.dialects.responses.wire import Response
 from app.gateway.entry.middleware import REQUEST_ID

@@ -21,8 +21,8 @@ from app.gateway.canonical.events import (
     ToolCallDelta,
 )
 from app.gateway.dialects.responses.assembling import Manner, Output
-from app.gateway.dialects.responses.items import NewId
-from app.gateway.dialects.responses.parts import Sink
+from app.gateway.dialects.responses.input_items import NewId
+from app.gateway.dialects.responses.output_items import Sink
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.wire import Incomplete, Response, Trimmed, Trouble, used
 

@@ -15,7 +15,7 @@ from app.core.model_facts import Layer, ModelFacts
 from app.core.models import ModelInfo
 from app.gateway.canonical.request import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
 from app.gateway.dialects.ollama import abilities
-from app.gateway.dialects.ollama.describing import (
+from app.gateway.dialects.ollama.descriptions import (
     details_of,
     digest_of,
     listed,

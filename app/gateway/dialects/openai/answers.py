@@ -10,7 +10,7 @@ import msgspec
 
 from app.gateway.dialects.form import Editor
 from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.dialects.openai.several import Counts
+from app.gateway.dialects.openai.multi_choice import Counts
 from app.gateway.dialects.openai.sse import END, as_event
 
 _DATA = b"data:"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import RoundhouseError
+from app.gateway.dialects.openai.answers import Texts
 from app.gateway.dialects.openai.chat_form import CHAT, Chat
-from app.gateway.dialects.openai.several import as_stream, gathered
-from app.gateway.dialects.openai.text_form import Texts
+from app.gateway.dialects.openai.multi_choice import as_stream, gathered
 
 
 def usage(prompt: int, completion: int, cached: int = 0) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import image_of, text_of
+from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
 from app.gateway.dialects.responses.tools import INPUT, LOCAL_SHELL, flat_name
 

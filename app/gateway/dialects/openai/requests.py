@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from app.gateway.dialects.form import Form
-from app.gateway.dialects.openai import chat_checks, preparing
+from app.gateway.dialects.openai import checks, preparing
 from app.gateway.dialects.openai.form import OpenAI
 from app.gateway.dialects.openai.translated import Chat, job_for, passes
 from app.gateway.entry.bodies import decode, read_body
@@ -25,13 +25,13 @@ from engines.api import Route
 
 Put = Callable[[OpenAI, Route, Found], Form]
 """What becomes of an answer in OpenAI's form on its way to a client of another dialect."""
-_Wishes = preparing.Asked | chat_checks.Asked
+_Wishes = preparing.Asked | checks.Asked
 
 
 async def understand_chat(request: web.Request, put: Put | None = None) -> Job:
     """Return what a chat asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    wishes = decode(body, chat_checks.Asked)
+    wishes = decode(body, checks.Asked)
     prepared = preparing.prepared_chat(body, wishes)
     found = await resolve(services, wishes.model)
     if wishes.context is not None:

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from app.gateway.canonical.events import TokenLogprob
-from app.gateway.dialects.responses.items import ENCRYPTED
+from app.gateway.dialects.responses.input_items import ENCRYPTED
 from app.gateway.dialects.responses.wire import (
     UNSET,
     ItemStatus,
