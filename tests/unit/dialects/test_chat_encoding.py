@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import (
     Event,
     Failed,
@@ -19,6 +18,7 @@ from app.gateway.canonical.events import (
     TextDelta,
     ToolCallDelta,
     Usage,
+    fold,
 )
 from app.gateway.dialects.anthropic.reply import Wishes
 from app.gateway.dialects.anthropic.stream import Blocks

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import (
     Event,
     Failed,
@@ -25,6 +24,7 @@ from app.gateway.canonical.events import (
     TokenLogprob,
     ToolCallDelta,
     Usage,
+    fold,
 )
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, whole
 

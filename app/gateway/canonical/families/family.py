@@ -1,16 +1,90 @@
-"""Which family's forms a model writes, told by its chat template, and where that says nothing by its architecture.
+"""How a family of models writes tool calls and reasoning, told by the chat template, else by the architecture.
 
-A template shows how earlier calls and reasoning are put before the model, which is how it was taught to write them.
+A template shows how earlier calls and reasoning are put before the model, which is how it was taught to write them. A
+form without an end lasts to the end of the answer. One that may stand only at an answer's beginning looks like ordinary
+text, so `looks_like` says as early as it can that it is none.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from app.gateway.canonical.families import formats
-from app.gateway.canonical.families.formats import Form
-from app.gateway.canonical.families.thoughts import Style
+from app.gateway.canonical.families.calls import (
+    Reader,
+    deepseek_calls,
+    function_calls,
+    gemma_calls,
+    invoke_calls,
+    json_calls,
+    kimi_calls,
+    named_calls,
+    pythonic_calls,
+    tagged_calls,
+)
+from app.gateway.canonical.families.marks import Style
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """One form. `opens` and `closes` are marks around what `read` is given, `opens` with it if `keeps_open`."""
+
+    read: Reader
+    opens: tuple[str, ...] = ()
+    closes: tuple[str, ...] = ()
+    keeps_open: bool = False
+    looks_like: Callable[[str], bool] | None = None
+    """At an answer's beginning only: whether a beginning may be one, however little of it is there yet."""
+
+
+_CALL_KEYS = ("name", "function", "tool_name", "type", "tool_calls", "id", "arguments", "parameters")
+_FENCES = ("```json", "```tool_call", "```")
+_PYTHONIC_START = re.compile(r"\[\s*(?:[A-Za-z_][\w.]*\s*(?:\(.*)?)?\Z", re.DOTALL)
+
+
+def begins_json(text: str) -> bool:
+    """Tell whether an answer that begins so may be a call in JSON, fenced or not."""
+    if any(fence.startswith(text) for fence in _FENCES):
+        return True
+    fence = next((fence for fence in _FENCES if text.startswith(fence)), "")
+    inner = text[len(fence) :].lstrip().lstrip("[").lstrip()
+    if not inner.startswith("{"):
+        return not inner
+    key = inner[1:].lstrip()
+    quoted = [f"{quote}{word}{quote}" for word in _CALL_KEYS for quote in "\"'"]
+    return any(word.startswith(key) or key.startswith(word) for word in quoted)
+
+
+def begins_pythonic(text: str) -> bool:
+    """Tell whether an answer that begins so may be a list of Python's calls."""
+    return _PYTHONIC_START.match(text) is not None
+
+
+TAGGED = Form(read=tagged_calls, opens=("<tool_call>",), closes=("</tool_call>",))
+"""Hermes, Qwen, GLM, Granite 4, MiMo, Nemotron, Seed and many more."""
+FUNCTION = Form(read=function_calls, opens=("<function=",), closes=("</function>",), keeps_open=True)
+"""Qwen3-Coder and Llama 3.1 where they leave out the tag around it."""
+STRAY_TAG = Form(read=lambda _: [], opens=("</tool_call>",), closes=("",))
+"""What is left where the tag before was left out."""
+PIPED = Form(read=json_calls, opens=("<|tool_call|>",), closes=("<|/tool_call|>",))
+"""Phi-4 mini, and Granite 3, which does not close it."""
+FUNCTOOLS = Form(read=json_calls, opens=("functools",))
+MISTRAL = Form(read=named_calls, opens=("[TOOL_CALLS]",))
+PYTHON_TAG = Form(read=json_calls, opens=("<|python_tag|>",))
+PYTHON_MARKED = Form(read=pythonic_calls, opens=("<|python_start|>",), closes=("<|python_end|>",))
+PYTHONIC = Form(read=pythonic_calls, looks_like=begins_pythonic)
+TOOL_CODE = Form(read=pythonic_calls, opens=("```tool_code",), closes=("```",))
+DEEPSEEK = Form(read=deepseek_calls, opens=("<｜tool▁calls▁begin｜>",), closes=("<｜tool▁calls▁end｜>",))
+DSML = Form(read=invoke_calls, opens=("<｜DSML｜function_calls>",), closes=("</｜DSML｜function_calls>",))
+KIMI = Form(read=kimi_calls, opens=("<|tool_calls_section_begin|>",), closes=("<|tool_calls_section_end|>",))
+MINIMAX = Form(read=invoke_calls, opens=("<minimax:tool_call>",), closes=("</minimax:tool_call>",))
+TOOL_CALLS = Form(read=json_calls, opens=("<tool_calls>",), closes=("</tool_calls>",))
+"""MiniMax M1."""
+GEMMA_4 = Form(read=gemma_calls, opens=("<|tool_call>",), closes=("<tool_call|>",))
+FUNCTION_GEMMA = Form(read=gemma_calls, opens=("<start_function_call>",), closes=("<end_function_call>",))
+COMMAND = Form(read=json_calls, opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
+COMMAND_R = Form(read=json_calls, opens=("Action: ```json",), closes=("```",))
+PLAIN_JSON = Form(read=json_calls, looks_like=begins_json)
+"""Llama 3 by design, and others that lost their way."""
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,38 +106,38 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """Letters and digits its template wants in a call's id; 0 for any number."""
 
 
-_TAGS = (formats.TAGGED, formats.FUNCTION, formats.STRAY_TAG)
+_TAGS = (TAGGED, FUNCTION, STRAY_TAG)
 _SHOWN: tuple[tuple[str, tuple[Form, ...]], ...] = (
-    ("[TOOL_CALLS]", (formats.MISTRAL,)),
-    ("<｜DSML｜", (formats.DSML,)),
-    ("<｜tool▁calls▁begin｜>", (formats.DEEPSEEK,)),
-    ("<|tool_calls_section_begin|>", (formats.KIMI,)),
-    ("<minimax:tool_call>", (formats.MINIMAX,)),
-    ("<tool_calls>", (formats.TOOL_CALLS,)),
-    ("<|START_ACTION|>", (formats.COMMAND,)),
-    ("Action: ```json", (formats.COMMAND_R,)),
-    ("<|tool_call>", (formats.GEMMA_4,)),
-    ("<start_function_call>", (formats.FUNCTION_GEMMA,)),
-    ("<|tool_call|>", (formats.PIPED,)),
-    ("functools[", (formats.FUNCTOOLS,)),
+    ("[TOOL_CALLS]", (MISTRAL,)),
+    ("<｜DSML｜", (DSML,)),
+    ("<｜tool▁calls▁begin｜>", (DEEPSEEK,)),
+    ("<|tool_calls_section_begin|>", (KIMI,)),
+    ("<minimax:tool_call>", (MINIMAX,)),
+    ("<tool_calls>", (TOOL_CALLS,)),
+    ("<|START_ACTION|>", (COMMAND,)),
+    ("Action: ```json", (COMMAND_R,)),
+    ("<|tool_call>", (GEMMA_4,)),
+    ("<start_function_call>", (FUNCTION_GEMMA,)),
+    ("<|tool_call|>", (PIPED,)),
+    ("functools[", (FUNCTOOLS,)),
     ("<tool_call>", _TAGS),
     ("<function=", _TAGS),
-    ("<|python_start|>", (formats.PYTHON_MARKED, formats.PYTHONIC)),
-    ("[func_name1(", (formats.PYTHONIC,)),
-    ("<|python_tag|>", (formats.PYTHON_TAG, formats.PYTHONIC, formats.FUNCTION)),
-    ("tool_code", (formats.TOOL_CODE,)),
+    ("<|python_start|>", (PYTHON_MARKED, PYTHONIC)),
+    ("[func_name1(", (PYTHONIC,)),
+    ("<|python_tag|>", (PYTHON_TAG, PYTHONIC, FUNCTION)),
+    ("tool_code", (TOOL_CODE,)),
 )
 """What a template holds, and the forms its model then writes."""
 _BY_ARCHITECTURE: tuple[tuple[str, tuple[Form, ...]], ...] = (
-    ("mistral", (formats.MISTRAL,)),
-    ("deepseek", (formats.DEEPSEEK,)),
-    ("llama4", (formats.PYTHON_MARKED, formats.PYTHONIC)),
-    ("llama", (formats.PYTHON_TAG, formats.PYTHONIC, formats.FUNCTION)),
-    ("phi", (formats.PIPED, formats.FUNCTOOLS)),
-    ("granite", (formats.PIPED, formats.TAGGED)),
-    ("gemma", (formats.TOOL_CODE, *_TAGS)),
-    ("command", (formats.COMMAND, formats.COMMAND_R)),
-    ("cohere", (formats.COMMAND, formats.COMMAND_R)),
+    ("mistral", (MISTRAL,)),
+    ("deepseek", (DEEPSEEK,)),
+    ("llama4", (PYTHON_MARKED, PYTHONIC)),
+    ("llama", (PYTHON_TAG, PYTHONIC, FUNCTION)),
+    ("phi", (PIPED, FUNCTOOLS)),
+    ("granite", (PIPED, TAGGED)),
+    ("gemma", (TOOL_CODE, *_TAGS)),
+    ("command", (COMMAND, COMMAND_R)),
+    ("cohere", (COMMAND, COMMAND_R)),
 )
 _USES_TOOLS = re.compile(r"\btools\b")
 _THINK = Style()
@@ -106,13 +180,13 @@ def family_of(template: str, architecture: str = "") -> Family:
     is_open = _OPEN.search(tail) is not None
     is_off = is_open and _OFF_BY_DEFAULT.search(tail) is not None
     return Family(
-        forms=(*forms, formats.PLAIN_JSON),
+        forms=(*forms, PLAIN_JSON),
         thoughts=_style(template, forms),
         opens=is_open and not is_off,
         opens_when_on=is_open,
         can_switch=_SWITCH.search(template) is not None,
         renders_tools=_USES_TOOLS.search(template) is not None,
-        id_length=_MISTRAL_ID if formats.MISTRAL in forms else 0,
+        id_length=_MISTRAL_ID if MISTRAL in forms else 0,
     )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import Answer
 from app.gateway.canonical.events import (
+    Answer,
     Event,
     Failed,
     Finish,

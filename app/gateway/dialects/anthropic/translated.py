@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed
+from app.gateway.canonical.events import Failed, fold
 from app.gateway.dialects.anthropic.canonical_request import Settings, generate, wants_format
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.reply import Wishes

@@ -13,8 +13,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
-from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed
+from app.gateway.canonical.events import Failed, fold
 from app.gateway.canonical.request import Generate, Request
 from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create

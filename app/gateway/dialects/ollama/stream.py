@@ -11,8 +11,9 @@ from typing import Protocol
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import Answer, Calls
 from app.gateway.canonical.events import (
+    Answer,
+    Calls,
     Event,
     Failed,
     Finish,

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Event, Failed
+from app.gateway.canonical.events import Event, Failed, fold
 from app.gateway.canonical.request import Generate
 from app.gateway.dialects.form import Editor, Form
 from app.gateway.dialects.openai.chat_request import ChatRequest, generate

@@ -11,15 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from app.gateway.canonical.events import (
-    Event,
-    Failed,
-    Finish,
-    Finished,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-)
+from app.gateway.canonical.events import Event, Failed, Finish, Finished, ReasoningDelta, TextDelta, ToolCallDelta
 from app.gateway.dialects.responses.assembling import Manner, Output
 from app.gateway.dialects.responses.input_items import NewId
 from app.gateway.dialects.responses.output_items import Sink
