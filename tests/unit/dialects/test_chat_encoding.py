@@ -20,7 +20,7 @@ from app.gateway.canonical.events import (
     Usage,
     fold,
 )
-from app.gateway.dialects.anthropic.reply import Wishes
+from app.gateway.dialects.anthropic.answers import Wishes
 from app.gateway.dialects.anthropic.stream import Blocks
 from app.gateway.dialects.anthropic.stream import whole as anthropic_whole
 from app.gateway.dialects.openai.stream import DONE, About, Chunks, counts_chunk

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.llama_server.form import Detokenize, Infill
+from app.gateway.dialects.llama_server.routes import Detokenize, Infill
 from app.gateway.dialects.openai import embeddings, infill, rerank
 from app.gateway.dialects.openai.answers import Texts
 from app.gateway.dialects.openai.embeddings import Vectors

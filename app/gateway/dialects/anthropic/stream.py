@@ -17,10 +17,9 @@ from app.gateway.canonical.events import (
     Usage,
 )
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.answers import event
+from app.gateway.dialects.anthropic import answers
+from app.gateway.dialects.anthropic.answers import Fields, Wishes, event
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.anthropic.reply import Fields, Wishes
 
 _REASONS = {
     Finish.STOP: "end_turn",
@@ -79,7 +78,7 @@ class Blocks:
         if self._wishes.one_tool and delta.index > 0:
             return b""
         use: Fields = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
-        begin = self._in(delta.index, reply.block(use))
+        begin = self._in(delta.index, answers.whole_block(use))
         return begin + (
             self._delta({"type": "input_json_delta", "partial_json": delta.arguments}) if delta.arguments else b""
         )
@@ -120,7 +119,7 @@ def whole(answer: Answer, model: str, wishes: Wishes) -> Fields | Failed:
     if answer.text or not answer.calls:
         content.append({"type": "text", "text": answer.text})
     calls = answer.calls[:1] if wishes.one_tool else answer.calls
-    content += [reply.block(_use(call)) for call in calls]
+    content += [answers.whole_block(_use(call)) for call in calls]
     return {**_message(model, content), **_ending(end, wishes), "usage": usage_of(end.usage)}
 
 
@@ -128,7 +127,7 @@ def usage_of(usage: Usage) -> Fields:
     """Return all four counts: what is read from the cache is not part of `input_tokens`."""
     cached = usage.cached or 0
     counts: Fields = {"cache_read_input_tokens": cached, "output_tokens": usage.completion or 0}
-    return reply.usage(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached}))
+    return answers.all_counts(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached}))
 
 
 def _use(call: ToolCall) -> Fields:
@@ -144,13 +143,13 @@ def _object(text: str) -> Fields:
 
 
 def _ending(end: Finished, wishes: Wishes) -> Fields:
-    reason = reply.stop_reason(_REASONS[end.reason], end.stop, end.usage.completion, wishes)
+    reason = answers.stop_reason(_REASONS[end.reason], end.stop, end.usage.completion, wishes)
     return {"stop_reason": reason, "stop_sequence": end.stop}
 
 
 def _message(model: str, content: list[Fields]) -> Fields:
     return {
-        "id": reply.message_id(),
+        "id": answers.message_id(),
         "type": "message",
         "role": "assistant",
         "model": model,

@@ -15,9 +15,8 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
-from app.gateway.dialects.lmstudio.answers import About, AboutModel, Runtime
-from app.gateway.dialects.lmstudio.cards import format_v0
-from app.gateway.dialects.lmstudio.form import V0
+from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime
+from app.gateway.dialects.lmstudio.models import format_v0
 from app.gateway.dialects.openai.answers import AsWritten
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.openai.requests import understand, understand_chat
