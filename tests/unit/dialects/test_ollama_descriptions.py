@@ -14,7 +14,7 @@ from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import Layer, ModelFacts
 from app.core.models import ModelInfo
 from app.gateway.canonical.request import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
-from app.gateway.dialects.ollama import abilities
+from app.gateway.dialects.ollama import requests
 from app.gateway.dialects.ollama.descriptions import (
     details_of,
     digest_of,
@@ -27,7 +27,7 @@ from app.gateway.dialects.ollama.descriptions import (
     shown,
     tagged,
 )
-from app.gateway.dialects.ollama.embedding import body_for, normalised, read_input, read_vectors
+from app.gateway.dialects.ollama.embeddings import body_for, normalised, read_input, read_vectors
 
 MODEL = ModelInfo(
     name="qwen",
@@ -169,11 +169,11 @@ def test_capabilities_have_ollamas_names_and_order() -> None:
 )
 def test_what_a_model_cannot_do_is_said_in_the_words_clients_know(request_: Request, lacking: str | None) -> None:
     if lacking is None:
-        abilities.check(request_, ["completion"], model="m")
+        requests.check_abilities(request_, ["completion"], model="m")
         return
     with pytest.raises(BadRequest, match=f'^"m" does not support {lacking}$'):
-        abilities.check(request_, ["completion"], model="m")
-    abilities.check(request_, ["completion", lacking], model="m")
+        requests.check_abilities(request_, ["completion"], model="m")
+    requests.check_abilities(request_, ["completion", lacking], model="m")
 
 
 def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:

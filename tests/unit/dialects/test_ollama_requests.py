@@ -27,7 +27,7 @@ from app.gateway.canonical.request import (
     ToolCall,
     ToolResult,
 )
-from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
+from app.gateway.dialects.keep_alive import go_duration_s, keep_alive_s, nanoseconds
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage

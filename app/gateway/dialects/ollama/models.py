@@ -1,21 +1,83 @@
-"""Ollama's routes about models: which there are, which are loaded, what one is.
+"""Ollama's routes about models (which there are, which are loaded, what one is), and finding the one a request names.
 
-Nothing is pushed from here, and that route says so. Pulling is in `ollama_pull`.
+Nothing is pushed from here, and that route says so. Pulling is in `pull`.
 """
 
 import asyncio
+from typing import TypeVar
 
+import msgspec
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
-from app.core.errors import Unauthorized
-from app.gateway.dialects.ollama.create import NotOffered
-from app.gateway.dialects.ollama.descriptions import listed, loaded, longest_first, shown
-from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document, required
+from app.core.errors import BadRequest, NotFound, Unauthorized, UserError
+from app.core.models import ModelInfo
+from app.gateway.dialects.ollama.descriptions import listed, loaded, longest_first, named_capabilities, shown
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
-from app.gateway.loading.capabilities import with_capabilities
+from app.gateway.entry.bodies import decode, read_body
+from app.gateway.library.endpoint_routes import tried_capabilities
+from app.gateway.loading.aliases import NONE_ABLE
+from app.gateway.loading.capabilities import capabilities_of, with_capabilities
 from app.gateway.loading.known_facts import own_facts_of
-from app.gateway.services import SERVICES
+from app.gateway.loading.launch import resolve
+from app.gateway.loading.recent import Found
+from app.gateway.services import SERVICES, Services
+from engines.api import Route
+
+T = TypeVar("T")
+
+
+class NotOffered(UserError):
+    """Ollama has it, and this endpoint does not, or not yet."""
+
+    default_code = "not_offered"
+    status = 501
+
+
+async def read_document(request: web.Request, kind: type[T]) -> T:
+    """Return the body as `kind`, whatever its Content-Type says. Raises BadRequest, TooLarge or RequestTimeout."""
+    body = await read_body(request)
+    if not body:
+        raise BadRequest("missing request body", code="invalid_json")
+    return decode(body, kind)
+
+
+def json_reply(value: object, status: int = 200) -> web.Response:
+    """Return a whole answer."""
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json", charset="utf-8"
+    )
+
+
+async def find(services: Services, name: str, route: Route = Route.CHAT) -> Found:
+    """Return the model and what loads it; without a name the one in use for what `route` is for.
+
+    Raises NotFound as Ollama words it, with the names there are.
+    """
+    try:
+        return await resolve(services, name, route=route)
+    except NotFound as error:
+        raise (error if error.code == NONE_ABLE else not_found(name, error)) from None
+
+
+def required(name: str) -> str:
+    """Return the name of a model that must be said. Raises BadRequest as Ollama words it."""
+    if not name:
+        raise BadRequest("model is required", code="model_required")
+    return name
+
+
+def not_found(name: str, error: NotFound) -> NotFound:
+    """Return the refusal that clients recognise. The hint still names the models that exist."""
+    return NotFound(f"model '{name}' not found", hint=error.hint, code=error.code)
+
+
+async def abilities_of(services: Services, model: ModelInfo, *, is_tried: bool = False) -> list[str]:
+    """Return what a model can do here, in Ollama's words; with `is_tried` also what nobody knows of an endpoint's."""
+    if is_tried and model.attached:
+        return named_capabilities(tried_capabilities(services, model))
+    return named_capabilities(await capabilities_of(services, model))
+
 
 VERSION = "0.13.5"
 """The level of Ollama's API that is emulated, bare: Codex wants 0.13.4 or later, Open WebUI reads three numbers."""

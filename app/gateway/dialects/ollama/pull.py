@@ -11,7 +11,7 @@ from aiohttp import web
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.errors import Bug, ErrorBody, NotFound, RoundhouseError, Unavailable
 from app.gateway.canonical.events import failed
-from app.gateway.dialects.ollama.lookup import find, json_reply, read_document, required
+from app.gateway.dialects.ollama.models import find, json_reply, read_document, required
 from app.gateway.dialects.ollama.stream import error_line, line
 from app.gateway.dialects.ollama.wire import NamedRequest, Progress, PullProgress
 from app.gateway.entry.access import check_may_change

@@ -15,12 +15,12 @@ from aiohttp import hdrs, web
 from app.core.engines import EngineState
 from app.gateway.canonical.events import Failed, fold
 from app.gateway.canonical.request import Generate, Request
-from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create
 from app.gateway.dialects.ollama import embeddings as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
+from app.gateway.dialects.ollama import requests
 from app.gateway.dialects.ollama.descriptions import moment
-from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama.models import abilities_of, find, json_reply, read_document
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, whole
@@ -123,13 +123,13 @@ def _trimming(
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
-    is_plain = abilities.needed(request) == ["completion"] and found.model.chats
+    is_plain = requests.needed_abilities(request) == ["completion"] and found.model.chats
     found = await learned(services, found, route_of(request))
     if not is_plain:
-        abilities.check(request, await abilities_of(services, found.model, is_tried=True), model=named)
+        requests.check_abilities(request, await abilities_of(services, found.model, is_tried=True), model=named)
     path = routes_of(services, found.load.engine, found.model).get(route_of(request))
     if path is None:
-        raise abilities.cannot(named, "completion")
+        raise requests.cannot(named, "completion")
     return path, await supplied(services, found, request)
 
 

@@ -25,7 +25,7 @@ from app.gateway.canonical.events import (
     Usage,
 )
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.ollama.durations import nanoseconds, work_nanoseconds
+from app.gateway.dialects.keep_alive import nanoseconds, work_nanoseconds
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
 

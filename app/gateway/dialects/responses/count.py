@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from app.gateway.dialects.ollama.lookup import json_reply
+from app.gateway.dialects.ollama.models import json_reply
 from app.gateway.dialects.responses.intake import read
 from app.gateway.dialects.responses.listing import Counted
 from app.gateway.dialects.responses.requests import Asked

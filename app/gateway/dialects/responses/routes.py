@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from app.core.errors import NotFound
 from app.gateway.canonical.events import Failed
 from app.gateway.canonical.request import Generate
-from app.gateway.dialects.ollama.lookup import json_reply
+from app.gateway.dialects.ollama.models import json_reply
 from app.gateway.dialects.responses import stored
 from app.gateway.dialects.responses.count import understand_count
 from app.gateway.dialects.responses.intake import ResponseJob, understood

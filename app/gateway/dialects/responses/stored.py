@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
-from app.gateway.dialects.ollama.lookup import json_reply
+from app.gateway.dialects.ollama.models import json_reply
 from app.gateway.dialects.responses.input_items import kept_item, to_keep
 from app.gateway.dialects.responses.intake import ResponseJob, new_id
 from app.gateway.dialects.responses.listing import Deleted, page, wanted
