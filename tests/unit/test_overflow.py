@@ -9,7 +9,7 @@ from app.gateway.canonical.events import failed
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.chats.refusal import said_to_reader
 from app.gateway.dialects.anthropic.answers import Messages
-from app.gateway.dialects.openai.chat_form import CHAT
+from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.engine.error_document import understood

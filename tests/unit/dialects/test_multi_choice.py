@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import RoundhouseError
-from app.gateway.dialects.openai.answers import Texts
-from app.gateway.dialects.openai.chat_form import CHAT, Chat
+from app.gateway.dialects.openai.answers import CHAT, Chat, Texts
 from app.gateway.dialects.openai.multi_choice import as_stream, gathered
 
 

@@ -7,7 +7,7 @@ import pytest
 from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.dialects.anthropic import answers
 from app.gateway.dialects.anthropic.answers import Wishes
-from app.gateway.dialects.openai.chat_form import Chat
+from app.gateway.dialects.openai.answers import Chat
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ from app.gateway.dialects.responses.input_items import (
     resolved,
     to_keep,
 )
-from app.gateway.dialects.responses.listing import page, wanted
 from app.gateway.dialects.responses.requests import Asked, check, generate
+from app.gateway.dialects.responses.stored import page, page_query
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.refusals import refused
@@ -383,7 +383,7 @@ def test_input_is_listed_page_by_page() -> None:
     kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
     def listed(**query: str) -> tuple[list[Any], bool]:
-        found = page(kept, wanted(query))
+        found = page(kept, page_query(query))
         return [msgspec.json.decode(item)["id"] for item in found.data], found.has_more
 
     assert listed() == (["msg_3", "msg_2", "msg_1"], False)

@@ -1,6 +1,6 @@
 """LM Studio's `/api/v0`: OpenAI's routes, answered by the engine itself, with statistics added at the end.
 
-`/api/v1` is in `lmstudio_chat`, what is said of models in `lmstudio_models`.
+`/api/v1` is in `chat` and `downloads`, what is said of models in `models`.
 """
 
 import platform

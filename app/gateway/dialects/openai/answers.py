@@ -1,17 +1,110 @@
-"""llama.cpp's plain completions as OpenAI's document has them.
+"""llama.cpp's chats and plain completions as OpenAI's document has them.
 
-llama.cpp puts their log probabilities as a chat's, names them like chats, and tells the counts of a stream in its last
-piece whether or not they were asked for. Here they are the four old lists, and the counts an event of their own.
+Chats get keys that are always there, and reasoning by both its names: clients read llama-server's and DeepSeek's
+`reasoning_content`, or Ollama's and MLX's `reasoning`. Bytes are mended where they stand; a chunk without reasoning
+costs one search. Of completions llama.cpp puts the log probabilities as a chat's, names them like chats, and tells the
+counts of a stream in its last piece whether or not they were asked for. Here they are the four old lists, and the
+counts an event of their own.
 """
 
+import re
 from collections import defaultdict
 
 import msgspec
 
 from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.dialects.openai.multi_choice import Counts
-from app.gateway.dialects.openai.sse import END, as_event
+from app.gateway.dialects.openai.form import END, OpenAI, as_event
+from app.gateway.dialects.openai.multi_choice import Counts, Totals
+
+_THOUGHT = b'"reasoning_content":"'
+_OTHER_NAME = b'"reasoning":'
+_THOUGHTS = re.compile(rb'"reasoning_content":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
+"""Inside a text every quote has a backslash before it, so that no answer can look like a key."""
+_CUT = re.compile(rb'"reasoning_content":"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
+"""A text whose end is still to come."""
+_BOTH = rb'"reasoning_content":\1,"reasoning":\1'
+_FIRST, _FIRST_MENDED = b'"delta":{"role":"assistant","content":null}', b'"delta":{"role":"assistant","content":""}'
+_MESSAGE, _REFUSAL = b'"message":{"role":"assistant",', b'"refusal"'
+_MESSAGE_MENDED = b'"message":{"role":"assistant","refusal":null,'
+_END = b"\n\n"
+_CALLS = b'"tool_calls":['
+_LATER_CALL = re.compile(rb'"tool_calls":\[\{"index":[1-9]')
+_CHOICE, _CHOICE_MENDED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"finish_reason":', b'"logprobs":'
+
+
+class Chat(OpenAI, frozen=True, kw_only=True):
+    """`Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
+
+    one_call: bool = False
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the document with what it lacks."""
+        body = super().whole(body)
+        if _REFUSAL not in body:
+            body = body.replace(_MESSAGE, _MESSAGE_MENDED)
+        if _LOGPROBS not in body:
+            body = body.replace(_CHOICE, _CHOICE_MENDED)
+        return _with_both_names(_first_calls(body) if self.one_call else body)
+
+    def _mender(self) -> Editor:
+        """Return what mends one stream."""
+        edit = _OneCall() if self.one_call else _ChatStream()
+        return Totals(edit, each=self.each) if self.each else edit
+
+
+CHAT, ONE_CALL = Chat(), Chat(one_call=True)
+
+
+class _ChatStream:
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return what to send for a chunk. A text that is cut waits for its end."""
+        if not self._has_begun:
+            self._has_begun = True
+            chunk = chunk.replace(_FIRST, _FIRST_MENDED)
+        if self._rest:
+            chunk, self._rest = self._rest + chunk, b""
+        if _THOUGHT not in chunk:
+            return chunk
+        if not chunk.endswith(_END) and (cut := _CUT.search(chunk)):
+            chunk, self._rest = chunk[: cut.start()], chunk[cut.start() :]
+        return _with_both_names(chunk)
+
+
+class _OneCall:
+    """Mends whole events, and leaves out those of later calls."""
+
+    def __init__(self) -> None:
+        self._stream = _ChatStream()
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return what to send for a chunk."""
+        *events, self._rest = (self._rest + chunk).split(_END)
+        left = [event + _END for event in events if _LATER_CALL.search(event) is None]
+        return self._stream(b"".join(left)) if left else b""
+
+
+def _first_calls(body: bytes) -> bytes:
+    """Return a whole answer with one call per choice."""
+    if _CALLS not in body:
+        return body
+    fields = msgspec.json.decode(body)
+    for choice in fields["choices"]:
+        calls = choice["message"].get("tool_calls")
+        if calls:
+            choice["message"]["tool_calls"] = calls[:1]
+    return msgspec.json.encode(fields)
+
+
+def _with_both_names(body: bytes) -> bytes:
+    if _THOUGHT not in body or _OTHER_NAME in body:
+        return body
+    return _THOUGHTS.sub(_BOTH, body)
+
 
 _DATA = b"data:"
 _DONE = b"[DONE]"
@@ -59,7 +152,7 @@ class Texts(OpenAI, frozen=True, kw_only=True):
 
     def _mender(self) -> Editor:
         """Return what mends one stream."""
-        return _Stream(self)
+        return _TextStream(self)
 
 
 class AsWritten(OpenAI, frozen=True, kw_only=True):
@@ -116,7 +209,7 @@ class _Mender:
         return {top.token: top.logprob for top in ([one] if self._is_only_chosen else one.top_logprobs)}
 
 
-class _Stream:
+class _TextStream:
     """Mends whole events at a time, and keeps the counts for the end."""
 
     def __init__(self, form: Texts) -> None:

@@ -27,7 +27,6 @@ from app.gateway.canonical.request import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.openai.content import SentFile
 
 ABSENT = msgspec.Raw()
 _NOTHING = (b"", b"null")
@@ -88,6 +87,12 @@ class SentCall(msgspec.Struct, frozen=True):
 
     id: str | None = None
     function: Function = Function()
+
+
+class SentFile(msgspec.Struct, frozen=True):
+    """A file that came along as a data URI."""
+
+    file_data: str | None = None
 
 
 class SentPart(msgspec.Struct, frozen=True):

@@ -1,15 +1,18 @@
-"""What of a chat is checked before an engine sees it: llama.cpp answers over what it does not understand, in silence.
+"""What of a chat or a completion is checked before an engine sees it: llama.cpp answers over what it does not know.
 
-It is read in the pass that finds the model, and the bytes go on untouched but for words that other servers have. Ranges
-are those of OpenAI's document.
+It is read in the pass that finds the model, and the bytes go on untouched but for words that other servers have, and
+pieces of messages that engines do not know: refusals, and text files, which become text. What is neither goes on as it
+is: an endpoint that somebody else runs may read it, and an engine says that it cannot. Ranges are those of OpenAI's
+document.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.images import text_of
 from app.gateway.dialects.keep_alive import Staying
 from app.gateway.dialects.openai.chat_request import (
     ABSENT,
@@ -18,15 +21,83 @@ from app.gateway.dialects.openai.chat_request import (
     NO_MESSAGES,
     Format,
     Reasoning,
+    SentFile,
     SentMessage,
     chosen,
     is_set,
     with_chosen,
     wrong,
 )
-from app.gateway.dialects.openai.content import with_text
-from app.gateway.dialects.openai.ranges import Answers, Bias, Most, Penalty, Share, Temperature, without_empty
 from app.gateway.exchange.engine.request import EFFORTS
+
+Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Answers = Annotated[float, msgspec.Meta(ge=1)]
+Most = Annotated[float, msgspec.Meta(ge=-1)]
+"""LM Studio's manual writes -1 for no limit, and some clients write 512.0."""
+Bias = dict[str, Annotated[float, msgspec.Meta(ge=-100, le=100)] | bool] | list[tuple[int | str, float | bool]]
+"""By token; llama.cpp's own form is a list of pairs, and `false` there is never."""
+
+
+def without_empty(stop: str | list[str] | None) -> list[str] | None:
+    """Return the stop sequences that can end an answer, None where there are no others: llama.cpp finds "" at once."""
+    if stop == "" or (isinstance(stop, list) and "" in stop):
+        return [text for text in stop if text]
+    return None
+
+
+_REFUSAL, _FILE = b'"refusal"', b'"file"'
+
+_Fields = dict[str, msgspec.Raw]
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str = ""
+    refusal: str | None = None
+    file: SentFile | None = None
+
+
+def _with_text(body: bytes) -> bytes:
+    """Return a chat's body in which refusals and text files are text; the same bytes if there are none."""
+    if not _has_marks(body):
+        return body
+    fields = msgspec.json.decode(body, type=_Fields)
+    try:
+        turns = msgspec.json.decode(fields.get("messages", b"[]"), type=list[_Fields])
+    except msgspec.ValidationError:  # the engine says what is wrong with them
+        return body
+    read = [_turn(turn) for turn in turns]
+    return body if read == turns else msgspec.json.encode({**fields, "messages": read})
+
+
+def _has_marks(text: bytes) -> bool:
+    return _REFUSAL in text or _FILE in text
+
+
+def _turn(turn: _Fields) -> _Fields:
+    content = turn.get("content", msgspec.Raw())
+    if not _has_marks(bytes(content)):
+        return turn
+    try:
+        parts = [_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
+    except msgspec.ValidationError:
+        return turn
+    return {**turn, "content": msgspec.Raw(msgspec.json.encode(parts))}
+
+
+def _part(raw: msgspec.Raw) -> msgspec.Raw:
+    part = msgspec.json.decode(raw, type=_Part)
+    text = part.refusal if part.type == "refusal" else _text_in(part.file) if part.type == "file" else None
+    return raw if text is None else msgspec.Raw(msgspec.json.encode({"type": "text", "text": text}))
+
+
+def _text_in(file: SentFile | None) -> str | None:
+    try:
+        return None if file is None or file.file_data is None else text_of(file.file_data, field="file_data")
+    except BadRequest:
+        return None
+
 
 _EMPTY = (b"", b"null", b"[]")
 _FREE_CHOICES = (b'"auto"', b'"none"')
@@ -45,7 +116,7 @@ class Turn(msgspec.Struct, frozen=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
-class Asked(Staying, frozen=True, kw_only=True):
+class ChatOptions(Staying, frozen=True, kw_only=True):
     """The part of a chat that concerns the gateway, and what has limits."""
 
     model: str | None = None
@@ -89,10 +160,10 @@ class Asked(Staying, frozen=True, kw_only=True):
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or level or None
 
 
-def checked(body: bytes, asked: Asked) -> bytes:
+def check_chat(body: bytes, asked: ChatOptions) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
     _check(asked)
-    body = with_text(body)
+    body = _with_text(body)
     if said := chosen(asked.tool_choice):
         body = with_chosen(body, said)
     said_otherwise = _other_words(asked)
@@ -105,7 +176,7 @@ class _Turns(msgspec.Struct, frozen=True):
     messages: list[msgspec.Raw]
 
 
-def prefilled_by(body: bytes, asked: Asked) -> Prefilled:
+def prefilled_by(body: bytes, asked: ChatOptions) -> Prefilled:
     """Return what a whole answer to a request will repeat of it, from an engine that does so."""
     if asked.stream or not asked.messages or asked.messages[-1].role != "assistant":
         return NOTHING
@@ -118,7 +189,7 @@ def prefilled_by(body: bytes, asked: Asked) -> Prefilled:
     return Prefilled(texts=texts, thinking=last.reasoning_content or "")
 
 
-def _other_words(asked: Asked) -> dict[str, object]:
+def _other_words(asked: ChatOptions) -> dict[str, object]:
     """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
     said: dict[str, object] = {}
     if (stops := without_empty(asked.stop)) is not None:
@@ -134,7 +205,7 @@ def _other_words(asked: Asked) -> dict[str, object]:
     return said
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: ChatOptions) -> None:
     """Refuse what is wrong. A request without the field `messages` the engine refuses itself."""
     if asked.messages is not None and not asked.messages:
         raise wrong(NO_MESSAGES)
@@ -164,3 +235,47 @@ def _check_format(wanted: Format) -> None:
     lacks_schema = wanted.type == "json_schema" and not bytes(schema).startswith(b"{")
     if lacks_schema or wanted.type not in {"text", "json_object", "json_schema"}:
         raise wrong(FORMATS)
+
+
+class CompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a completion that has limits, or means something that no engine heeds."""
+
+    n: Answers | None = None
+    max_tokens: Most | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logprobs: Annotated[int, msgspec.Meta(ge=0, le=5)] | bool | None = None
+    logit_bias: Bias | None = None
+    stop: str | list[str] | None = None
+    stream_options: dict[str, Any] | None = None
+    echo: bool | None = None
+    best_of: int | None = None
+
+    @property
+    def includes_usage(self) -> bool:
+        """Tell whether a stream is to end with its counts."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+    @property
+    def is_only_chosen(self) -> bool:
+        """Whether log probabilities are wanted of the tokens that were written, and of no others."""
+        return self.logprobs is not None and not isinstance(self.logprobs, bool) and self.logprobs == 0
+
+
+def check_completion(body: bytes, asked: CompletionOptions) -> bytes:
+    """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
+    if asked.echo or (asked.best_of or 1) > 1:
+        name = "echo" if asked.echo else "best_of"
+        raise BadRequest(f"`{name}` is not possible here.", code="unsupported_parameter")
+    if asked.max_tokens == 0:
+        raise wrong("`max_tokens` must be at least 1.")
+    said: dict[str, object] = {}
+    if (stops := without_empty(asked.stop)) is not None:
+        said["stop"] = stops
+    if asked.is_only_chosen:
+        said["logprobs"] = 1  # with none llama.cpp tells nothing
+    if not said:
+        return body
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said})

@@ -10,8 +10,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.form import OpenAI
-from app.gateway.dialects.openai.sse import END, as_event
+from app.gateway.dialects.openai.form import END, OpenAI, as_event
 
 _DATA = b"data:"
 _DONE = b"data: [DONE]\n\n"

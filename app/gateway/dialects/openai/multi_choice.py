@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.sse import END, as_event
+from app.gateway.dialects.openai.form import END, as_event
 from app.gateway.exchange.engine.refusals import refused
 
 _DATA = b"data:"

@@ -18,8 +18,8 @@ from app.gateway.canonical.events import (
     Usage,
 )
 from app.gateway.canonical.request import ToolCall
+from app.gateway.dialects.openai.form import as_event
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
-from app.gateway.dialects.openai.sse import as_event
 
 DONE = b"data: [DONE]\n\n"
 _ENCODER = msgspec.json.Encoder()
