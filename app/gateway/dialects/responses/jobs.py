@@ -11,7 +11,6 @@ import msgspec
 from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import Generate
-from app.gateway.dialects.responses.assembling import Manner
 from app.gateway.dialects.responses.input_items import (
     Item,
     conversation,
@@ -22,7 +21,7 @@ from app.gateway.dialects.responses.input_items import (
     resolved,
 )
 from app.gateway.dialects.responses.requests import Asked, check, generate
-from app.gateway.dialects.responses.stream import Encoder
+from app.gateway.dialects.responses.stream import Encoder, Manner
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.entry.bodies import decode
@@ -63,7 +62,7 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return b"".join(map(self.encoder.take, events))
 
 
-async def understood(services: Services, body: bytes) -> ResponseJob:
+async def understand(services: Services, body: bytes) -> ResponseJob:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
     asked = decode(body, Asked)
     found = await resolve(services, asked.model)
