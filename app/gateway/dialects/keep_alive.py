@@ -11,13 +11,20 @@ from typing import Annotated
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.ollama.wire import ABSENT, Stay, value_of
+from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 _LONGEST_TEXT = 64
 _LONGEST_S = float(2**63) / 1e9
 """Go counts nanoseconds in 64 bits; what is longer is for ever, near enough."""
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of requests that may say how long their model stays. `ttl`, in seconds, is LM Studio's word for it."""
+
+    keep_alive: msgspec.Raw = ABSENT
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 def kept_s(said: Stay) -> float | None:

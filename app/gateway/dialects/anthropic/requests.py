@@ -33,6 +33,7 @@ from app.gateway.canonical.request import (
 )
 from app.gateway.dialects.anthropic.turns import Block, Said, Turn, arranged, kind_of, opening, text_of, thinking_of
 from app.gateway.dialects.keep_alive import Staying
+from app.gateway.dialects.raw_fields import ABSENT, is_set
 
 _BILLING = "x-anthropic-billing-header:"
 """Claude Code's first system block changes with every request, which would make the engine read everything anew."""
@@ -41,15 +42,13 @@ _EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "
 _OURS = ("tool_choice", "output_config", "output_format", "context_management", "mcp_servers", "container", "betas")
 """Said to the engine in other words, or meant for Anthropic's own servers."""
 
-_NOTHING = msgspec.Raw()
-
 
 class OfferedTool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool of the client's, or one that Anthropic's servers run (`type` says which)."""
 
     name: str
     description: str | None = None
-    input_schema: msgspec.Raw = _NOTHING
+    input_schema: msgspec.Raw = ABSENT
     type: str | None = None
     strict: bool | None = None
 
@@ -73,7 +72,7 @@ class Output(msgspec.Struct, frozen=True):
     """How much effort to make, and a form the answer must have."""
 
     effort: str | None = None
-    format: msgspec.Raw = _NOTHING
+    format: msgspec.Raw = ABSENT
 
 
 class Asked(Staying, frozen=True, kw_only=True):
@@ -88,7 +87,7 @@ class Asked(Staying, frozen=True, kw_only=True):
     tool_choice: Choice | None = None
     thinking: ThinkingSetting | None = None
     output_config: Output | None = None
-    output_format: msgspec.Raw = _NOTHING
+    output_format: msgspec.Raw = ABSENT
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -194,11 +193,6 @@ def _template_kwargs(asked: Asked) -> dict[str, object]:
     return kwargs
 
 
-def is_set(raw: msgspec.Raw) -> bool:
-    """Tell whether a field is there and not null."""
-    return bytes(raw) not in {b"", b"null"}
-
-
 def _missing(sentence: str) -> BadRequest:
     return BadRequest(sentence, code="invalid_value")
 
@@ -247,7 +241,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 class _Format(msgspec.Struct, frozen=True):
     type: str = ""
-    schema: msgspec.Raw = _NOTHING
+    schema: msgspec.Raw = ABSENT
 
 
 def wants_format(asked: Asked) -> bool:

@@ -6,7 +6,6 @@ Where an engine has no such route, or its own passes over what is asked, the req
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
 from aiohttp import web
 
 from app.gateway.canonical.events import Failed, fold
@@ -22,6 +21,7 @@ from app.gateway.dialects.anthropic.requests import (
     wants_format,
 )
 from app.gateway.dialects.anthropic.stream import Blocks, whole
+from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan
@@ -114,7 +114,7 @@ async def _count_job(services: Services, body: bytes, asked: Asked, found: Found
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         count = await counting.count(engines, observed)
-        return count.marked(_json({"input_tokens": count.tokens}))
+        return count.marked(json_reply({"input_tokens": count.tokens}))
 
     return Job(counting.upstream, answer)
 
@@ -131,15 +131,11 @@ class _Message:
         """Answer at once."""
         reply = whole(fold(await translate_whole(engines, self.upstream, observed)), self.model, self.wishes)
         if isinstance(reply, Failed):
-            return _json(ANTHROPIC_DIALECT.document(reply, request[REQUEST_ID]), reply.status)
-        return _json(reply)
+            return json_reply(ANTHROPIC_DIALECT.document(reply, request[REQUEST_ID]), reply.status)
+        return json_reply(reply)
 
     async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer piece by piece."""
         blocks = Blocks(self.model, self.wishes, request[REQUEST_ID])
         course = Course(keep_alive=KeepAlive(first=blocks.begin))
         return await stream(request, engines, [Part(self.upstream, blocks)], observed, course)
-
-
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
-from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Answer,
     Event,
     Failed,
@@ -20,6 +18,7 @@ from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.anthropic import answers
 from app.gateway.dialects.anthropic.answers import Fields, Wishes, event
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.raw_fields import object_in
 
 _REASONS = {
     Finish.STOP: "end_turn",
@@ -27,7 +26,6 @@ _REASONS = {
     Finish.TOOL_CALLS: "tool_use",
     Finish.CONTENT_FILTER: "refusal",
 }
-_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
 
 
 class Blocks:
@@ -52,7 +50,7 @@ class Blocks:
 
     def end(self) -> bytes:
         """Return the error that a stream without an end is owed."""
-        return self.feed([_BROKE_OFF])
+        return self.feed([BROKE_OFF])
 
     def _event(self, told: Event) -> bytes:
         match told:
@@ -112,7 +110,7 @@ def whole(answer: Answer, model: str, wishes: Wishes) -> Fields | Failed:
     """Return the message that says all of an answer at once, or why there is none."""
     end = answer.end
     if not isinstance(end, Finished):
-        return end or _BROKE_OFF
+        return end or BROKE_OFF
     content: list[Fields] = []
     if answer.thinking:
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": ""})
@@ -131,15 +129,10 @@ def usage_of(usage: Usage) -> Fields:
 
 
 def _use(call: ToolCall) -> Fields:
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": _object(call.arguments)}
-
-
-def _object(text: str) -> Fields:
-    """Return a call's arguments; of those that are no object, the text, so that nothing is lost."""
-    try:
-        return msgspec.json.decode(text or "{}", type=Fields)
-    except (msgspec.MsgspecError, RecursionError):
-        return {"arguments": text}
+    """Return a call; of arguments that are no object, it has the text, so that nothing is lost."""
+    given = object_in(call.arguments or "{}")
+    given = {"arguments": call.arguments} if given is None else given
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
 
 
 def _ending(end: Finished, wishes: Wishes) -> Fields:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound
@@ -29,6 +29,7 @@ from app.gateway.dialects.lmstudio.requests import (
     generate,
 )
 from app.gateway.dialects.lmstudio.stream import Encoder
+from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.entry.bodies import read_json
 from app.gateway.exchange.capability_fallback import supplied
 from app.gateway.exchange.client_stream import KeepAlive
@@ -100,11 +101,6 @@ def _size(turn: Message) -> int:
 
 _ROUTE = "lmstudio/chat"
 _EARLIER = web.AppKey("lmstudio_earlier", Remembered)
-_STREAM_HEADERS = {
-    hdrs.CONTENT_TYPE: "text/event-stream",
-    hdrs.CACHE_CONTROL: "no-cache",
-    "X-Accel-Buffering": "no",
-}
 _LOOK_S = 0.25
 """How often a stream that waits says how far loading is."""
 
@@ -175,9 +171,9 @@ async def _whole(job: ChatJob, request: web.Request, engines: EngineAccess, obse
     _Encoding(encoder).feed(await translate_whole(engines, job.upstream, observed))
     if encoder.failure is not None:
         failure = encoder.failure
-        return _json(LM_STUDIO_V1.document(failure), failure.status)
+        return json_reply(LM_STUDIO_V1.document(failure), failure.status)
     _keep(request, job, encoder)
-    return _json(encoder.result)
+    return json_reply(encoder.result)
 
 
 async def _stream(
@@ -195,7 +191,7 @@ async def _stream(
         within_s=_LOOK_S if supervisor.serves_at_once(job.upstream.load.source.name) else 0.0,
         every_s=_LOOK_S,
     )
-    course = Course(keep_alive=keep_alive, headers=_STREAM_HEADERS, before_end=before_end, has_begun=True)
+    course = Course(keep_alive=keep_alive, headers=EVENT_STREAM_HEADERS, before_end=before_end, has_begun=True)
     return await stream(request, engines, [Part(job.upstream, _Encoding(encoder))], observed, course)
 
 
@@ -226,7 +222,3 @@ def _keep(request: web.Request, job: ChatJob, encoder: Encoder) -> None:
     if job.response_id and encoder.failure is None:
         said = Message(Role.ASSISTANT, (Text(encoder.text),))
         request.app[_EARLIER].keep(job.response_id, job.talk.then(said))
-
-
-def _json(value: msgspec.Struct | None, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

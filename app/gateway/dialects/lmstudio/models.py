@@ -17,6 +17,7 @@ from app.core.errors import Conflict, NotFound
 from app.core.model_facts import ModelFacts
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.dialects.lmstudio import requests
+from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities
@@ -296,20 +297,20 @@ def add_routes(app: web.Application) -> None:
 async def list_v0(request: web.Request) -> web.Response:
     """GET /api/v0/models."""
     found = await _all_known(request.app[SERVICES])
-    return _json(ListV0(data=[card_v0(known) for known in found]))
+    return json_reply(ListV0(data=[card_v0(known) for known in found]))
 
 
 async def show_v0(request: web.Request) -> web.Response:
     """GET /api/v0/models/{id}; ids may contain slashes and colons."""
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
-    return _json(card_v0(await known_of(services, model)))
+    return json_reply(card_v0(await known_of(services, model)))
 
 
 async def list_v1(request: web.Request) -> web.Response:
     """GET /api/v1/models."""
     found = await _all_known(request.app[SERVICES])
-    return _json(ListV1(models=[card_v1(known) for known in found]))
+    return json_reply(ListV1(models=[card_v1(known) for known in found]))
 
 
 async def load(request: web.Request) -> web.Response:
@@ -328,7 +329,7 @@ async def load(request: web.Request) -> web.Response:
     await services.supervisor.ensure_ready(wanted, any_options=is_any)
     known = await known_of(services, model)
     config = _with_asked(config_of(known), asked) if asked.echo_load_config else None
-    return _json(
+    return json_reply(
         Loaded(
             type=type_v1(known.model),
             instance_id=model.name,
@@ -355,7 +356,7 @@ async def unload(request: web.Request) -> web.Response:
             code="model_pinned",
         )
     await services.supervisor.unload(name)
-    return _json(Unloaded(instance_id=name))
+    return json_reply(Unloaded(instance_id=name))
 
 
 async def known_of(services: Services, model: ModelInfo) -> Known:
@@ -395,7 +396,3 @@ def _with_asked(config: Config, asked: requests.LoadRequest) -> Config:
 
 def _only_named(asked: requests.LoadRequest) -> requests.LoadRequest:
     return requests.LoadRequest(model=asked.model, echo_load_config=asked.echo_load_config)
-
-
-def _json(value: msgspec.Struct) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

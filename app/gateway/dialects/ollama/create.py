@@ -13,11 +13,12 @@ from app.core.errors import BadRequest, NotFound
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
 from app.gateway.dialects.ollama.descriptions import digest_of
-from app.gateway.dialects.ollama.models import NotOffered, json_reply, not_found, read_document, required
+from app.gateway.dialects.ollama.models import NotOffered, not_found, read_document, required
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.stream import line
 from app.gateway.dialects.ollama.templates import to_jinja
 from app.gateway.dialects.ollama.wire import CopyRequest, CreateRequest, NamedRequest, Progress, SentMessage
+from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.services import SERVICES, Services
@@ -89,7 +90,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     await services.supervisor.expire(checked_name(sent.named))
     services.events.publish(ModelsChanged())
     if sent.stream is False:
-        return json_reply(Progress("success"))
+        return utf8_json_reply(Progress("success"))
     body = b"".join(line(Progress(status)) for status in (*said, "writing manifest", "success"))
     return web.Response(body=body, content_type="application/x-ndjson")
 

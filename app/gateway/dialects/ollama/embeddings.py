@@ -16,9 +16,11 @@ from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.dialects.keep_alive import kept_s, nanoseconds
 from app.gateway.dialects.ollama import requests
-from app.gateway.dialects.ollama.models import find, json_reply, read_document
+from app.gateway.dialects.ollama.models import find, read_document
 from app.gateway.dialects.ollama.options import read_options
-from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest, value_of
+from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
+from app.gateway.dialects.raw_fields import value_of
+from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.exchange.engine.answers import Tokens, understood
 from app.gateway.exchange.handling import Job, handle, load_of
 from app.gateway.exchange.observer import Observation, Outcome
@@ -146,7 +148,7 @@ async def _understand_embed(request: web.Request) -> Job:
             prompt_eval_count=made.vectors.prompt_tokens,
             truncated_inputs=cut.count if cut else 0,
         )
-        return json_reply(reply)
+        return utf8_json_reply(reply)
 
     return Job(upstream, answer)
 
@@ -158,7 +160,7 @@ async def _understand_embeddings(request: web.Request) -> Job:
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         rows = (await _embedded(_Embedding(engines, upstream, observed, texts, None))).vectors.data
-        return json_reply(EmbeddingsReply(rows[0].embedding if rows else []))
+        return utf8_json_reply(EmbeddingsReply(rows[0].embedding if rows else []))
 
     return Job(upstream, answer)
 

@@ -6,7 +6,6 @@ Nothing is pushed from here, and that route says so. Pulling is in `pull`.
 import asyncio
 from typing import TypeVar
 
-import msgspec
 from aiohttp import hdrs, web
 
 from app.core.engines import EngineState
@@ -14,6 +13,7 @@ from app.core.errors import BadRequest, NotFound, Unauthorized, UserError
 from app.core.models import ModelInfo
 from app.gateway.dialects.ollama.descriptions import listed, loaded, longest_first, named_capabilities, shown
 from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
+from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.library.endpoint_routes import tried_capabilities
 from app.gateway.loading.aliases import NONE_ABLE
@@ -40,13 +40,6 @@ async def read_document(request: web.Request, kind: type[T]) -> T:
     if not body:
         raise BadRequest("missing request body", code="invalid_json")
     return decode(body, kind)
-
-
-def json_reply(value: object, status: int = 200) -> web.Response:
-    """Return a whole answer."""
-    return web.Response(
-        body=msgspec.json.encode(value), status=status, content_type="application/json", charset="utf-8"
-    )
 
 
 async def find(services: Services, name: str, route: Route = Route.CHAT) -> Found:
@@ -106,19 +99,19 @@ async def root(_request: web.Request) -> web.Response:
 
 async def version(_request: web.Request) -> web.Response:
     """GET /api/version."""
-    return json_reply(Version(VERSION))
+    return utf8_json_reply(Version(VERSION))
 
 
 async def status(_request: web.Request) -> web.Response:
     """GET /api/status."""
-    return json_reply(_NO_CLOUD)
+    return utf8_json_reply(_NO_CLOUD)
 
 
 async def tags(request: web.Request) -> web.Response:
     """GET /api/tags: the models that can be used."""
     services = request.app[SERVICES]
     models = await with_capabilities(services, await asyncio.to_thread(services.library.models))
-    return json_reply(Models([listed(model) for model in models if not model.problem]))
+    return utf8_json_reply(Models([listed(model) for model in models if not model.problem]))
 
 
 async def running(request: web.Request) -> web.Response:
@@ -126,7 +119,7 @@ async def running(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     models = {model.name: model for model in await asyncio.to_thread(services.library.models)}
     ready = [one for one in services.supervisor.statuses() if one.state is EngineState.READY and one.model in models]
-    return json_reply(Models([loaded(models[one.model], one) for one in sorted(ready, key=longest_first)]))
+    return utf8_json_reply(Models([loaded(models[one.model], one) for one in sorted(ready, key=longest_first)]))
 
 
 async def show(request: web.Request) -> web.Response:
@@ -143,7 +136,7 @@ async def show(request: web.Request) -> web.Response:
         context=now or found.load.options.context or 0,
         basename=named if named and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
     )
-    return json_reply(reply)
+    return utf8_json_reply(reply)
 
 
 async def push(request: web.Request) -> web.Response:

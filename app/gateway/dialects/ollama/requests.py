@@ -34,16 +34,8 @@ from app.gateway.canonical.request import (
 )
 from app.gateway.dialects.keep_alive import kept_s
 from app.gateway.dialects.ollama.options import Options, read_options
-from app.gateway.dialects.ollama.wire import (
-    ABSENT,
-    ChatRequest,
-    Common,
-    GenerateRequest,
-    SentCall,
-    SentMessage,
-    SentTool,
-    value_of,
-)
+from app.gateway.dialects.ollama.wire import ChatRequest, Common, GenerateRequest, SentCall, SentMessage, SentTool
+from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 
 def needed_abilities(request: Request) -> list[str]:

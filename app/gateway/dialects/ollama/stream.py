@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Answer,
     Calls,
     Event,
@@ -28,10 +28,10 @@ from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.keep_alive import nanoseconds, work_nanoseconds
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
+from app.gateway.dialects.raw_fields import object_in
 
 _ENCODER = msgspec.json.Encoder()
 _NOT_DONE = Ending()
-_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class Lines:
 
     def end(self) -> bytes:
         """Return the line that a stream without an end is owed."""
-        return self.feed([_BROKE_OFF])
+        return self.feed([BROKE_OFF])
 
     def _lines(self, event: Event) -> list[bytes]:
         if self.is_over:
@@ -145,7 +145,7 @@ class Lines:
 def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | GenerateReply | Failed:
     """Return the reply that says all of an answer at once, or why there is none."""
     if not isinstance(answer.end, Finished):
-        return answer.end or _BROKE_OFF
+        return answer.end or BROKE_OFF
     text, calls = called(answer.calls, new_id)
     said = Said(text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs)
     return form(said, ending_of(answer.end, dropped=form.dropped))
@@ -181,21 +181,12 @@ def called(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, t
     text: list[str] = []
     replies: list[ReplyCall] = []
     for index, call in enumerate(calls):
-        arguments = _object(call.arguments)
+        arguments = object_in(call.arguments) if call.arguments.strip() else {}
         if arguments is None:
             text.append(call.arguments)
         function = ReplyFunction(index=index, name=call.name, arguments=arguments or {})
         replies.append(ReplyCall(id=call.id or new_id(), function=function))
     return "".join(text), tuple(replies)
-
-
-def _object(text: str) -> dict[str, object] | None:
-    if not text.strip():
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError):
-        return None
 
 
 def error_line(failed: Failed) -> bytes:

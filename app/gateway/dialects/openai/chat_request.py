@@ -27,9 +27,8 @@ from app.gateway.canonical.request import (
     ToolChoice,
     ToolResult,
 )
+from app.gateway.dialects.raw_fields import ABSENT, is_set
 
-ABSENT = msgspec.Raw()
-_NOTHING = (b"", b"null")
 _MOST_LOGPROBS = 20
 MOST_CHOICES = 8
 """Answers to one request are written one after another."""
@@ -436,11 +435,6 @@ def _text(raw: msgspec.Raw) -> str:
         return msgspec.json.decode(raw, type=str)
     except msgspec.MsgspecError:
         return ""
-
-
-def is_set(raw: msgspec.Raw) -> bool:
-    """Tell whether a field was sent with anything but null."""
-    return bytes(raw) not in _NOTHING
 
 
 def wrong(sentence: str) -> BadRequest:

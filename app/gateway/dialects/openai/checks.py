@@ -15,7 +15,6 @@ from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
 from app.gateway.canonical.images import text_of
 from app.gateway.dialects.keep_alive import Staying
 from app.gateway.dialects.openai.chat_request import (
-    ABSENT,
     FORMATS,
     LEVELS,
     NO_MESSAGES,
@@ -24,10 +23,10 @@ from app.gateway.dialects.openai.chat_request import (
     SentFile,
     SentMessage,
     chosen,
-    is_set,
     with_chosen,
     wrong,
 )
+from app.gateway.dialects.raw_fields import ABSENT, is_set
 from app.gateway.exchange.engine.request import EFFORTS
 
 Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]

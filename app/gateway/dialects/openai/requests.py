@@ -27,6 +27,8 @@ from app.gateway.dialects.openai.checks import Answers, ChatOptions, CompletionO
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
 from app.gateway.dialects.openai.stream import DONE, About, Chunks, added, counts_chunk, whole
+from app.gateway.dialects.raw_fields import ABSENT
+from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.bodies import decode, read_body
 from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
 from app.gateway.exchange.client_stream import KeepAlive
@@ -45,7 +47,6 @@ from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route
 
-_NOTHING = msgspec.Raw()
 _WRITES = frozenset({Route.CHAT, Route.COMPLETIONS})
 
 
@@ -54,7 +55,7 @@ class RequestOptions(Staying, frozen=True, kw_only=True):
 
     model: str | None = None
     stream: bool | None = None
-    prompt: msgspec.Raw = _NOTHING
+    prompt: msgspec.Raw = ABSENT
     n: Answers | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
@@ -208,7 +209,7 @@ class _Answers:
         answers = [fold(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
         reply = whole(self.about, answers)
         if isinstance(reply, Failed):
-            return _json(OPENAI_DIALECT.document(reply), reply.status)
+            return json_reply(OPENAI_DIALECT.document(reply), reply.status)
         body = self.upstreams[0].form.whole(msgspec.json.encode(reply))
         return web.Response(body=body, content_type="application/json")
 
@@ -245,10 +246,6 @@ class _EditedChunks:
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return what some events are."""
         return self._edit(self._encoder.feed(events))
-
-
-def _json(value: msgspec.Struct, status: int) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
 Put = Callable[[OpenAI, Route, Found], Form]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Answer,
     Event,
     Failed,
@@ -23,7 +23,6 @@ from app.gateway.dialects.openai.record import OPENAI_DIALECT
 
 DONE = b"data: [DONE]\n\n"
 _ENCODER = msgspec.json.Encoder()
-_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
 Fields = dict[str, object]
 
 
@@ -55,7 +54,7 @@ class Chunks:
 
     def end(self) -> bytes:
         """Return the error that a stream without an end is owed."""
-        return self.feed([_BROKE_OFF])
+        return self.feed([BROKE_OFF])
 
     def _event(self, event: Event) -> bytes:
         match event:
@@ -92,7 +91,7 @@ def whole(about: About, answers: Sequence[Answer]) -> Fields | Failed:
     total = Usage()
     for index, answer in enumerate(answers):
         if not isinstance(answer.end, Finished):
-            return answer.end or _BROKE_OFF
+            return answer.end or BROKE_OFF
         choices.append(_choice(index, answer, answer.end.reason))
         total = added(total, answer.end.usage) if index else answer.end.usage
     return {**_head(about, "chat.completion"), "choices": choices, "usage": usage_of(total)}

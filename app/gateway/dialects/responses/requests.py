@@ -12,9 +12,9 @@ import msgspec
 from app.core.errors import BadRequest
 from app.gateway.canonical.request import Generate, Level, Limits, Message, ResponseFormat, Role, Sampling, Shape, Text
 from app.gateway.dialects.keep_alive import Staying
+from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.dialects.responses.tools import Offer
 
-ABSENT = msgspec.Raw()
 _NOTHING = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"false"))
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 """Engines keep these in a C int."""

@@ -7,12 +7,12 @@ with it at once.
 from functools import partial
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from app.core.errors import NotFound
 from app.gateway.canonical.events import Failed
 from app.gateway.canonical.request import Generate
-from app.gateway.dialects.ollama.models import json_reply
+from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
 from app.gateway.dialects.responses.jobs import ResponseJob, read, understand
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
@@ -38,11 +38,6 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "response.input_tokens"
 
 
-_STREAM_HEADERS = {
-    hdrs.CONTENT_TYPE: "text/event-stream",
-    hdrs.CACHE_CONTROL: "no-cache",
-    "X-Accel-Buffering": "no",
-}
 _ALIVE = b": still loading\n\n"
 _COUNT = "responses/input_tokens"
 
@@ -94,7 +89,7 @@ async def _answer(
 
             course = Course(
                 keep_alive=KeepAlive(first=job.begin, alive=lambda: _ALIVE),
-                headers=_STREAM_HEADERS,
+                headers=EVENT_STREAM_HEADERS,
                 trimming=trimming,
                 before_end=before_end,
             )
@@ -116,9 +111,9 @@ async def _whole(
     events = await translate_whole(engines, job.upstream, observed, trimming)
     job.feed(events)
     if isinstance(end := events[-1], Failed):
-        return json_reply(RESPONSES_DIALECT.document(end), end.status)
+        return utf8_json_reply(RESPONSES_DIALECT.document(end), end.status)
     await keep(services, job)
-    return json_reply(job.encoder.response)
+    return utf8_json_reply(job.encoder.response)
 
 
 async def _understand_count(request: web.Request) -> Job:
@@ -131,6 +126,6 @@ async def _understand_count(request: web.Request) -> Job:
 
     async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         count = await counting.count(engines, observed)
-        return count.marked(json_reply(Counted(input_tokens=count.tokens)))
+        return count.marked(utf8_json_reply(Counted(input_tokens=count.tokens)))
 
     return Job(counting.upstream, answer)

@@ -5,7 +5,7 @@ The input of a kept response is listed page by page.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
-from app.gateway.dialects.ollama.models import json_reply
+from app.gateway.dialects.raw_fields import decode_query
+from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.dialects.responses.input_items import Item, kept_item, to_keep
 from app.gateway.dialects.responses.jobs import ResponseJob, new_id
 from app.gateway.dialects.responses.wire import Response
@@ -51,14 +52,6 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_PAGE)] = _PAGE
     order: Literal["asc", "desc"] = "desc"
     after: str | None = None
-
-
-def page_query(query: Mapping[str, str]) -> PageQuery:
-    """Return what a query asks for. Raises BadRequest."""
-    try:
-        return msgspec.convert(dict(query), PageQuery, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"The query is not as expected: {error}.", code="invalid_value") from None
 
 
 def page(items: Sequence[Item], part: PageQuery) -> Page:
@@ -113,22 +106,22 @@ async def show(request: web.Request) -> web.Response:
         )
     making = request.app[_MAKING].get(request.match_info["id"])
     if making is not None:
-        return json_reply(making.job.encoder.response)
-    return json_reply(_document(await _found(request)))
+        return utf8_json_reply(making.job.encoder.response)
+    return utf8_json_reply(_document(await _found(request)))
 
 
 async def delete(request: web.Request) -> web.Response:
     """DELETE /v1/responses/{id}."""
     name = request.match_info["id"]
     await request.app[SERVICES].chats.delete_response(name)
-    return json_reply(Deleted(id=name))
+    return utf8_json_reply(Deleted(id=name))
 
 
 async def list_input(request: web.Request) -> web.Response:
     """GET /v1/responses/{id}/input_items: what its own request said, the newest first unless asked otherwise."""
-    part = page_query(request.query)
+    part = decode_query(request.query, PageQuery)
     kept = await _found(request)
-    return json_reply(page([kept_item(item.id, item.value) for item in kept.input], part))
+    return utf8_json_reply(page([kept_item(item.id, item.value) for item in kept.input], part))
 
 
 async def cancel(request: web.Request) -> web.Response:
@@ -139,7 +132,7 @@ async def cancel(request: web.Request) -> web.Response:
         raise BadRequest(f"The response {kept.id!r} is not being made any more.", code="response_not_running")
     request.app[INSPECTOR].stop(making.request_id)
     await making.over.wait()
-    return json_reply(making.job.encoder.response)
+    return utf8_json_reply(making.job.encoder.response)
 
 
 @asynccontextmanager
