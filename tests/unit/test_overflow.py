@@ -32,7 +32,7 @@ def test_each_engines_words_are_known(wording: Wording) -> None:
     error = refused(body, wording.status)
     assert isinstance(error, ContextOverflow)
     assert failed(error).overflow == wording.overflow
-    assert (error.prompt_tokens, error.context, error.answer_tokens) == (
+    assert (error.prompt_tokens, error.context, error.overflow.answer) == (
         wording.overflow.prompt,
         wording.overflow.context,
         wording.overflow.answer,

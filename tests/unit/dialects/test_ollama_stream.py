@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Event,
     Failed,
     Finish,
@@ -53,7 +54,7 @@ def form(kind: str) -> Form:
 
 def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
     lines = Lines(form(kind), ids())
-    sent = lines.feed(events) + lines.end()
+    sent = lines.feed(events) + lines.feed([BROKE_OFF])
     assert sent.endswith(b"\n")
     return [json.loads(line) for line in sent.removesuffix(b"\n").split(b"\n")]
 

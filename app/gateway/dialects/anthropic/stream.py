@@ -48,10 +48,6 @@ class Blocks:
         """Return what some events are."""
         return b"".join(self._event(one) for one in events if not self.is_over)
 
-    def end(self) -> bytes:
-        """Return the error that a stream without an end is owed."""
-        return self.feed([BROKE_OFF])
-
     def _event(self, told: Event) -> bytes:
         match told:
             case TextDelta(text=text):

@@ -359,6 +359,11 @@ async def unload(request: web.Request) -> web.Response:
     return json_reply(Unloaded(instance_id=name))
 
 
+def status_of(services: Services, model: ModelInfo) -> EngineStatus | None:
+    """Return how a model runs; None if it does not."""
+    return next((status for status in services.supervisor.statuses() if status.model == model.runs_as), None)
+
+
 async def known_of(services: Services, model: ModelInfo) -> Known:
     """Return all there is to say of a model."""
     (able,) = await with_capabilities(services, [model])
@@ -366,11 +371,10 @@ async def known_of(services: Services, model: ModelInfo) -> Known:
 
 
 async def _known_of(services: Services, model: ModelInfo) -> Known:
-    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     return Known(
         model=model,
         facts=await own_facts_of(services, model),
-        status=status,
+        status=status_of(services, model),
         usual_context=services.settings.integer("models.context"),
     )
 

@@ -16,7 +16,7 @@ from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
 from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime
-from app.gateway.dialects.lmstudio.models import format_v0
+from app.gateway.dialects.lmstudio.models import format_v0, status_of
 from app.gateway.dialects.openai.answers import AsWritten
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
 from app.gateway.dialects.openai.requests import understand, understand_chat
@@ -64,7 +64,7 @@ def _put(request: web.Request, form: OpenAI, route: Route, found: Found) -> V0:
 
 def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
     """Return who answers, as it is loaded now."""
-    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    status = status_of(services, model)
     return About(
         AboutModel(
             arch=model.architecture,

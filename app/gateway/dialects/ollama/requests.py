@@ -183,15 +183,9 @@ def read_chat(sent: ChatRequest) -> Asked:
     options = read_options(sent.options)
     if not sent.messages:
         return _asked(sent, options, None)
-    request = Generate(
-        messages=tuple(read_messages(sent.messages)),
-        tools=tuple(_tool(tool) for tool in sent.tools or ()),
-        response_format=_format(sent.format),
-        thinking=_thinking(sent.think),
-        sampling=options.sampling,
-        limits=_limits(sent, options),
-    )
-    return _asked(sent, options, request)
+    messages = tuple(read_messages(sent.messages))
+    tools = tuple(_tool(tool) for tool in sent.tools or ())
+    return _asked(sent, options, _conversation(sent, options, messages, tools))
 
 
 def read_generate(sent: GenerateRequest) -> Asked:
@@ -202,14 +196,7 @@ def read_generate(sent: GenerateRequest) -> Asked:
         return _asked(sent, options, None)
     if sent.raw or sent.suffix:
         return _asked(sent, options, _bare(sent, options))
-    request = Generate(
-        messages=tuple(_turns(sent)),
-        response_format=_format(sent.format),
-        thinking=_thinking(sent.think),
-        sampling=options.sampling,
-        limits=_limits(sent, options),
-    )
-    return _asked(sent, options, request)
+    return _asked(sent, options, _conversation(sent, options, tuple(_turns(sent))))
 
 
 def _check(sent: GenerateRequest) -> None:
@@ -236,6 +223,19 @@ def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
         keep_s=kept_s(sent),
         num_ctx=options.num_ctx,
         unheeded=options.unheeded,
+    )
+
+
+def _conversation(
+    sent: Common, options: Options, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()
+) -> Generate:
+    return Generate(
+        messages=messages,
+        tools=tools,
+        response_format=_format(sent.format),
+        thinking=_thinking(sent.think),
+        sampling=options.sampling,
+        limits=_limits(sent, options),
     )
 
 

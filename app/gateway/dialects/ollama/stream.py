@@ -6,7 +6,6 @@ model: they are shown as text, and the call has none.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -43,22 +42,24 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class Form(Protocol):
-    """How `/api/chat` or `/api/generate` puts it. `dropped` is how many messages were left out to make it fit."""
+class Form:
+    """How `/api/chat` or `/api/generate` puts it. `model` is what replies call it; `moment` returns the time.
 
-    dropped: int
-
-    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
-        """Return one reply; it is the last if `ending` says why."""
-
-
-class ChatForm:
-    """Replies of `/api/chat`. `model` is what they call it; `moment` returns the time in RFC 3339."""
+    The time is in RFC 3339. `dropped` is how many messages were left out to make it fit.
+    """
 
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model
         self._moment = moment
         self.dropped = 0
+
+    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
+        """Return one reply; it is the last if `ending` says why."""
+        raise NotImplementedError
+
+
+class ChatForm(Form):
+    """Replies of `/api/chat`."""
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply:
         """Return one reply."""
@@ -72,13 +73,8 @@ class ChatForm:
         )
 
 
-class GenerateForm:
+class GenerateForm(Form):
     """Replies of `/api/generate`. There is no `context`: these engines keep the conversation's cache themselves."""
-
-    def __init__(self, model: str, moment: Callable[[], str]) -> None:
-        self._model = model
-        self._moment = moment
-        self.dropped = 0
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> GenerateReply:
         """Return one reply."""
@@ -110,10 +106,6 @@ class Lines:
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return the lines for some events; often one, sometimes none."""
         return b"".join(line for event in events for line in self._lines(event))
-
-    def end(self) -> bytes:
-        """Return the line that a stream without an end is owed."""
-        return self.feed([BROKE_OFF])
 
     def _lines(self, event: Event) -> list[bytes]:
         if self.is_over:

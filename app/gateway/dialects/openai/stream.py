@@ -41,7 +41,6 @@ class Chunks:
         self._about = about
         self._index = index
         self.usage = Usage()
-        self.has_failed = False
         self.is_over = False
 
     def begin(self) -> bytes:
@@ -51,10 +50,6 @@ class Chunks:
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return the chunks for some events."""
         return b"".join(self._event(event) for event in events if not self.is_over)
-
-    def end(self) -> bytes:
-        """Return the error that a stream without an end is owed."""
-        return self.feed([BROKE_OFF])
 
     def _event(self, event: Event) -> bytes:
         match event:
@@ -68,7 +63,7 @@ class Chunks:
                 self.is_over, self.usage = True, event.usage
                 return self._chunk({}, reason=event.reason)
             case Failed():
-                self.is_over = self.has_failed = True
+                self.is_over = True
                 return as_event(OPENAI_DIALECT.document(event))
             case _:
                 pass
