@@ -8,8 +8,8 @@ import pytest
 from app.gateway.canonical.events import failed
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.chats.live_answer import said_to_reader
-from app.gateway.dialects.anthropic.form import Messages
-from app.gateway.dialects.openai.chat_form import CHAT
+from app.gateway.dialects.anthropic.answers import Messages
+from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.exchange.engine.error_document import understood
@@ -32,7 +32,7 @@ def test_each_engines_words_are_known(wording: Wording) -> None:
     error = refused(body, wording.status)
     assert isinstance(error, ContextOverflow)
     assert failed(error).overflow == wording.overflow
-    assert (error.prompt_tokens, error.context, error.answer_tokens) == (
+    assert (error.prompt_tokens, error.context, error.overflow.answer) == (
         wording.overflow.prompt,
         wording.overflow.context,
         wording.overflow.answer,

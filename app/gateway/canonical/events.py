@@ -1,15 +1,17 @@
 """What an engine answers, in the form that every dialect is translated from: a stream of events.
 
 `Started`, perhaps `PromptProgress`, then any number of deltas, then exactly one of `Finished` and `Failed`. A whole
-answer is its stream put together (`aggregate`).
+answer is its stream, folded: what streaming sends piece by piece, every dialect can also send at once.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
 from app.core.errors import ErrorBody, RoundhouseError
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.canonical.request import ToolCall
 
 
 class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +114,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Set where the prompt did not fit."""
 
 
+BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
+"""What a stream that just stopped is owed."""
 Event = Started | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
 
 
@@ -119,3 +123,57 @@ def failed(error: RoundhouseError) -> Failed:
     """Return the event that an error is in a stream."""
     overflow = error.overflow if isinstance(error, ContextOverflow) else None
     return Failed(error=error.body, status=error.status, overflow=overflow)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer. `end` is None if the stream just stopped."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    end: Finished | Failed | None = None
+
+
+class Calls:
+    """Tool calls that arrive in pieces."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, ToolCall] = {}
+
+    def add(self, delta: ToolCallDelta) -> None:
+        """Take the next piece."""
+        known = self._calls.get(delta.index)
+        if known is None:
+            self._calls[delta.index] = ToolCall(id=delta.id, name=delta.name, arguments=delta.arguments)
+            return
+        self._calls[delta.index] = ToolCall(
+            id=known.id or delta.id, name=known.name or delta.name, arguments=known.arguments + delta.arguments
+        )
+
+    def all(self) -> tuple[ToolCall, ...]:
+        """Return what has arrived, in the model's order."""
+        return tuple(call for _, call in sorted(self._calls.items()))
+
+
+def fold(events: Iterable[Event]) -> Answer:
+    """Return the whole answer. What comes after its end does not count."""
+    text: list[str] = []
+    thinking: list[str] = []
+    logprobs: list[TokenLogprob] = []
+    calls, end = Calls(), None
+    for event in events:
+        match event:
+            case TextDelta():
+                text.append(event.text)
+                logprobs += event.logprobs
+            case ReasoningDelta():
+                thinking.append(event.text)
+            case ToolCallDelta():
+                calls.add(event)
+            case Finished() | Failed():
+                end = event
+                break
+            case _:
+                pass
+    return Answer(text="".join(text), thinking="".join(thinking), calls=calls.all(), logprobs=tuple(logprobs), end=end)

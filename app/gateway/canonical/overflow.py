@@ -35,11 +35,6 @@ class ContextOverflow(BadRequest):
         """How much the model keeps."""
         return self.overflow.context
 
-    @property
-    def answer_tokens(self) -> int | None:
-        """How long an answer was asked for, where that is what is too much."""
-        return self.overflow.answer
-
 
 def _sentence(overflow: Overflow) -> str:
     if overflow.prompt is None or overflow.context is None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from app.gateway.canonical.picture_size import size_of
+from app.gateway.canonical.images import size_of
 from app.gateway.canonical.request import (
     Generate,
     Image,

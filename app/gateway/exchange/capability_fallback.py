@@ -12,7 +12,7 @@ from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
 from app.gateway.canonical.events import Finished, Usage
-from app.gateway.canonical.families.choosing import Family, family_of
+from app.gateway.canonical.families.family import Family, family_of
 from app.gateway.canonical.request import Generate, Message, Request, Role, Text
 from app.gateway.exchange.engine.answers import Prompt, Tokens, understood
 from app.gateway.exchange.engine.capability import Need, needs

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed, Unavailable
-from app.gateway.dialects.anthropic.stream import event
+from app.gateway.dialects.anthropic.answers import event
 from tests.gateway.played import KEY, Gateway, Play, until
 
 ASKED: dict[str, Any] = {"model": "guide", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.gateway.canonical.request import Image, Message, Role, Text
-from app.gateway.dialects.lmstudio.conversations import Remembered, new_response_id
+from app.gateway.dialects.lmstudio.chat import Remembered, new_response_id
 from app.gateway.dialects.lmstudio.requests import Earlier
 
 

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from app.core.errors import EngineFailed, Unavailable
 from app.gateway.canonical.events import failed
-from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.form import Messages
+from app.gateway.dialects.anthropic import answers
+from app.gateway.dialects.anthropic.answers import Messages, StreamMender, Wishes, event
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.anthropic.stream import StreamMender, event
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "messages"
 NAMES = sorted(path.stem for path in RECORDED.glob("*.sse"))
@@ -102,7 +100,7 @@ def test_a_stream_is_in_order_and_folds_to_the_whole(name: str) -> None:
     wishes = Wishes(max_tokens=2 if name == "cut" else 100)
     stream = events(mended(recorded(f"{name}.sse"), wishes))
     check_order(stream)
-    whole = json.loads(reply.whole(recorded(f"{name}.json"), wishes))
+    whole = json.loads(answers.whole_message(recorded(f"{name}.json"), wishes))
     assert without_names(folded(stream)) == without_names(whole)
 
 
@@ -163,7 +161,7 @@ def test_every_count_is_there_from_the_start() -> None:
     ],
 )
 def test_an_end_says_why(reason: str, sequence: str | None, written: int, said: str) -> None:
-    assert reply.stop_reason(reason, sequence, written, Wishes(max_tokens=10)) == said
+    assert answers.stop_reason(reason, sequence, written, Wishes(max_tokens=10)) == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.anthropic.request import Asked, check, for_engine
+from app.gateway.dialects.anthropic.requests import Asked, check, for_engine
 from app.gateway.entry.bodies import decode
 
 TOOL = {"name": "weather", "description": "d", "input_schema": {"type": "object", "properties": {}}}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Event,
     Failed,
     Finish,
@@ -19,12 +19,13 @@ from app.gateway.canonical.events import (
     TextDelta,
     ToolCallDelta,
     Usage,
+    fold,
 )
-from app.gateway.dialects.anthropic.encoding import Blocks
-from app.gateway.dialects.anthropic.encoding import whole as anthropic_whole
-from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.openai.chat_reply import DONE, About, Chunks, counts_chunk
-from app.gateway.dialects.openai.chat_reply import whole as openai_whole
+from app.gateway.dialects.anthropic.answers import Wishes
+from app.gateway.dialects.anthropic.stream import Blocks
+from app.gateway.dialects.anthropic.stream import whole as anthropic_whole
+from app.gateway.dialects.openai.stream import DONE, About, Chunks, counts_chunk
+from app.gateway.dialects.openai.stream import whole as openai_whole
 from app.gateway.exchange.engine.stream import StreamReader
 
 ABOUT = About(id="chatcmpl-1", model="guide", created=1)
@@ -61,7 +62,7 @@ def told(stream: bytes) -> Iterator[dict[str, Any]]:
 @given(streams())
 def test_openais_chunks_say_what_was_said(events: Sequence[Event]) -> None:
     chunks = Chunks(ABOUT)
-    stream = chunks.begin() + chunks.feed(events) + chunks.end()
+    stream = chunks.begin() + chunks.feed(events)
     answer = fold(events)
     assert isinstance(answer.end, Finished)
     reader = StreamReader()
@@ -79,7 +80,7 @@ def test_openais_chunks_say_what_was_said(events: Sequence[Event]) -> None:
 @given(streams())
 def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events: Sequence[Event]) -> None:
     blocks = Blocks("guide", Wishes())
-    stream = list(told(blocks.begin() + blocks.feed(events) + blocks.end()))
+    stream = list(told(blocks.begin() + blocks.feed(events)))
     assert [one["type"] for one in stream if one["type"].startswith("message")] == [
         "message_start",
         "message_delta",
@@ -129,7 +130,7 @@ def _assembled(stream: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 @given(streams())
 def test_a_stream_that_breaks_off_says_so_in_both(events: Sequence[Event]) -> None:
     for encoder, place in ((Chunks(ABOUT), "error"), (Blocks("guide", Wishes()), "error")):
-        *_, last = told(encoder.begin() + encoder.feed(events[:-1]) + encoder.end())
+        *_, last = told(encoder.begin() + encoder.feed(events[:-1]) + encoder.feed([BROKE_OFF]))
         assert "broke off" in last[place]["message"]
         assert encoder.feed(events) == b""
     error = Failed(error=ErrorBody(code="x", sentence="It crashed", hint="Try again."), status=502)

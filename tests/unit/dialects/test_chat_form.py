@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.chat_form import CHAT, ONE_CALL
+from app.gateway.dialects.openai.answers import CHAT, ONE_CALL
 
 TEXTS = st.text(alphabet='ab"\\\n,{}:é"\\', max_size=12) | st.just('"reasoning_content":"x"')
 

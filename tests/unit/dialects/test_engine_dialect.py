@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, EngineFailed, Unavailable
-from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Event, Failed, Finish, Finished, TextDelta, Timings, Usage
+from app.gateway.canonical.events import Event, Failed, Finish, Finished, TextDelta, Timings, Usage, fold
 from app.gateway.canonical.request import (
     Choose,
     Complete,

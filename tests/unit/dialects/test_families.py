@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.canonical.aggregate import Answer, fold
 from app.gateway.canonical.events import (
+    Answer,
     Event,
     Finish,
     Finished,
@@ -17,11 +17,11 @@ from app.gateway.canonical.events import (
     TextDelta,
     TokenLogprob,
     ToolCallDelta,
+    fold,
 )
 from app.gateway.canonical.families.answer import AnswerReader, Reading, new_id
-from app.gateway.canonical.families.arguments import fitted
-from app.gateway.canonical.families.choosing import family_of
-from app.gateway.canonical.families.json_repair import loads
+from app.gateway.canonical.families.arguments import fitted, parse_json
+from app.gateway.canonical.families.family import family_of
 from app.gateway.exchange.engine.stream import StreamReader
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output
 
@@ -214,7 +214,7 @@ def test_probabilities_stay_with_the_text_and_not_with_marks() -> None:
     ],
 )
 def test_json_is_repaired(text: str, value: object) -> None:
-    assert loads(text) == value
+    assert parse_json(text) == value
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_json_is_repaired(text: str, value: object) -> None:
 )
 def test_what_is_in_doubt_is_no_json(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- that it is refused counts, not the words
-        loads(text)
+        parse_json(text)
 
 
 SCHEMA = {

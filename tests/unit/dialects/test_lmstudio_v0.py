@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import EngineFailed
-from app.gateway.dialects.lmstudio.form import V0
-from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime, told
+from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime, told
 
 ABOUT = About(
     AboutModel(arch="granite", quant="Q4_K_M", format="gguf", context_length=4096),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.core.models import Preset, PresetMessage
-from app.gateway.dialects.ollama.modelfile import modelfile, parameter_lines
+from app.gateway.dialects.ollama.descriptions import modelfile, parameter_lines
 from app.gateway.dialects.ollama.templates import to_jinja
 
 CHATML = "{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end }}<|im_start|>assistant\n{{ .Response }}X"

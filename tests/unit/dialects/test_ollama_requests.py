@@ -27,10 +27,11 @@ from app.gateway.canonical.request import (
     ToolCall,
     ToolResult,
 )
-from app.gateway.dialects.ollama.durations import go_duration_s, keep_alive_s, nanoseconds
+from app.gateway.dialects.keep_alive import go_duration_s, keep_alive_s, nanoseconds
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
-from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, GenerateRequest, SentMessage
+from app.gateway.dialects.ollama.wire import ChatRequest, GenerateRequest, SentMessage
+from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.request import body_of
 

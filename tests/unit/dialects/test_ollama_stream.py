@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import fold
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     Event,
     Failed,
     Finish,
@@ -25,6 +25,7 @@ from app.gateway.canonical.events import (
     TokenLogprob,
     ToolCallDelta,
     Usage,
+    fold,
 )
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, whole
 
@@ -53,7 +54,7 @@ def form(kind: str) -> Form:
 
 def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
     lines = Lines(form(kind), ids())
-    sent = lines.feed(events) + lines.end()
+    sent = lines.feed(events) + lines.feed([BROKE_OFF])
     assert sent.endswith(b"\n")
     return [json.loads(line) for line in sent.removesuffix(b"\n").split(b"\n")]
 
@@ -224,4 +225,4 @@ def test_it_does_not_matter_how_events_are_batched(events: list[Event], cuts: li
     together, apart = Lines(form("chat"), ids()), Lines(form("chat"), ids())
     bounds = [0, *sorted(cuts), len(events)]
     pieces = b"".join(apart.feed(events[start:stop]) for start, stop in itertools.pairwise(bounds))
-    assert pieces + apart.end() == together.feed(events) + together.end()
+    assert pieces == together.feed(events)

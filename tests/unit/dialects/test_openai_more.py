@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.llama_server.form import Detokenize, Infill
-from app.gateway.dialects.openai import fim, ranking, vectors
+from app.gateway.dialects.llama_server.routes import Detokenize, Infill
+from app.gateway.dialects.openai import embeddings, infill, rerank
+from app.gateway.dialects.openai.answers import Texts
+from app.gateway.dialects.openai.embeddings import Vectors
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.openai.text_form import Texts
-from app.gateway.dialects.openai.vectors import Vectors
 from app.gateway.exchange.engine.error_document import understood
 
 
@@ -94,11 +94,11 @@ def test_what_a_library_threw_is_put_into_a_sentence(
     [
         (OPENAI, "messages"),
         (Texts(), "prompt"),
-        (fim.Fim(model="m"), "prompt"),
+        (infill.Fim(model="m"), "prompt"),
         (Infill(), "input_prefix"),
-        (vectors.form_of(vectors.Asked()), "input"),
-        (ranking.form_of(ranking.Asked(query="a", documents=["b"])), "documents"),
-        (ranking.form_of(ranking.Asked(query="a", texts=["b"])), "texts"),
+        (embeddings.form_of(embeddings.Asked()), "input"),
+        (rerank.form_of(rerank.Asked(query="a", documents=["b"])), "documents"),
+        (rerank.form_of(rerank.Asked(query="a", texts=["b"])), "texts"),
     ],
 )
 def test_what_is_too_long_is_named_as_the_route_names_it(form: OpenAI, param: str) -> None:
@@ -113,19 +113,19 @@ SGLANGS = [
 
 
 def test_an_engine_that_lists_its_ranking_is_put_as_it_was_asked_for() -> None:
-    asked = ranking.Asked(query="q", documents=["a", "b"], return_documents=True)
-    whole = json.loads(ranking.form_of(asked).whole(json.dumps(SGLANGS).encode()))
+    asked = rerank.Asked(query="q", documents=["a", "b"], return_documents=True)
+    whole = json.loads(rerank.form_of(asked).whole(json.dumps(SGLANGS).encode()))
     assert whole["results"] == [
         {"index": 1, "relevance_score": 0.9, "document": {"text": "b"}},
         {"index": 0, "relevance_score": 0.1, "document": {"text": "a"}},
     ]
-    first = ranking.form_of(ranking.Asked(query="q", documents=["a", "b"], top_n=1))
+    first = rerank.form_of(rerank.Asked(query="q", documents=["a", "b"], top_n=1))
     assert json.loads(first.whole(json.dumps(SGLANGS).encode()))["results"] == [{"index": 1, "relevance_score": 0.9}]
 
 
 def test_a_list_that_was_asked_for_stays_one() -> None:
     listed = b'[{"index":0,"score":0.5}]'
-    assert ranking.form_of(ranking.Asked(query="q", texts=["a"])).whole(listed) == listed
+    assert rerank.form_of(rerank.Asked(query="q", texts=["a"])).whole(listed) == listed
 
 
 def test_an_infill_is_over_when_its_last_event_says_so() -> None:
@@ -185,30 +185,30 @@ def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
 @pytest.mark.parametrize(("said", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
 def test_no_encoding_is_the_usual_one(said: str | None, left: dict[str, object]) -> None:
     body = json.dumps({"model": "m", "input": "a", "encoding_format": said}).encode()
-    sent = vectors.for_engine(body, msgspec.json.decode(body, type=vectors.Asked))
+    sent = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.Asked))
     assert json.loads(sent) == {"model": "m", "input": "a", **left}
 
 
-def infill(**fields: object) -> dict[str, Any]:
+def infill_body(**fields: object) -> dict[str, Any]:
     body = json.dumps({"model": "m", "prompt": "a", "suffix": "b", **fields}).encode()
-    said: dict[str, Any] = json.loads(fim.for_infill(body, fim_asked(body)))
+    said: dict[str, Any] = json.loads(infill.for_infill(body, fim_asked(body)))
     return said
 
 
-def fim_asked(body: bytes) -> fim.Asked:
-    return msgspec.json.decode(body, type=fim.Asked)
+def fim_asked(body: bytes) -> infill.Asked:
+    return msgspec.json.decode(body, type=infill.Asked)
 
 
 def test_a_suffix_is_asked_of_infill() -> None:
-    said = infill(max_tokens=3, temperature=0.5, n=1, echo=False)
+    said = infill_body(max_tokens=3, temperature=0.5, n=1, echo=False)
     assert said == {"model": "m", "input_prefix": "a", "input_suffix": "b", "n_predict": 3, "temperature": 0.5}
-    assert infill(prompt=["a"])["input_prefix"] == "a"
+    assert infill_body(prompt=["a"])["input_prefix"] == "a"
 
 
 @pytest.mark.parametrize("fields", [{"echo": True}, {"n": 2}, {"best_of": 2}, {"logprobs": 1}, {"prompt": ["a", "b"]}])
 def test_what_infill_cannot_do_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(BadRequest) as refused:
-        infill(**fields)
+        infill_body(**fields)
     assert refused.value.code == "unsupported_parameter"
 
 
@@ -222,7 +222,7 @@ LAST = piece("", stop=True, stop_type="limit", tokens_predicted=2, tokens_evalua
 @given(st.lists(st.text(min_size=1), max_size=5), st.integers(1, 99), st.booleans())
 def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: bool) -> None:  # noqa: FBT001 -- drawn
     raw = b"".join(map(piece, texts)) + LAST
-    edit = fim.Fim(model="m", includes_usage=counts).editor()
+    edit = infill.Fim(model="m", includes_usage=counts).editor()
     out = b"".join(edit(raw[at : at + size]) for at in range(0, len(raw), size))
     *events, done = out.decode().removesuffix("\n\n").split("\n\n")
     assert done == "data: [DONE]"
@@ -236,7 +236,7 @@ def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: boo
 
 def test_an_error_in_the_middle_is_passed_on() -> None:
     said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
-    assert fim.Fim(model="m").editor()(said) == said
+    assert infill.Fim(model="m").editor()(said) == said
 
 
 VECTOR = [3.0, 4.0, 12.0]
@@ -255,22 +255,22 @@ def test_a_vector_is_cut_and_scaled(*, is_packed: bool) -> None:
 
 
 def test_no_dimensions_is_no_number() -> None:
-    assert vectors.form_of(vectors.Asked()).whole(b"{}") == b"{}"
+    assert embeddings.form_of(embeddings.Asked()).whole(b"{}") == b"{}"
     with pytest.raises(BadRequest):
-        vectors.form_of(vectors.Asked(dimensions=0))
+        embeddings.form_of(embeddings.Asked(dimensions=0))
 
 
 def test_documents_go_as_text_and_come_back_where_they_belong() -> None:
-    asked = ranking.Asked(query="q", documents=["a", "b"], return_documents=True)
-    assert json.loads(ranking.for_engine(b'{"query":"q","top_n":1}', asked)) == {
+    asked = rerank.Asked(query="q", documents=["a", "b"], return_documents=True)
+    assert json.loads(rerank.for_engine(b'{"query":"q","top_n":1}', asked)) == {
         "query": "q",
         "top_n": 1,
         "documents": ["a", "b"],
     }
     reply = {"results": [{"index": 1, "relevance_score": 0.5}], "usage": {}}
-    (row,) = json.loads(ranking.form_of(asked).whole(json.dumps(reply).encode()))["results"]
+    (row,) = json.loads(rerank.form_of(asked).whole(json.dumps(reply).encode()))["results"]
     assert row == {"index": 1, "relevance_score": 0.5, "document": {"text": "b"}}
-    texts = ranking.Asked(query="q", texts=["a", "b"], return_text=True)
-    (bare,) = json.loads(ranking.form_of(texts).whole(b'[{"index":1,"score":0.5}]'))
+    texts = rerank.Asked(query="q", texts=["a", "b"], return_text=True)
+    (bare,) = json.loads(rerank.form_of(texts).whole(b'[{"index":1,"score":0.5}]'))
     assert bare == {"index": 1, "score": 0.5, "text": "b"}
-    assert ranking.form_of(ranking.Asked(query="q", documents=["a"])).whole(b"as it is") == b"as it is"
+    assert rerank.form_of(rerank.Asked(query="q", documents=["a"])).whole(b"as it is") == b"as it is"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
-from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.reply import Wishes
-from app.gateway.dialects.openai.chat_form import Chat
+from app.gateway.dialects.anthropic import answers
+from app.gateway.dialects.anthropic.answers import Wishes
+from app.gateway.dialects.openai.answers import Chat
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_a_chat_that_went_on() -> None:
 def test_a_message_that_went_on() -> None:
     content = [{"type": "thinking", "thinking": "Hm\n"}, {"type": "text", "text": "It rains"}]
     wishes = Wishes(prefilled=Prefilled(texts=("It ",), thinking="Hm"))
-    told = json.loads(reply.whole(json.dumps({"content": content}).encode(), wishes))
+    told = json.loads(answers.whole_message(json.dumps({"content": content}).encode(), wishes))
     assert told["content"] == [{"type": "text", "text": "rains"}]

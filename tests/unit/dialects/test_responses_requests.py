@@ -31,7 +31,8 @@ from app.gateway.canonical.request import (
     ToolResult,
 )
 from app.gateway.canonical.trimming import shortened
-from app.gateway.dialects.responses.items import (
+from app.gateway.dialects.raw_fields import decode_query
+from app.gateway.dialects.responses.input_items import (
     Item,
     conversation,
     items_of,
@@ -41,8 +42,8 @@ from app.gateway.dialects.responses.items import (
     resolved,
     to_keep,
 )
-from app.gateway.dialects.responses.listing import page, wanted
-from app.gateway.dialects.responses.request import Asked, check, generate
+from app.gateway.dialects.responses.requests import Asked, check, generate
+from app.gateway.dialects.responses.stored import PageQuery, page
 from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
 from app.gateway.entry.bodies import decode
 from app.gateway.exchange.engine.refusals import refused
@@ -383,7 +384,7 @@ def test_input_is_listed_page_by_page() -> None:
     kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
     def listed(**query: str) -> tuple[list[Any], bool]:
-        found = page(kept, wanted(query))
+        found = page(kept, decode_query(query, PageQuery))
         return [msgspec.json.decode(item)["id"] for item in found.data], found.has_more
 
     assert listed() == (["msg_3", "msg_2", "msg_1"], False)

@@ -26,9 +26,8 @@ from app.gateway.canonical.events import (
     ToolCallDelta,
     Usage,
 )
-from app.gateway.dialects.responses.assembling import Manner
-from app.gateway.dialects.responses.request import Asked
-from app.gateway.dialects.responses.stream import STOPPED, Encoder
+from app.gateway.dialects.responses.requests import Asked
+from app.gateway.dialects.responses.stream import STOPPED, Encoder, Manner
 from app.gateway.dialects.responses.tools import Offer, offer_of
 from app.gateway.dialects.responses.wire import About, begun
 from app.gateway.exchange.observer import Stopped

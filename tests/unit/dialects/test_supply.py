@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.families.choosing import family_of
+from app.gateway.canonical.families.family import family_of
 from app.gateway.canonical.request import (
     Choose,
     Complete,

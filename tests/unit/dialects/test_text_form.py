@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.openai.text_form import AsWritten, Texts
+from app.gateway.dialects.openai.answers import AsWritten, Texts
 
 COUNTS = {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
 

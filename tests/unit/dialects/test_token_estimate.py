@@ -6,7 +6,7 @@ import struct
 import msgspec
 import pytest
 
-from app.gateway.canonical.picture_size import size_of
+from app.gateway.canonical.images import size_of
 from app.gateway.canonical.request import (
     Generate,
     Image,

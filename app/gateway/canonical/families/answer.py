@@ -1,24 +1,96 @@
 """From what an engine that hands on a model's raw text says to what every dialect is told.
 
 Takes the engine's events and returns events: reasoning, text and tool calls told apart, calls mended and given ids, the
-answer ended at its stop sequence. However the text is cut into pieces, the same comes out.
+answer ended at its stop sequence. However the text is cut into pieces, the same comes out. gpt-oss writes in channels
+(Harmony): analysis is reasoning, final is the answer, and a message to a function is a call of it.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from app.gateway.canonical.events import Event, Finish, Finished, ReasoningDelta, TextDelta, TokenLogprob, ToolCallDelta
-from app.gateway.canonical.families.arguments import decoded_schema, fitted, typed
+from app.gateway.canonical.families.arguments import decoded_schema, fitted, parse_json, typed
 from app.gateway.canonical.families.calls import Call
-from app.gateway.canonical.families.choosing import Family
 from app.gateway.canonical.families.cutter import Cutter, Piece
-from app.gateway.canonical.families.harmony import Harmony, Part
-from app.gateway.canonical.families.json_repair import loads
-from app.gateway.canonical.families.marks import ENDS_OF_TURN, Endings, held
-from app.gateway.canonical.families.thoughts import Thoughts
+from app.gateway.canonical.families.family import Family
+from app.gateway.canonical.families.marks import ENDS_OF_TURN, Endings, Thoughts, earliest, held
 from app.gateway.canonical.request import Tool
+
+_CHANNEL_MARKS = ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>")
+_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.-]+)")
+
+
+class Part(NamedTuple):
+    """A piece of an answer; `called` is a function's name, and then `text` all of its arguments."""
+
+    text: str
+    is_thought: bool = False
+    called: str = ""
+
+
+class Harmony:
+    """Splits one answer. The prompt ended after `<|start|>assistant`."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._header = ""
+        self._is_body = True
+        """Text without any channel is an answer."""
+        self._arguments = ""
+
+    def feed(self, text: str) -> Sequence[Part]:
+        """Return what is surely said, and what it is."""
+        self._rest += text
+        said: list[Part] = []
+        while found := earliest(self._rest, _CHANNEL_MARKS):
+            at, mark = found
+            self._take(self._rest[:at], said)
+            self._rest = self._rest[at + len(mark) :]
+            self._mark(mark, said)
+        cut = len(self._rest) - held(self._rest, _CHANNEL_MARKS)
+        self._take(self._rest[:cut], said)
+        self._rest = self._rest[cut:]
+        return said
+
+    def end(self, *, is_cut: bool) -> Sequence[Part]:
+        """Return what was held back. Of an answer cut off by its limit, an unfinished call is no call."""
+        said: list[Part] = []
+        self._take(self._rest, said)
+        self._rest = ""
+        if not is_cut:
+            self._call(said)
+        return said
+
+    def _mark(self, mark: str, said: list[Part]) -> None:
+        if mark == "<|message|>":
+            self._is_body = True
+            return
+        if mark in {"<|end|>", "<|return|>", "<|call|>", "<|start|>"}:
+            self._call(said)
+            self._header = ""
+        self._is_body = False
+        self._header += f" {mark} "
+
+    def _take(self, text: str, said: list[Part]) -> None:
+        if not text:
+            return
+        if not self._is_body:
+            self._header += text
+        elif _RECIPIENT.search(self._header):
+            self._arguments += text
+        else:
+            said.append(Part(text, is_thought="analysis" in self._header))
+
+    def _call(self, said: list[Part]) -> None:
+        recipient = _RECIPIENT.search(self._header) if self._is_body else None
+        if recipient is not None:
+            said.append(Part(self._arguments.strip(), called=recipient[1]))
+        self._arguments, self._is_body, self._header = "", False, ""
+
 
 NewId = Callable[[int], str]
 _ID_LENGTH = 24
@@ -199,7 +271,7 @@ class _Channels:
         if not part.called:
             return part
         try:
-            arguments = loads(part.text) if part.text else {}
+            arguments = parse_json(part.text) if part.text else {}
         except ValueError:
             arguments = None
         call = Call(name=part.called, arguments=arguments) if isinstance(arguments, dict) else None

@@ -1,16 +1,156 @@
-"""Arguments as a tool's schema wants them, where a model wrote the right value in the wrong type.
+"""Arguments of tool calls: read although their JSON is not quite right, and put as the tool's schema wants them.
 
-Only what cannot be meant otherwise is changed: "5" where a number must be, a list written as text where a list must be.
+Models write single quotes, trailing commas, bare keys and Python's words, and stop in the middle. Strict JSON is read
+strictly; the rest by the one rule that leaves no doubt about what was meant, and where there is doubt, it is no JSON.
+Of the values only what cannot be meant otherwise is changed: "5" where a number must be, a list written as text where a
+list must be.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from app.gateway.canonical.families.json_repair import loads
+_DEEPEST_JSON = 64
+_SPACE = re.compile(r"\s*")
+_BARE = re.compile(r"[A-Za-z_$][\w$.-]*|[-+]?[\d.][\w.+-]*")
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_UNICODE_DIGITS = 4
+_QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d"}
+
+
+def parse_json(text: str) -> object:
+    """Return what a JSON text says. Raises ValueError where that is in doubt."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        pass
+    return _Lenient(text).whole()
+
+
+def parse_first_json(text: str) -> tuple[object, int]:
+    """Return the first value in a text, and where it ends. Raises ValueError."""
+    reader = _Lenient(text)
+    value = reader.value()
+    return value, reader.at
+
+
+class _Lenient:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._depth = 0
+        self.at = 0
+
+    def whole(self) -> object:
+        value = self.value()
+        if self._peek():
+            raise ValueError("something follows")
+        return value
+
+    def value(self) -> object:
+        begins = self._peek()
+        if begins == "{":
+            return self._nested(self._members)
+        if begins == "[":
+            return self._nested(self._items)
+        if begins in _QUOTES:
+            return self._string(_QUOTES[begins])
+        return self._bare()
+
+    def _nested(self, read: Callable[[], object]) -> object:
+        self._depth += 1
+        if self._depth > _DEEPEST_JSON:
+            raise ValueError("nested too deeply")
+        self.at += 1
+        value = read()
+        self._depth -= 1
+        return value
+
+    def _members(self) -> dict[str, object]:
+        found: dict[str, object] = {}
+        while not self._closes("}"):
+            key = self._string(_QUOTES[self._peek()]) if self._peek() in _QUOTES else self._key()
+            if self._peek() != ":":
+                if self._peek():
+                    raise ValueError("a key without a value")
+                break  # cut off in the middle of a key
+            self.at += 1
+            if not self._peek():
+                break
+            found[key] = self.value()
+            self._separator("}")
+        return found
+
+    def _items(self) -> list[object]:
+        found: list[object] = []
+        while not self._closes("]"):
+            found.append(self.value())
+            self._separator("]")
+        return found
+
+    def _closes(self, mark: str) -> bool:
+        begins = self._peek()
+        if begins == mark:
+            self.at += 1
+        return begins in {mark, ""}
+
+    def _separator(self, mark: str) -> None:
+        begins = self._peek()
+        if begins == ",":
+            self.at += 1
+        elif begins not in {mark, ""}:
+            raise ValueError("a comma is missing")
+
+    def _string(self, closing: str) -> str:
+        self.at += 1
+        said: list[str] = []
+        while self.at < len(self._text):
+            letter = self._text[self.at]
+            self.at += 1
+            if letter == closing:
+                break
+            said.append(self._escaped() if letter == "\\" else letter)
+        return "".join(said)
+
+    def _escaped(self) -> str:
+        letter = self._text[self.at : self.at + 1]
+        self.at += 1
+        if letter != "u":
+            return _ESCAPES.get(letter, letter)
+        digits = self._text[self.at : self.at + _UNICODE_DIGITS]
+        self.at += _UNICODE_DIGITS
+        return chr(int(digits, 16))  # raises ValueError
+
+    def _key(self) -> str:
+        found = _BARE.match(self._text, self.at)
+        if found is None:
+            raise ValueError("not a key")
+        self.at = found.end()
+        return found[0]
+
+    def _bare(self) -> object:
+        word = self._key()
+        if word in _WORDS:
+            return _WORDS[word]
+        return _number(word)
+
+    def _peek(self) -> str:
+        """Return the next character that is no space."""
+        found = _SPACE.match(self._text, self.at)
+        self.at = found.end() if found else self.at
+        return self._text[self.at : self.at + 1]
+
+
+def _number(word: str) -> int | float:
+    try:
+        return msgspec.json.decode(word.lstrip("+"), type=int | float)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+
 
 Schema = Mapping[str, object]
-_DEEPEST = 16
+_DEEPEST_SCHEMA = 16
 _NO_SCHEMA: Schema = {}
 
 
@@ -39,7 +179,7 @@ class _Within:
         return _Within(self._root, self._depth + 1)
 
     def resolved(self, schema: object) -> Schema:
-        if not isinstance(schema, Mapping) or self._depth > _DEEPEST:
+        if not isinstance(schema, Mapping) or self._depth > _DEEPEST_SCHEMA:
             return _NO_SCHEMA
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -103,7 +243,7 @@ def _changed(value: object, types: frozenset[str]) -> object:
 
 def _from_text(text: str, types: frozenset[str]) -> object:
     try:
-        found = loads(text.strip())
+        found = parse_json(text.strip())
     except ValueError:
         return text
     if isinstance(found, float) and found.is_integer() and "integer" in types and "number" not in types:

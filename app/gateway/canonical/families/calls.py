@@ -1,15 +1,16 @@
-"""Tool calls out of the stretch of an answer that holds them, where models write them as JSON.
+"""The notations in which models write tool calls, and how each is read: JSON, markup, and Python's syntax.
 
-A reader takes such a stretch, without the marks around it, and returns its calls; it raises ValueError for what is no
-call, which is then text after all.
+A reader takes the stretch of an answer between a notation's marks and returns its calls; it raises ValueError for what
+is no call, which is then text after all. Python is read as syntax, never run.
 """
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from app.gateway.canonical.families.json_repair import first, loads
+from app.gateway.canonical.families.arguments import parse_first_json, parse_json
 
 _NAMES = ("name", "tool_name", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
@@ -49,7 +50,7 @@ def _mistral(piece: str) -> list[Call]:
     found = _MISTRAL.match(piece)
     if found is None:
         return json_calls(piece)
-    arguments, end = first(piece[found.end() :])
+    arguments, end = parse_first_json(piece[found.end() :])
     if piece[found.end() + end :].strip():
         raise ValueError("something follows the call")
     return [Call(name=found[1], arguments=_arguments(arguments), id=found[2] or "")]
@@ -102,7 +103,7 @@ def gemma_calls(text: str) -> list[Call]:
 def _values(text: str) -> Iterator[object]:
     at = _skipped(text, 0)
     while at < len(text):
-        value, end = first(text[at:])
+        value, end = parse_first_json(text[at:])
         yield value
         at = _skipped(text, at + end)
 
@@ -133,12 +134,12 @@ def _call(said: object) -> Call:
 
 
 def _decoded(text: str) -> dict[str, object]:
-    return _arguments(loads(text) if text.strip() else {})
+    return _arguments(parse_json(text) if text.strip() else {})
 
 
 def _arguments(value: object) -> dict[str, object]:
     if isinstance(value, str):
-        value = loads(value) if value.strip() else {}
+        value = parse_json(value) if value.strip() else {}
     if not isinstance(value, Mapping):
         raise ValueError("arguments are an object")  # noqa: TRY004 -- as above
     return dict(value)
@@ -148,3 +149,127 @@ def _some(calls: list[Call]) -> list[Call]:
     if not calls:
         raise ValueError("no call")
     return calls
+
+
+_FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_INVOKE = re.compile(r"""<invoke\s+name=["']?([^"'>]+)["']?\s*>(.*?)(?:</invoke>|\Z)""", re.DOTALL)
+_NAMED = re.compile(r"""<parameter\s+name=["']?([^"'>]+)["']?[^>]*>(.*?)(?:</parameter>|\Z)""", re.DOTALL)
+_GLM = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
+_GLM_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|\Z)")
+_DSML = "｜DSML｜"
+
+
+def tagged_calls(text: str) -> list[Call]:
+    """Read whichever of the forms stands between `<tool_call>` tags: JSON, functions with parameters, or GLM's."""
+    if "<function=" in text:
+        return function_calls(text)
+    if _GLM_NAME.match(text):
+        return glm_calls(text)
+    return json_calls(text)
+
+
+def function_calls(text: str) -> list[Call]:
+    """Read `<function=NAME><parameter=KEY>value</parameter></function>`, or with JSON in place of the parameters."""
+    return _some([_tagged_function(name.strip(), body) for name, body in _FUNCTION.findall(text)])
+
+
+def _tagged_function(name: str, body: str) -> Call:
+    if body.lstrip().startswith("{"):
+        arguments = parse_json(body)
+        if not isinstance(arguments, dict):
+            raise ValueError("arguments are an object")
+        return Call(name=name, arguments=arguments)
+    return _texts(name, _PARAMETER.findall(body))
+
+
+def invoke_calls(text: str) -> list[Call]:
+    """Read `<invoke name="NAME"><parameter name="KEY">value</parameter></invoke>`, as MiniMax and DeepSeek V3.2 do."""
+    plain = text.replace(_DSML, "")
+    return _some([_texts(name, _NAMED.findall(body)) for name, body in _INVOKE.findall(plain)])
+
+
+def glm_calls(text: str) -> list[Call]:
+    """Read a name, and `<arg_key>KEY</arg_key><arg_value>value</arg_value>` for each argument."""
+    calls = [_glm(piece) for piece in re.split(r"</?tool_call>", text) if piece.strip()]
+    return _some(calls)
+
+
+def _glm(piece: str) -> Call:
+    found = _GLM_NAME.match(piece)
+    if found is None:
+        raise ValueError("a call without a name")
+    return _texts(found[1], _GLM.findall(piece))
+
+
+def _texts(name: str, pairs: list[tuple[str, str]]) -> Call:
+    return Call(name=name, arguments={key.strip(): _trimmed(value) for key, value in pairs}, is_text=True)
+
+
+def _trimmed(value: str) -> str:
+    """Return a value without the line break that templates put before and after it; all others belong to it."""
+    return value.removeprefix("\n").removesuffix("\n")
+
+
+_LONGEST = 64 * 1024
+"""Python's own parser is not to be kept busy with more."""
+_PYTHON_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "none": None}
+_PYTHON_MARKS = re.compile(r"<\|python_(?:start|end|tag)\|>|\A\s*```(?:tool_code|python)?|```\s*\Z")
+
+
+def pythonic_calls(text: str) -> list[Call]:
+    """Read calls with arguments by name. Raises ValueError for anything else that Python could do."""
+    plain = _PYTHON_MARKS.sub("", text).strip()
+    if len(plain) > _LONGEST:
+        raise ValueError("too long")
+    try:
+        tree = ast.parse(plain, mode="eval").body
+        nodes = tree.elts if isinstance(tree, ast.List) else [tree]
+        calls = [_python_call(_unprinted(node)) for node in nodes]
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error)) from None
+    return _some(calls)
+
+
+def _unprinted(node: ast.expr) -> ast.expr:
+    """Return what is printed: Gemma writes `print(get_weather(...))`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" and node.args:
+        return node.args[0]
+    return node
+
+
+def _python_call(node: ast.expr) -> Call:
+    if not isinstance(node, ast.Call) or node.args:
+        raise ValueError("not a call with arguments by name")
+    arguments = {word.arg: _literal(word.value) for word in node.keywords if word.arg is not None}
+    if len(arguments) < len(node.keywords):
+        raise ValueError("arguments without names")
+    return Call(name=_dotted_name(node.func), arguments=arguments)
+
+
+def _dotted_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted_name(node.value)}.{node.attr}"
+    raise ValueError("not a name")
+
+
+def _literal(node: ast.expr) -> object:
+    match node:
+        case ast.Name(id=word) if word in _PYTHON_WORDS:
+            return _PYTHON_WORDS[word]
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_literal(item) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {_literal_key(key): _literal(value) for key, value in zip(keys, values, strict=True)}
+    found: object = ast.literal_eval(node)  # raises ValueError
+    if not isinstance(found, (str, int, float, bool, type(None))):
+        raise ValueError("not a value of JSON")  # noqa: TRY004 -- one kind of error for what is no call
+    return found
+
+
+def _literal_key(node: ast.expr | None) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise ValueError("a key that is no text")

@@ -7,7 +7,7 @@ call belongs to it.
 from collections.abc import Callable, Sequence
 
 from app.gateway.canonical.families.calls import Call
-from app.gateway.canonical.families.formats import Form
+from app.gateway.canonical.families.family import Form
 from app.gateway.canonical.families.marks import earliest, held
 
 Piece = str | Call

@@ -1,6 +1,6 @@
 """Models as Anthropic lists them, page by page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -74,11 +74,3 @@ def page(models: Sequence[ModelInfo], wanted: Wanted) -> Page:
         first_id=shown[0].id if shown else None,
         last_id=shown[-1].id if shown else None,
     )
-
-
-def wanted(query: Mapping[str, str]) -> Wanted:
-    """Return which part a request's query asks for. Raises BadRequest."""
-    try:
-        return msgspec.convert(dict(query), Wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"The query is not as expected: {error}.", code="invalid_value") from None

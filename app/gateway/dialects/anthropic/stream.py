@@ -1,116 +1,149 @@
-"""Mend a stream of llama.cpp's as it goes by. Text, which is nearly all of it, keeps its bytes.
+"""Canonical events -> Anthropic's stream of blocks, or one whole message: the fold of the same events."""
 
-Chunks of the network end anywhere; only whole events are sent on, so that a stream never ends in the middle of one.
-"""
+from collections.abc import Iterable
 
-from collections.abc import Callable  # noqa: TC003 -- as everywhere else here
+from app.gateway.canonical.events import (
+    BROKE_OFF,
+    Answer,
+    Event,
+    Failed,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+)
+from app.gateway.canonical.request import ToolCall
+from app.gateway.dialects.anthropic import answers
+from app.gateway.dialects.anthropic.answers import Fields, Wishes, event
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.raw_fields import object_in
 
-import msgspec
-
-from app.gateway.dialects.anthropic import reply
-from app.gateway.dialects.anthropic.refusals import refusal_document
-from app.gateway.dialects.anthropic.reply import Fields, Wishes
-from app.gateway.exchange.engine.error_document import understood
-
-_END = b"\n\n"
-_SERVER_ERROR = 500
-_DELTA = b"event: content_block_delta"
-_SIGNATURE = b'"signature_delta"'
+_REASONS = {
+    Finish.STOP: "end_turn",
+    Finish.LENGTH: "max_tokens",
+    Finish.TOOL_CALLS: "tool_use",
+    Finish.CONTENT_FILTER: "refusal",
+}
 
 
-def event(name: str, data: object) -> bytes:
-    """Return one server-sent event."""
-    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + _END
+class Blocks:
+    """Encodes one stream. A block ends before the next one begins, and their numbers go up by one."""
 
-
-class StreamMender:
-    """An `app.gateway.dialects.form.Editor` for one stream.
-
-    llama.cpp signs and ends all blocks together at the end; here a block ends before the next one begins.
-    """
-
-    def __init__(self, wishes: Wishes) -> None:
+    def __init__(self, model: str, wishes: Wishes, request_id: str | None = None) -> None:
+        self._model = model
         self._wishes = wishes
-        self._rest = b""
-        self._usage: Fields = reply.usage({})
-        self._calls = 0
+        self._request_id = request_id
+        self._index = -1
         self._open: object = None
-        """The index of the block being written."""
-        self._is_thinking = False
-        self._is_muted = False
-        self._mends: dict[bytes, Callable[[Fields], bytes]] = {
-            b"message_start": self._start,
-            b"content_block_start": self._begin,
-            b"content_block_stop": self._end,
-            b"message_delta": self._finish,
-        }
+        """What the open block is: "text", "thinking", or a call's number."""
+        self.is_over = False
 
-    def __call__(self, chunk: bytes) -> bytes:
-        """Return what is sent for a chunk, which may be nothing yet."""
-        *events, self._rest = (self._rest + chunk).split(_END)
-        return b"".join(self._event(one) for one in events)
+    def begin(self) -> bytes:
+        """Return the message without content."""
+        return event("message_start", {"type": "message_start", "message": _message(self._model, [])})
 
-    def _event(self, raw: bytes) -> bytes:
-        if raw.startswith(_DELTA):
-            return b"" if self._is_muted or _SIGNATURE in raw else raw + _END
-        name, payload = _parts(raw)
-        if name == b"error":
-            return event("error", refusal_document(understood(payload, _SERVER_ERROR)))
-        mend = self._mends.get(name)
-        return raw + _END if mend is None else mend(_decoded(payload))
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """Return what some events are."""
+        return b"".join(self._event(one) for one in events if not self.is_over)
 
-    def _start(self, data: Fields) -> bytes:
-        message = _fields(data.get("message"))
-        self._usage = reply.usage(_fields(message.get("usage")))
-        message.update(id=reply.message_id(), usage=self._usage)
-        return event("message_start", {**data, "message": message})
+    def _event(self, told: Event) -> bytes:
+        match told:
+            case TextDelta(text=text):
+                begin = self._in("text", {"type": "text", "text": ""})
+                return begin + self._delta({"type": "text_delta", "text": text})
+            case ReasoningDelta(text=text):
+                begin = self._in("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+                return begin + self._delta({"type": "thinking_delta", "thinking": text})
+            case ToolCallDelta():
+                return self._call(told)
+            case Finished():
+                self.is_over = True
+                return self._closed() + self._finish(told)
+            case Failed():
+                self.is_over = True
+                return event("error", ANTHROPIC_DIALECT.document(told, self._request_id))
+            case _:
+                pass
+        return b""
 
-    def _begin(self, data: Fields) -> bytes:
-        ended, block = self._ended(), reply.block(_fields(data.get("content_block")))
-        self._calls += block.get("type") == "tool_use"
-        self._is_muted = self._wishes.one_tool and self._calls > 1
-        if self._is_muted:
-            return ended
-        self._open, self._is_thinking = data.get("index"), block.get("type") == "thinking"
-        return ended + event("content_block_start", {**data, "content_block": block})
-
-    def _end(self, data: Fields) -> bytes:
-        return self._ended() if data.get("index") == self._open else b""
-
-    def _ended(self) -> bytes:
-        index, self._open = self._open, None
-        if index is None:
+    def _call(self, delta: ToolCallDelta) -> bytes:
+        if self._wishes.one_tool and delta.index > 0:
             return b""
-        stop = event("content_block_stop", {"type": "content_block_stop", "index": index})
-        return _signature(index) + stop if self._is_thinking else stop
-
-    def _finish(self, data: Fields) -> bytes:
-        delta, counts = _fields(data.get("delta")), {**self._usage, **_fields(data.get("usage"))}
-        delta["stop_reason"] = reply.stop_reason(
-            delta.get("stop_reason"), delta.get("stop_sequence"), counts.get("output_tokens"), self._wishes
+        use: Fields = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
+        begin = self._in(delta.index, answers.whole_block(use))
+        return begin + (
+            self._delta({"type": "input_json_delta", "partial_json": delta.arguments}) if delta.arguments else b""
         )
-        return self._ended() + event("message_delta", {**data, "delta": delta, "usage": counts})
+
+    def _in(self, what: object, block: Fields) -> bytes:
+        """Return what it takes to be in a block of this kind."""
+        if self._open == what:
+            return b""
+        closed = self._closed()
+        self._open, self._index = what, self._index + 1
+        start = {"type": "content_block_start", "index": self._index, "content_block": block}
+        return closed + event("content_block_start", start)
+
+    def _closed(self) -> bytes:
+        what, self._open = self._open, None
+        if what is None:
+            return b""
+        stop = event("content_block_stop", {"type": "content_block_stop", "index": self._index})
+        return (self._delta({"type": "signature_delta", "signature": ""}) if what == "thinking" else b"") + stop
+
+    def _delta(self, delta: Fields) -> bytes:
+        return event("content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _finish(self, end: Finished) -> bytes:
+        counts = usage_of(end.usage)
+        delta = {"type": "message_delta", "delta": _ending(end, self._wishes), "usage": counts}
+        return event("message_delta", delta) + event("message_stop", {"type": "message_stop"})
 
 
-def _signature(index: object) -> bytes:
-    """Return the empty signature that ends reasoning here: nobody vouches for it."""
-    delta = {"type": "signature_delta", "signature": ""}
-    return event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
+def whole(answer: Answer, model: str, wishes: Wishes) -> Fields | Failed:
+    """Return the message that says all of an answer at once, or why there is none."""
+    end = answer.end
+    if not isinstance(end, Finished):
+        return end or BROKE_OFF
+    content: list[Fields] = []
+    if answer.thinking:
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": ""})
+    if answer.text or not answer.calls:
+        content.append({"type": "text", "text": answer.text})
+    calls = answer.calls[:1] if wishes.one_tool else answer.calls
+    content += [answers.whole_block(_use(call)) for call in calls]
+    return {**_message(model, content), **_ending(end, wishes), "usage": usage_of(end.usage)}
 
 
-def _parts(raw: bytes) -> tuple[bytes, bytes]:
-    """Return an event's name and data."""
-    lines = [line.partition(b":") for line in raw.split(b"\n")]
-    name = next((value.strip() for field, _, value in lines if field == b"event"), b"")
-    return name, b"\n".join(value.strip() for field, _, value in lines if field == b"data")
+def usage_of(usage: Usage) -> Fields:
+    """Return all four counts: what is read from the cache is not part of `input_tokens`."""
+    cached = usage.cached or 0
+    counts: Fields = {"cache_read_input_tokens": cached, "output_tokens": usage.completion or 0}
+    return answers.all_counts(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached}))
 
 
-def _decoded(payload: bytes) -> Fields:
-    try:
-        return msgspec.json.decode(payload, type=Fields)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
+def _use(call: ToolCall) -> Fields:
+    """Return a call; of arguments that are no object, it has the text, so that nothing is lost."""
+    given = object_in(call.arguments or "{}")
+    given = {"arguments": call.arguments} if given is None else given
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
 
 
-def _fields(value: object) -> Fields:
-    return dict(value) if isinstance(value, dict) else {}
+def _ending(end: Finished, wishes: Wishes) -> Fields:
+    reason = answers.stop_reason(_REASONS[end.reason], end.stop, end.usage.completion, wishes)
+    return {"stop_reason": reason, "stop_sequence": end.stop}
+
+
+def _message(model: str, content: list[Fields]) -> Fields:
+    return {
+        "id": answers.message_id(),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage_of(Usage()),
+    }

@@ -1,21 +1,24 @@
 """LM Studio's `/api/v1/chat`: a conversation whose earlier turns are kept here, answered as typed events or at once.
 
 Unlike elsewhere the stream begins before the model is loaded, since loading and reading the prompt are told of in it.
+What is kept, so that a client can go on by the id of an answer, is in memory: a restart forgets it. It is bounded by
+the number of conversations and by the text and pictures in them; those not used for longest are forgotten first.
 """
 
+import secrets
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from app.core.engines import EngineState
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
-from app.gateway.canonical.request import Level, Message, Role, Text
-from app.gateway.dialects.lmstudio.cards import reasoning_of
-from app.gateway.dialects.lmstudio.conversations import Remembered, new_response_id
-from app.gateway.dialects.lmstudio.models import known_of
+from app.gateway.canonical.request import Image, Level, Message, Role, Text
+from app.gateway.dialects.lmstudio.models import known_of, reasoning_of
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 from app.gateway.dialects.lmstudio.requests import (
     NOTHING,
@@ -26,6 +29,7 @@ from app.gateway.dialects.lmstudio.requests import (
     generate,
 )
 from app.gateway.dialects.lmstudio.stream import Encoder
+from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.entry.bodies import read_json
 from app.gateway.exchange.capability_fallback import supplied
 from app.gateway.exchange.client_stream import KeepAlive
@@ -40,13 +44,63 @@ from app.supervisor.policy import Terms
 from app.supervisor.pool import Supervisor
 from engines.api import Route
 
+_MOST = 1024
+_MOST_CHARACTERS = 64 * 1024 * 1024
+"""Counted once per answer, although answers of one conversation share their turns: so it is an upper bound."""
+_ID_BYTES = 24
+
+
+class _Kept(NamedTuple):
+    talk: Earlier
+    characters: int
+
+
+class Remembered:
+    """Conversations by the id of their last answer. Belongs to the event loop's thread."""
+
+    def __init__(self, *, most: int = _MOST, most_characters: int = _MOST_CHARACTERS) -> None:
+        self._most, self._most_characters = most, most_characters
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._characters = 0
+
+    def find(self, response_id: str) -> Earlier:
+        """Return the conversation up to an answer. Raises NotFound."""
+        kept = self._kept.get(response_id)
+        if kept is None:
+            raise NotFound(
+                "No earlier response of that id is kept.",
+                hint="Send the conversation again; responses are forgotten when Roundhouse restarts.",
+                code="previous_response_not_found",
+            )
+        self._kept.move_to_end(response_id)
+        return kept.talk
+
+    def keep(self, response_id: str, talk: Earlier) -> None:
+        """Keep a conversation, if it is not larger than all that may be kept."""
+        size = len(talk.system) + sum(map(_size, talk.turns))
+        if size > self._most_characters:
+            return
+        self._kept[response_id] = _Kept(talk, size)
+        self._characters += size
+        while len(self._kept) > self._most or self._characters > self._most_characters:
+            _, forgotten = self._kept.popitem(last=False)
+            self._characters -= forgotten.characters
+
+
+def new_response_id() -> str:
+    """Return an id that nobody can guess."""
+    return RESPONSE_PREFIX + secrets.token_hex(_ID_BYTES)
+
+
+def _size(turn: Message) -> int:
+    return sum(
+        len(part.text) if isinstance(part, Text) else len(part.data) if isinstance(part, Image) else 0
+        for part in turn.parts
+    )
+
+
 _ROUTE = "lmstudio/chat"
 _EARLIER = web.AppKey("lmstudio_earlier", Remembered)
-_STREAM_HEADERS = {
-    hdrs.CONTENT_TYPE: "text/event-stream",
-    hdrs.CACHE_CONTROL: "no-cache",
-    "X-Accel-Buffering": "no",
-}
 _LOOK_S = 0.25
 """How often a stream that waits says how far loading is."""
 
@@ -117,9 +171,9 @@ async def _whole(job: ChatJob, request: web.Request, engines: EngineAccess, obse
     _Encoding(encoder).feed(await translate_whole(engines, job.upstream, observed))
     if encoder.failure is not None:
         failure = encoder.failure
-        return _json(LM_STUDIO_V1.document(failure), failure.status)
+        return json_reply(LM_STUDIO_V1.document(failure), failure.status)
     _keep(request, job, encoder)
-    return _json(encoder.result)
+    return json_reply(encoder.result)
 
 
 async def _stream(
@@ -137,7 +191,7 @@ async def _stream(
         within_s=_LOOK_S if supervisor.serves_at_once(job.upstream.load.source.name) else 0.0,
         every_s=_LOOK_S,
     )
-    course = Course(keep_alive=keep_alive, headers=_STREAM_HEADERS, before_end=before_end, has_begun=True)
+    course = Course(keep_alive=keep_alive, headers=EVENT_STREAM_HEADERS, before_end=before_end, has_begun=True)
     return await stream(request, engines, [Part(job.upstream, _Encoding(encoder))], observed, course)
 
 
@@ -168,7 +222,3 @@ def _keep(request: web.Request, job: ChatJob, encoder: Encoder) -> None:
     if job.response_id and encoder.failure is None:
         said = Message(Role.ASSISTANT, (Text(encoder.text),))
         request.app[_EARLIER].keep(job.response_id, job.talk.then(said))
-
-
-def _json(value: msgspec.Struct | None, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -9,6 +9,7 @@ from app.core.downloads import Download as Queued
 from app.core.downloads import DownloadState, Pull
 from app.core.errors import NotFound
 from app.gateway.dialects.lmstudio import requests
+from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS
@@ -54,15 +55,15 @@ async def download(request: web.Request) -> web.Response:
     except NotFound:
         check_may_change(request)
         wanted = Pull(model=name, quantization=asked.quantization or "")
-        return _json(job_of(await pull(services, request.app[DOWNLOADS], wanted)))
-    return _json(Job(status="already_downloaded"))
+        return json_reply(job_of(await pull(services, request.app[DOWNLOADS], wanted)))
+    return json_reply(Job(status="already_downloaded"))
 
 
 async def download_status(request: web.Request) -> web.Response:
     """GET /api/v1/models/download/status/{job_id}."""
     name = request.match_info["job_id"]
     try:
-        return _json(job_of(request.app[DOWNLOADS].find(name)))
+        return json_reply(job_of(request.app[DOWNLOADS].find(name)))
     except NotFound:
         raise NotFound(f"There is no download {name!r}.", code="job_not_found") from None
 
@@ -86,7 +87,3 @@ def _moment(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _json(value: msgspec.Struct) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import image_of
+from app.gateway.canonical.images import image_of
 from app.gateway.canonical.request import Generate, Level, Limits, Message, Part, Role, Sampling, Text
 from app.gateway.dialects.keep_alive import Staying
-from app.gateway.dialects.lmstudio.errors import NOT_IMPLEMENTED
+from app.gateway.dialects.lmstudio.record import NOT_IMPLEMENTED
 
 RESPONSE_PREFIX = "resp_"
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

@@ -1,6 +1,6 @@
 """LM Studio's `/api/v0`: OpenAI's routes, answered by the engine itself, with statistics added at the end.
 
-`/api/v1` is in `lmstudio_chat`, what is said of models in `lmstudio_models`.
+`/api/v1` is in `chat` and `downloads`, what is said of models in `models`.
 """
 
 import platform
@@ -15,12 +15,11 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
-from app.gateway.dialects.lmstudio.cards import format_v0
-from app.gateway.dialects.lmstudio.form import V0
-from app.gateway.dialects.lmstudio.stats import About, AboutModel, Runtime
+from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime
+from app.gateway.dialects.lmstudio.models import format_v0, status_of
+from app.gateway.dialects.openai.answers import AsWritten
 from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.openai.text_form import AsWritten
-from app.gateway.dialects.openai.understanding import understand, understand_chat
+from app.gateway.dialects.openai.requests import understand, understand_chat
 from app.gateway.entry.middleware import ARRIVED
 from app.gateway.exchange.handling import handle
 from app.gateway.loading.requested_model import Found
@@ -65,7 +64,7 @@ def _put(request: web.Request, form: OpenAI, route: Route, found: Found) -> V0:
 
 def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
     """Return who answers, as it is loaded now."""
-    status = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    status = status_of(services, model)
     return About(
         AboutModel(
             arch=model.architecture,

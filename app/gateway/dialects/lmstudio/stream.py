@@ -8,8 +8,16 @@ Roundhouse offers a model no tools there, so a call it makes anyway has a name t
 
 import msgspec
 
-from app.gateway.canonical.aggregate import Calls
-from app.gateway.canonical.events import Event, Failed, Finished, ReasoningDelta, Started, TextDelta, ToolCallDelta
+from app.gateway.canonical.events import (
+    Calls,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    ToolCallDelta,
+)
 from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 

@@ -1,44 +1,73 @@
-"""Ollama's routes that change which models there are: create, copy, delete, and the blobs that models are created from.
-
-What is created is a name with settings over weights that are here (`hub.library.made`), so it costs no space and is
-undone by deleting the name. Uploaded weights must be whole GGUF files; formats that can carry programs are refused
-unread.
-"""
+"""Which uploaded files a model can be made of, told by their names and first bytes. Nothing is unpacked or executed."""
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, NotFound, UserError
+from app.core.errors import BadRequest, NotFound
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
-from app.gateway.dialects.ollama.describing import digest_of
-from app.gateway.dialects.ollama.lookup import json_reply, not_found, read_document, required
+from app.gateway.dialects.ollama.descriptions import digest_of
+from app.gateway.dialects.ollama.models import NotOffered, not_found, read_document, required
 from app.gateway.dialects.ollama.options import kept_parameters, read_options
 from app.gateway.dialects.ollama.stream import line
 from app.gateway.dialects.ollama.templates import to_jinja
-from app.gateway.dialects.ollama.uploads import checked_files
 from app.gateway.dialects.ollama.wire import CopyRequest, CreateRequest, NamedRequest, Progress, SentMessage
+from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.services import SERVICES, Services
 from app.hub.disk.blobs import Blobs
 from app.hub.library.made import checked_name
 
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_GGUF = b"GGUF"
+_PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+"""A PyTorch archive is a zip of pickles; a bare pickle begins with its protocol."""
+_PROGRAMS = "can carry programs that run when it is opened"
+
+
+def checked_files(files: Mapping[str, str], blob: Callable[[str], Path]) -> dict[str, str]:
+    """Return the files under names that can be on any disk. `blob` says where a digest's bytes are.
+
+    Raises BadRequest for what is no GGUF file, NotFound for a blob that is not here.
+    """
+    return {_checked_name(name, _first_bytes(name, digest, blob)): digest for name, digest in files.items()}
+
+
+def _checked_name(name: str, start: bytes) -> str:
+    plain = name.replace("\\", "/").removeprefix("./")
+    if not _FILE_NAME.fullmatch(plain) or ".." in plain:
+        raise BadRequest(f"{name[:80]!r} is no name for a file.", hint="Send its last part only.", code="invalid_value")
+    if plain.lower().endswith(_PICKLE_ENDINGS) or start.startswith(_PICKLE_STARTS):
+        raise BadRequest(f"{plain} {_PROGRAMS}.", hint="Upload the model as a GGUF file.", code="unsafe_format")
+    if start != _GGUF:
+        kind = "a safetensors file" if plain.lower().endswith(".safetensors") else "no GGUF file"
+        raise BadRequest(
+            f"{plain} is {kind}, and models are created from GGUF files here.",
+            hint="Upload it as GGUF, or put the folder of a safetensors model into a model folder.",
+            code="unsupported_format",
+        )
+    return plain if plain.lower().endswith(".gguf") else plain + ".gguf"
+
+
+def _first_bytes(name: str, digest: str, blob: Callable[[str], Path]) -> bytes:
+    try:
+        with blob(digest).open("rb") as file:
+            return file.read(len(_GGUF))
+    except FileNotFoundError:
+        raise NotFound(f"There is no blob {digest} for {name[:80]!r}.", hint="Upload it first.") from None
+
+
 _PIECE_BYTES = 1 << 20
 _CREATED = 201
 _ROLES = frozenset({"system", "user", "assistant"})
-
-
-class NotOffered(UserError):
-    """Ollama has it, and this endpoint does not, or not yet."""
-
-    default_code = "not_offered"
-    status = 501
 
 
 def add_routes(app: web.Application) -> None:
@@ -61,7 +90,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     await services.supervisor.expire(checked_name(sent.named))
     services.events.publish(ModelsChanged())
     if sent.stream is False:
-        return json_reply(Progress("success"))
+        return utf8_json_reply(Progress("success"))
     body = b"".join(line(Progress(status)) for status in (*said, "writing manifest", "success"))
     return web.Response(body=body, content_type="application/x-ndjson")
 

@@ -11,7 +11,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.request import Sampling
-from app.gateway.dialects.ollama.wire import value_of
+from app.gateway.dialects.raw_fields import value_of
 
 _Reader = Callable[[object], Any]
 

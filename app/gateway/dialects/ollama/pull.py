@@ -11,15 +11,15 @@ from aiohttp import web
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.errors import Bug, ErrorBody, NotFound, RoundhouseError, Unavailable
 from app.gateway.canonical.events import failed
-from app.gateway.dialects.ollama.lookup import find, json_reply, read_document, required
+from app.gateway.dialects.ollama.models import find, read_document, required
 from app.gateway.dialects.ollama.stream import error_line, line
 from app.gateway.dialects.ollama.wire import NamedRequest, Progress, PullProgress
+from app.gateway.dialects.replies import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.hub.pulling import pull as begin_pull
 from app.gateway.services import SERVICES
 
-_NDJSON = {"Content-Type": "application/x-ndjson", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _SHOWN_DIGITS = 12
 _UNDER_WAY = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
 
@@ -52,8 +52,8 @@ async def _is_here(request: web.Request, named: str) -> bool:
 def _already(sent: NamedRequest) -> web.Response:
     done = Progress("success")
     if sent.stream is False:
-        return json_reply(done)
-    return web.Response(body=line(Progress("pulling manifest")) + line(done), headers=_NDJSON)
+        return utf8_json_reply(done)
+    return web.Response(body=line(Progress("pulling manifest")) + line(done), headers=NDJSON_HEADERS)
 
 
 async def _whole(request: web.Request, named: str) -> web.Response:
@@ -61,11 +61,11 @@ async def _whole(request: web.Request, named: str) -> web.Response:
     ended = await _followed(request, begun, None)
     if ended.state is not DownloadState.DONE:
         raise _unavailable(ended)
-    return json_reply(Progress("success"))
+    return utf8_json_reply(Progress("success"))
 
 
 async def _streamed(request: web.Request, named: str) -> web.StreamResponse:
-    response = web.StreamResponse(headers=_NDJSON)
+    response = web.StreamResponse(headers=NDJSON_HEADERS)
     await response.prepare(request)
     await response.write(line(Progress("pulling manifest")))
     try:

@@ -1,7 +1,33 @@
-"""Ollama's dialect: everything below /api that is not LM Studio's."""
+"""Ollama's dialect: everything below /api that is not LM Studio's, its errors, and its words for a long prompt."""
 
-from app.gateway.dialects.ollama.errors import shape, too_long
-from app.gateway.dialects.record import DialectName, DialectRecord
+import msgspec
+
+from app.gateway.canonical.overflow import Overflow
+from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+
+
+class OllamaError(msgspec.Struct, frozen=True):
+    """Ollama's error document, and the last line of a stream of its that cannot go on."""
+
+    error: str
+
+
+def shape(fault: Fault) -> OllamaError:
+    """Return the document."""
+    return OllamaError(fault.message)
+
+
+def too_long(overflow: Overflow) -> str:
+    """Return Ollama's own words, and the counts after them."""
+    told = "the input length exceeds the context length"
+    if overflow.context is None:
+        return told
+    told = f"{told}: this model's maximum context length is {overflow.context} tokens"
+    if overflow.prompt is None:
+        return told
+    answer = "" if overflow.answer is None else f" and the answer may have {overflow.answer}"
+    return f"{told}, and the prompt has {overflow.prompt}{answer}"
+
 
 OLLAMA_DIALECT = DialectRecord(
     name=DialectName.OLLAMA, shape=shape, too_long=too_long, prefixes=("/api/",), charset="utf-8"

@@ -1,9 +1,15 @@
-"""Chat and generate requests -> canonical ones.
+"""Chat and generate requests -> canonical ones, and what they need of a model.
 
-An empty conversation, or an empty prompt, asks only for the model to be loaded, or with `keep_alive` 0 unloaded.
+An empty conversation, or an empty prompt, asks only for the model to be loaded, or with `keep_alive` 0 unloaded. The
+refusal of what a model cannot do is in words that clients look for.
+
+Ollama's clients often give tool calls no id, and answer them in order, or by the tool's name; every other dialect needs
+one. So calls without an id are numbered, and results are given the id of the call they answer.
 """
 
-from collections.abc import Sequence
+import base64
+import binascii
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -11,20 +17,137 @@ from app.core.errors import BadRequest
 from app.gateway.canonical.request import (
     Complete,
     Generate,
+    Image,
     Level,
     Limits,
     Message,
+    Part,
     Request,
     ResponseFormat,
     Role,
     Shape,
     Text,
+    Thinking,
     Tool,
+    ToolCall,
+    ToolResult,
 )
-from app.gateway.dialects.ollama.durations import kept_s
-from app.gateway.dialects.ollama.messages import image_parts, read_messages
+from app.gateway.dialects.keep_alive import kept_s
 from app.gateway.dialects.ollama.options import Options, read_options
-from app.gateway.dialects.ollama.wire import ABSENT, ChatRequest, Common, GenerateRequest, SentTool, value_of
+from app.gateway.dialects.ollama.wire import ChatRequest, Common, GenerateRequest, SentCall, SentMessage, SentTool
+from app.gateway.dialects.raw_fields import ABSENT, value_of
+
+
+def needed_abilities(request: Request) -> list[str]:
+    """Return Ollama's words for what a request needs, beside plain text."""
+    if isinstance(request, Complete):
+        return ["completion"] if request.suffix is None else ["insert"]
+    wants = {
+        "completion": True,
+        "tools": bool(request.tools),
+        "thinking": request.thinking not in {Level.DEFAULT, Level.OFF},
+        "vision": _has_images(request),
+    }
+    return [ability for ability, is_wanted in wants.items() if is_wanted]
+
+
+def check_abilities(request: Request, capabilities: Collection[str], *, model: str) -> None:
+    """Raise BadRequest (model_cannot) for the first thing the model cannot do."""
+    lacking = next((ability for ability in needed_abilities(request) if ability not in capabilities), None)
+    if lacking is not None:
+        raise cannot(model, lacking)
+
+
+def cannot(model: str, ability: str) -> BadRequest:
+    """Return the refusal as Ollama words it."""
+    return BadRequest(f'"{model}" does not support {ability}', code="model_cannot")
+
+
+def _has_images(request: Generate) -> bool:
+    return any(isinstance(part, Image) for message in request.messages for part in message.parts)
+
+
+_ROLES = {"developer": Role.SYSTEM} | {role.value: role for role in Role}
+_KINDS = ((b"\x89PNG", "image/png"), (b"GIF8", "image/gif"), (b"\xff\xd8", "image/jpeg"), (b"BM", "image/bmp"))
+_USUAL_KIND = "image/jpeg"
+
+
+def read_messages(sent: Sequence[SentMessage]) -> Iterator[Message]:
+    """Yield the conversation. Raises BadRequest."""
+    unanswered: list[ToolCall] = []
+    numbers = iter(range(1, 1 << 31))
+    for message in sent:
+        role = _ROLES.get(message.role.lower())
+        if role is None:
+            raise BadRequest(f"invalid role: {message.role!r} (must be system, user, assistant or tool)")
+        if role is Role.TOOL:
+            yield Message(role, (_result(message, unanswered),))
+            continue
+        calls = [_call(call, numbers) for call in message.tool_calls or ()]
+        unanswered += calls
+        yield Message(role, (*_said(message), *calls))
+
+
+def image_parts(images: Iterable[str] | None) -> Iterator[Image]:
+    """Yield pictures. Raises BadRequest for what is not base64."""
+    for image in images or ():
+        _, _, after = image.partition(";base64,")
+        data = (after or image).strip()
+        yield Image(media_type=_kind(data), data=data)
+
+
+def _said(message: SentMessage) -> Iterator[Part]:
+    if message.thinking:
+        yield Thinking(message.thinking)
+    if message.content:
+        yield Text(message.content)
+    yield from image_parts(message.images)
+
+
+def _result(message: SentMessage, unanswered: list[ToolCall]) -> ToolResult:
+    name = message.tool_name or message.name or ""
+    answered = _answered(message.tool_call_id or "", name, unanswered)
+    if answered is not None:
+        unanswered.remove(answered)
+    return ToolResult(
+        call_id=message.tool_call_id or (answered.id if answered else "call_0"),
+        text=message.content or "",
+        name=name or (answered.name if answered else ""),
+    )
+
+
+def _answered(call_id: str, name: str, unanswered: Sequence[ToolCall]) -> ToolCall | None:
+    """Return the call a result is for: the one of that id, else the first of that name, else the first."""
+    if call_id:
+        return next((call for call in unanswered if call.id == call_id), None)
+    named = [call for call in unanswered if call.name == name]
+    return next(iter(named or unanswered), None)
+
+
+def _call(sent: SentCall, numbers: Iterator[int]) -> ToolCall:
+    number = next(numbers)
+    return ToolCall(
+        id=sent.id or f"call_{number}", name=sent.function.name, arguments=_arguments(sent.function.arguments)
+    )
+
+
+def _arguments(raw: msgspec.Raw) -> str:
+    value = value_of(raw)
+    if value is None:
+        return "{}"
+    return value if isinstance(value, str) else bytes(raw).decode()
+
+
+def _kind(data: str) -> str:
+    """Return what a picture is, by its first bytes. Raises BadRequest if it is not base64 at all."""
+    try:
+        begins = base64.b64decode(data, validate=True)[:12]
+    except (binascii.Error, ValueError):
+        raise BadRequest("invalid image data: not base64", code="invalid_value") from None
+    if begins[:4] == b"RIFF" and begins[8:] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _KINDS if begins.startswith(mark)), _USUAL_KIND)
+
 
 _THINK = {
     "low": Level.LOW,
@@ -60,15 +183,9 @@ def read_chat(sent: ChatRequest) -> Asked:
     options = read_options(sent.options)
     if not sent.messages:
         return _asked(sent, options, None)
-    request = Generate(
-        messages=tuple(read_messages(sent.messages)),
-        tools=tuple(_tool(tool) for tool in sent.tools or ()),
-        response_format=_format(sent.format),
-        thinking=_thinking(sent.think),
-        sampling=options.sampling,
-        limits=_limits(sent, options),
-    )
-    return _asked(sent, options, request)
+    messages = tuple(read_messages(sent.messages))
+    tools = tuple(_tool(tool) for tool in sent.tools or ())
+    return _asked(sent, options, _conversation(sent, options, messages, tools))
 
 
 def read_generate(sent: GenerateRequest) -> Asked:
@@ -79,14 +196,7 @@ def read_generate(sent: GenerateRequest) -> Asked:
         return _asked(sent, options, None)
     if sent.raw or sent.suffix:
         return _asked(sent, options, _bare(sent, options))
-    request = Generate(
-        messages=tuple(_turns(sent)),
-        response_format=_format(sent.format),
-        thinking=_thinking(sent.think),
-        sampling=options.sampling,
-        limits=_limits(sent, options),
-    )
-    return _asked(sent, options, request)
+    return _asked(sent, options, _conversation(sent, options, tuple(_turns(sent))))
 
 
 def _check(sent: GenerateRequest) -> None:
@@ -113,6 +223,19 @@ def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
         keep_s=kept_s(sent),
         num_ctx=options.num_ctx,
         unheeded=options.unheeded,
+    )
+
+
+def _conversation(
+    sent: Common, options: Options, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()
+) -> Generate:
+    return Generate(
+        messages=messages,
+        tools=tools,
+        response_format=_format(sent.format),
+        thinking=_thinking(sent.think),
+        sampling=options.sampling,
+        limits=_limits(sent, options),
     )
 
 

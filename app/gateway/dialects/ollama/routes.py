@@ -10,22 +10,22 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from app.core.engines import EngineState
-from app.gateway.canonical.aggregate import fold
-from app.gateway.canonical.events import Failed
+from app.gateway.canonical.events import Failed, fold
 from app.gateway.canonical.request import Generate, Request
-from app.gateway.dialects.ollama import abilities
 from app.gateway.dialects.ollama import create as ollama_create
-from app.gateway.dialects.ollama import embed as ollama_embed
+from app.gateway.dialects.ollama import embeddings as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
-from app.gateway.dialects.ollama.describing import moment
-from app.gateway.dialects.ollama.lookup import abilities_of, find, json_reply, read_document
+from app.gateway.dialects.ollama import requests
+from app.gateway.dialects.ollama.descriptions import moment
+from app.gateway.dialects.ollama.models import abilities_of, find, read_document
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
 from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, Said, whole
 from app.gateway.dialects.ollama.wire import ChatRequest, Ending, GenerateRequest
+from app.gateway.dialects.replies import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.exchange.capability_fallback import supplied, with_plan
 from app.gateway.exchange.client_stream import KeepAlive
 from app.gateway.exchange.engine.planning import Plan
@@ -42,11 +42,6 @@ from app.supervisor.policy import Terms
 
 log = logging.getLogger(__name__)
 
-_STREAM_HEADERS = {
-    hdrs.CONTENT_TYPE: "application/x-ndjson",
-    hdrs.CACHE_CONTROL: "no-cache",
-    "X-Accel-Buffering": "no",
-}
 _ONLY_HEAD = KeepAlive(alive=bytes)
 """A line would mean something."""
 
@@ -123,13 +118,13 @@ def _trimming(
 
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
-    is_plain = abilities.needed(request) == ["completion"] and found.model.chats
+    is_plain = requests.needed_abilities(request) == ["completion"] and found.model.chats
     found = await learned(services, found, route_of(request))
     if not is_plain:
-        abilities.check(request, await abilities_of(services, found.model, is_tried=True), model=named)
+        requests.check_abilities(request, await abilities_of(services, found.model, is_tried=True), model=named)
     path = routes_of(services, found.load.engine, found.model).get(route_of(request))
     if path is None:
-        raise abilities.cannot(named, "completion")
+        raise requests.cannot(named, "completion")
     return path, await supplied(services, found, request)
 
 
@@ -149,7 +144,7 @@ def _loading(services: Services, wanted: Asked, form: Form, upstream: UpstreamRe
             async with supervisor.lease(upstream.load, msgspec.structs.replace(upstream.terms, takes_slot=False)):
                 pass
         observed.outcome = Outcome.OK
-        return json_reply(form(Said(), Ending(done_reason=reason)))
+        return utf8_json_reply(form(Said(), Ending(done_reason=reason)))
 
     return answer
 
@@ -167,12 +162,12 @@ class _Answer:
         events = await translate_whole(engines, self.upstream, observed, self.trimming)
         reply = whole(fold(events), self.form, _new_id)
         if isinstance(reply, Failed):
-            return json_reply(OLLAMA_DIALECT.document(reply), reply.status)
-        return json_reply(reply)
+            return utf8_json_reply(OLLAMA_DIALECT.document(reply), reply.status)
+        return utf8_json_reply(reply)
 
     async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         """Answer line by line."""
-        course = Course(keep_alive=_ONLY_HEAD, headers=_STREAM_HEADERS, trimming=self.trimming)
+        course = Course(keep_alive=_ONLY_HEAD, headers=NDJSON_HEADERS, trimming=self.trimming)
         parts = [Part(self.upstream, Lines(self.form, _new_id))]
         return await stream(request, engines, parts, observed, course)
 

@@ -6,13 +6,13 @@ model: they are shown as text, and the call has none.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
-from app.core.errors import ErrorBody
-from app.gateway.canonical.aggregate import Answer, Calls
 from app.gateway.canonical.events import (
+    BROKE_OFF,
+    Answer,
+    Calls,
     Event,
     Failed,
     Finish,
@@ -24,13 +24,13 @@ from app.gateway.canonical.events import (
     Usage,
 )
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.ollama.durations import nanoseconds, work_nanoseconds
+from app.gateway.dialects.keep_alive import nanoseconds, work_nanoseconds
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
+from app.gateway.dialects.raw_fields import object_in
 
 _ENCODER = msgspec.json.Encoder()
 _NOT_DONE = Ending()
-_BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,22 +42,24 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class Form(Protocol):
-    """How `/api/chat` or `/api/generate` puts it. `dropped` is how many messages were left out to make it fit."""
+class Form:
+    """How `/api/chat` or `/api/generate` puts it. `model` is what replies call it; `moment` returns the time.
 
-    dropped: int
-
-    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
-        """Return one reply; it is the last if `ending` says why."""
-
-
-class ChatForm:
-    """Replies of `/api/chat`. `model` is what they call it; `moment` returns the time in RFC 3339."""
+    The time is in RFC 3339. `dropped` is how many messages were left out to make it fit.
+    """
 
     def __init__(self, model: str, moment: Callable[[], str]) -> None:
         self._model = model
         self._moment = moment
         self.dropped = 0
+
+    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
+        """Return one reply; it is the last if `ending` says why."""
+        raise NotImplementedError
+
+
+class ChatForm(Form):
+    """Replies of `/api/chat`."""
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply:
         """Return one reply."""
@@ -71,13 +73,8 @@ class ChatForm:
         )
 
 
-class GenerateForm:
+class GenerateForm(Form):
     """Replies of `/api/generate`. There is no `context`: these engines keep the conversation's cache themselves."""
-
-    def __init__(self, model: str, moment: Callable[[], str]) -> None:
-        self._model = model
-        self._moment = moment
-        self.dropped = 0
 
     def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> GenerateReply:
         """Return one reply."""
@@ -110,10 +107,6 @@ class Lines:
         """Return the lines for some events; often one, sometimes none."""
         return b"".join(line for event in events for line in self._lines(event))
 
-    def end(self) -> bytes:
-        """Return the line that a stream without an end is owed."""
-        return self.feed([_BROKE_OFF])
-
     def _lines(self, event: Event) -> list[bytes]:
         if self.is_over:
             return []
@@ -144,7 +137,7 @@ class Lines:
 def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | GenerateReply | Failed:
     """Return the reply that says all of an answer at once, or why there is none."""
     if not isinstance(answer.end, Finished):
-        return answer.end or _BROKE_OFF
+        return answer.end or BROKE_OFF
     text, calls = called(answer.calls, new_id)
     said = Said(text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs)
     return form(said, ending_of(answer.end, dropped=form.dropped))
@@ -180,21 +173,12 @@ def called(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, t
     text: list[str] = []
     replies: list[ReplyCall] = []
     for index, call in enumerate(calls):
-        arguments = _object(call.arguments)
+        arguments = object_in(call.arguments) if call.arguments.strip() else {}
         if arguments is None:
             text.append(call.arguments)
         function = ReplyFunction(index=index, name=call.name, arguments=arguments or {})
         replies.append(ReplyCall(id=call.id or new_id(), function=function))
     return "".join(text), tuple(replies)
-
-
-def _object(text: str) -> dict[str, object] | None:
-    if not text.strip():
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError):
-        return None
 
 
 def error_line(failed: Failed) -> bytes:

@@ -4,25 +4,13 @@ A field with a default is left out when it has that value, as Go's `omitempty` d
 Durations are nanoseconds. Unknown fields of requests are passed over, as Ollama does.
 """
 
-from typing import Annotated
-
 import msgspec
 
-from app.core.errors import BadRequest
 from app.gateway.canonical.events import TokenLogprob
+from app.gateway.dialects.keep_alive import Stay
+from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 Fields = dict[str, msgspec.Raw]
-ABSENT = msgspec.Raw()
-
-
-def value_of(raw: msgspec.Raw) -> object:
-    """Return the value of a field that was passed over at first, None if it is absent. Raises BadRequest."""
-    if raw == ABSENT:
-        return None
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadRequest(f"The request is not valid JSON: {error}.", code="invalid_json") from None
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -65,13 +53,6 @@ class SentTool(msgspec.Struct, frozen=True):
     """A tool offered to the model; functions are the only kind."""
 
     function: SentFunction
-
-
-class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of requests that may say how long their model stays. `ttl`, in seconds, is LM Studio's word for it."""
-
-    keep_alive: msgspec.Raw = ABSENT
-    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class Common(Stay, frozen=True, kw_only=True):

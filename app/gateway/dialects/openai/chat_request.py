@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.data_uris import image_of, text_of
+from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import (
     Choose,
     Generate,
@@ -27,10 +27,8 @@ from app.gateway.canonical.request import (
     ToolChoice,
     ToolResult,
 )
-from app.gateway.dialects.openai.content import SentFile
+from app.gateway.dialects.raw_fields import ABSENT, is_set
 
-ABSENT = msgspec.Raw()
-_NOTHING = (b"", b"null")
 _MOST_LOGPROBS = 20
 MOST_CHOICES = 8
 """Answers to one request are written one after another."""
@@ -88,6 +86,12 @@ class SentCall(msgspec.Struct, frozen=True):
 
     id: str | None = None
     function: Function = Function()
+
+
+class SentFile(msgspec.Struct, frozen=True):
+    """A file that came along as a data URI."""
+
+    file_data: str | None = None
 
 
 class SentPart(msgspec.Struct, frozen=True):
@@ -431,11 +435,6 @@ def _text(raw: msgspec.Raw) -> str:
         return msgspec.json.decode(raw, type=str)
     except msgspec.MsgspecError:
         return ""
-
-
-def is_set(raw: msgspec.Raw) -> bool:
-    """Tell whether a field was sent with anything but null."""
-    return bytes(raw) not in _NOTHING
 
 
 def wrong(sentence: str) -> BadRequest:

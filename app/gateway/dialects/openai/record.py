@@ -1,11 +1,66 @@
-"""OpenAI's dialect: everything below /v1 that is nobody else's, and whatever is no dialect's at all."""
+"""OpenAI's dialect: everything below /v1 that is nobody else's, and whatever is no dialect's at all.
 
+LM Studio's `/api/v0` and llama-server's routes have errors of the same shape.
+"""
+
+from collections.abc import Mapping
 from functools import cache, partial
+from types import MappingProxyType
 
 import msgspec
 
-from app.gateway.dialects.openai.errors import shape, too_long
-from app.gateway.dialects.record import DialectName, DialectRecord
+from app.gateway.canonical.overflow import Overflow
+from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+
+_TYPES: Mapping[int, str] = MappingProxyType(
+    {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+)
+_SERVER_ERROR = 500
+_NOUNS = frozenset({"messages", "prompt", "input", "documents", "texts"})
+"""Fields that are called what they are; what is in any other is called the prompt."""
+
+
+class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):
+    """OpenAI's error object; all four keys are always present."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | int | None = None
+
+
+class OpenAIErrorBody(msgspec.Struct, frozen=True):
+    """The document around it."""
+
+    error: OpenAIError
+
+
+def error_type(status: int) -> str:
+    """Return OpenAI's word for the kind of error that is sent with this status."""
+    return _TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
+
+
+def shape(fault: Fault) -> OpenAIErrorBody:
+    """Return the document."""
+    error = OpenAIError(message=fault.message, type=error_type(fault.status), param=fault.param, code=fault.error.code)
+    return OpenAIErrorBody(error)
+
+
+def too_long(overflow: Overflow, field: str) -> str:
+    """Return OpenAI's own words, for which clients that shorten and ask again look."""
+    noun = field if field in _NOUNS else "prompt"
+    plea = f"Please reduce the length of the {noun}"
+    if overflow.context is None:
+        return f"The length of your {noun} exceeds this model's maximum context length. {plea}."
+    limit = f"This model's maximum context length is {overflow.context} tokens. However,"
+    if overflow.prompt is None:
+        return f"{limit} your {noun} resulted in more. {plea}."
+    if overflow.answer is None:
+        return f"{limit} your {noun} resulted in {overflow.prompt} tokens. {plea}."
+    total = overflow.prompt + overflow.answer
+    counts = f"({overflow.prompt} in the {noun}, {overflow.answer} in the completion)"
+    return f"{limit} you requested {total} tokens {counts}. {plea} or completion."
+
 
 TOO_MANY = 429
 """What OpenAI's clients take for "not now"."""

@@ -11,8 +11,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.openai.understanding import understand, understand_chat
+from app.gateway.dialects.openai.requests import understand, understand_chat
+from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
+from app.gateway.dialects.replies import json_reply
 from app.gateway.exchange.handling import handle
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model
@@ -62,10 +64,10 @@ async def list_models(request: web.Request) -> web.Response:
     models = await asyncio.to_thread(services.library.models)
     if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         usable = [model for model in models if not model.problem]
-        return _json(anthropic_models.page(usable, anthropic_models.wanted(request.query)))
+        return json_reply(anthropic_models.page(usable, decode_query(request.query, anthropic_models.Wanted)))
     running = {status.model: status for status in services.supervisor.statuses()}
     able = await with_capabilities(services, [model for model in models if not model.problem])
-    return _json(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in able]))
+    return json_reply(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in able]))
 
 
 async def show_model(request: web.Request) -> web.Response:
@@ -73,10 +75,10 @@ async def show_model(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
     if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
-        return _json(anthropic_models.card(model))
+        return json_reply(anthropic_models.card(model))
     running = {status.model: status for status in services.supervisor.statuses()}
     (able,) = await with_capabilities(services, [model])
-    return _json(_card(able, running.get(model.runs_as)))
+    return json_reply(_card(able, running.get(model.runs_as)))
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -110,7 +112,3 @@ def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:
         loaded_context_length=status.context if status is not None and is_loaded else None,
         capabilities=model.capabilities,
     )
-
-
-def _json(value: msgspec.Struct) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -6,32 +6,38 @@ with it at once.
 
 from functools import partial
 
-from aiohttp import hdrs, web
+import msgspec
+from aiohttp import web
 
 from app.core.errors import NotFound
 from app.gateway.canonical.events import Failed
 from app.gateway.canonical.request import Generate
-from app.gateway.dialects.ollama.lookup import json_reply
+from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
-from app.gateway.dialects.responses.count import understand_count
-from app.gateway.dialects.responses.intake import ResponseJob, understood
+from app.gateway.dialects.responses.jobs import ResponseJob, read, understand
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
+from app.gateway.dialects.responses.requests import Asked
 from app.gateway.dialects.responses.stored import keep, made
-from app.gateway.entry.bodies import read_body
+from app.gateway.entry.bodies import decode, read_body
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.client_stream import KeepAlive
-from app.gateway.exchange.handling import Job, handle
+from app.gateway.exchange.handling import Job, handle, load_of, terms_of
 from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translating import Course, End, Part, Trimming, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
 
-_STREAM_HEADERS = {
-    hdrs.CONTENT_TYPE: "text/event-stream",
-    hdrs.CACHE_CONTROL: "no-cache",
-    "X-Accel-Buffering": "no",
-}
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tokens a request would have an engine read."""
+
+    input_tokens: int
+    object: str = "response.input_tokens"
+
+
 _ALIVE = b": still loading\n\n"
 _COUNT = "responses/input_tokens"
 
@@ -60,11 +66,11 @@ async def compact(_request: web.Request) -> web.Response:
 
 async def count(request: web.Request) -> web.StreamResponse:
     """POST /v1/responses/input_tokens: counted by the engine, or estimated."""
-    return await handle(request, _COUNT, understand_count)
+    return await handle(request, _COUNT, _understand_count)
 
 
 async def _understand(request: web.Request) -> Job:
-    job = await understood(request.app[SERVICES], await read_body(request))
+    job = await understand(request.app[SERVICES], await read_body(request))
     return Job(job.upstream, partial(_answer, job))
 
 
@@ -83,7 +89,7 @@ async def _answer(
 
             course = Course(
                 keep_alive=KeepAlive(first=job.begin, alive=lambda: _ALIVE),
-                headers=_STREAM_HEADERS,
+                headers=EVENT_STREAM_HEADERS,
                 trimming=trimming,
                 before_end=before_end,
             )
@@ -105,6 +111,21 @@ async def _whole(
     events = await translate_whole(engines, job.upstream, observed, trimming)
     job.feed(events)
     if isinstance(end := events[-1], Failed):
-        return json_reply(RESPONSES_DIALECT.document(end), end.status)
+        return utf8_json_reply(RESPONSES_DIALECT.document(end), end.status)
     await keep(services, job)
-    return json_reply(job.encoder.response)
+    return utf8_json_reply(job.encoder.response)
+
+
+async def _understand_count(request: web.Request) -> Job:
+    """Return what counts them. Raises BadRequest, NotFound, or what `resolve` raises."""
+    services, asked = request.app[SERVICES], decode(await read_body(request), Asked)
+    said = await read(services, asked)
+    found = await resolve(services, asked.model)
+    found = found._replace(load=await load_of(services, found, asked.context))
+    counting = await counting_of(services, found, said.work, terms_of(asked, Route.COUNT_TOKENS))
+
+    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+        count = await counting.count(engines, observed)
+        return count.marked(utf8_json_reply(Counted(input_tokens=count.tokens)))
+
+    return Job(counting.upstream, answer)

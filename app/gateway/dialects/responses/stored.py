@@ -1,24 +1,76 @@
-"""Responses by their ids: those being made, which can be looked at and stopped, and those that are kept."""
+"""Responses by their ids: those being made, which can be looked at and stopped, and those that are kept.
+
+The input of a kept response is listed page by page.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
-from app.gateway.dialects.ollama.lookup import json_reply
-from app.gateway.dialects.responses.intake import ResponseJob, new_id
-from app.gateway.dialects.responses.items import kept_item, to_keep
-from app.gateway.dialects.responses.listing import Deleted, page, wanted
+from app.gateway.dialects.raw_fields import decode_query
+from app.gateway.dialects.replies import utf8_json_reply
+from app.gateway.dialects.responses.input_items import Item, kept_item, to_keep
+from app.gateway.dialects.responses.jobs import ResponseJob, new_id
 from app.gateway.dialects.responses.wire import Response
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.observer import Stopped
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.inspector import INSPECTOR
 from app.store.responses import Bounds, KeptItem, KeptResponse
+
+_PAGE, _LARGEST_PAGE = 20, 100
+"""OpenAI's own page sizes."""
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the list."""
+
+    data: list[msgspec.Raw]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+    object: str = "list"
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """A response that is kept no more."""
+
+    id: str
+    object: str = "response"
+    deleted: bool = True
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a list."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_PAGE)] = _PAGE
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+
+
+def page(items: Sequence[Item], part: PageQuery) -> Page:
+    """Return a part of the items. Raises BadRequest for an `after` that is not among them."""
+    ordered = list(items if part.order == "asc" else reversed(items))
+    begin = 0
+    if part.after is not None:
+        at = next((at for at, item in enumerate(ordered) if item.id == part.after), None)
+        if at is None:
+            raise BadRequest(f"There is no item {part.after[:80]!r} in this list.", code="item_not_found")
+        begin = at + 1
+    shown = ordered[begin : begin + part.limit]
+    return Page(
+        data=[item.value for item in shown],
+        first_id=shown[0].id if shown else None,
+        last_id=shown[-1].id if shown else None,
+        has_more=begin + part.limit < len(ordered),
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +106,22 @@ async def show(request: web.Request) -> web.Response:
         )
     making = request.app[_MAKING].get(request.match_info["id"])
     if making is not None:
-        return json_reply(making.job.encoder.response)
-    return json_reply(_document(await _found(request)))
+        return utf8_json_reply(making.job.encoder.response)
+    return utf8_json_reply(_document(await _found(request)))
 
 
 async def delete(request: web.Request) -> web.Response:
     """DELETE /v1/responses/{id}."""
     name = request.match_info["id"]
     await request.app[SERVICES].chats.delete_response(name)
-    return json_reply(Deleted(id=name))
+    return utf8_json_reply(Deleted(id=name))
 
 
 async def list_input(request: web.Request) -> web.Response:
     """GET /v1/responses/{id}/input_items: what its own request said, the newest first unless asked otherwise."""
-    part = wanted(request.query)
+    part = decode_query(request.query, PageQuery)
     kept = await _found(request)
-    return json_reply(page([kept_item(item.id, item.value) for item in kept.input], part))
+    return utf8_json_reply(page([kept_item(item.id, item.value) for item in kept.input], part))
 
 
 async def cancel(request: web.Request) -> web.Response:
@@ -80,7 +132,7 @@ async def cancel(request: web.Request) -> web.Response:
         raise BadRequest(f"The response {kept.id!r} is not being made any more.", code="response_not_running")
     request.app[INSPECTOR].stop(making.request_id)
     await making.over.wait()
-    return json_reply(making.job.encoder.response)
+    return utf8_json_reply(making.job.encoder.response)
 
 
 @asynccontextmanager

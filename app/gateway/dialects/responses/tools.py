@@ -13,14 +13,14 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.request import Choose, Tool, ToolChoice
+from app.gateway.dialects.raw_fields import ABSENT
 
 T = TypeVar("T")
 LOCAL_SHELL = "local_shell"
 INPUT = "input"
 """The one argument of a custom tool."""
-_ABSENT = msgspec.Raw()
 _NULL = msgspec.Raw(b"null")
-_UNSAID = (_ABSENT, _NULL)
+_UNSAID = (ABSENT, _NULL)
 _FREE_TEXT = msgspec.Raw(
     b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
 )
@@ -78,7 +78,7 @@ class _Sent(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     name: str = ""
     description: str | None = None
-    parameters: msgspec.Raw = _ABSENT
+    parameters: msgspec.Raw = ABSENT
     strict: bool | None = None
     format: _Grammar | None = None
     tools: list[msgspec.Raw] = []
@@ -102,7 +102,7 @@ def flat_name(namespace: str | None, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = _ABSENT, *, one_at_a_time: bool = False) -> Offer:
+def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = ABSENT, *, one_at_a_time: bool = False) -> Offer:
     """Return what is offered for `tools` and `tool_choice`. Raises BadRequest for what cannot be read or done."""
     if not tools and choice in _UNSAID and not one_at_a_time:
         return _NO_OFFER  # as with every request that is only text

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from app.gateway.canonical.events import Likely, TokenLogprob, Usage
-from app.gateway.dialects.responses.request import Asked, Format
+from app.gateway.dialects.responses.requests import Asked, Format
 from app.gateway.dialects.responses.tools import Offer
 
 UNSET = msgspec.UNSET

@@ -8,8 +8,7 @@ insisted upon, stop sequences kept back, since they would end reasoning too.
 import msgspec
 
 from app.gateway.canonical.families.answer import Reading
-from app.gateway.canonical.families.choosing import Family
-from app.gateway.canonical.families.formats import PLAIN_JSON, TAGGED
+from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, Family
 from app.gateway.canonical.request import Choose, Generate, Level, Request, ResponseFormat, Shape, Tool
 from app.gateway.exchange.engine import tool_prompt as instructing
 from app.gateway.exchange.engine.call_schema import may_call, must_call

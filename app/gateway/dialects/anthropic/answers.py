@@ -1,0 +1,252 @@
+"""What llama.cpp's answers lack to be Anthropic's, whole or in a stream: ids, ends that say why, and every count.
+
+It calls an answer "chatcmpl-...", repeats the turn that it goes on with, says `end_turn` when a stop sequence ended it
+and `max_tokens` when the context was full, and leaves out what was written to a cache. Chunks of the network end
+anywhere; only whole events are sent on, and text, which is nearly all of a stream, keeps its bytes.
+"""
+
+import secrets
+from collections.abc import Callable  # noqa: TC003 -- as everywhere else here
+
+import msgspec
+
+from app.core.errors import RoundhouseError
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.events import failed
+from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT, refusal_document
+from app.gateway.dialects.form import Editor, Refusal
+from app.gateway.exchange.engine.error_document import understood
+
+Fields = dict[str, object]
+
+_MESSAGE, _TOOL_USE = "msg_", "toolu_"
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a request its answer is held to."""
+
+    max_tokens: int | None = None
+    one_tool: bool = False
+    prefilled: Prefilled = NOTHING
+    """What a whole answer repeats of it."""
+
+
+def message_id() -> str:
+    """Return an id as Anthropic writes them."""
+    return _MESSAGE + secrets.token_hex(12)
+
+
+def all_counts(told: Fields) -> Fields:
+    """Return all four counts. What is read from the cache is not part of `input_tokens`."""
+    return {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, **told}
+
+
+def stop_reason(reason: object, sequence: object, written: object, wishes: Wishes) -> object:
+    """Return why an answer ended; `written` is its number of tokens."""
+    if reason == "end_turn" and sequence is not None:
+        return "stop_sequence"
+    if reason == "max_tokens" and wishes.max_tokens and isinstance(written, int) and written < wishes.max_tokens:
+        return "model_context_window_exceeded"
+    return reason
+
+
+def whole_block(told: Fields) -> Fields:
+    """Return a content block with what its type must have."""
+    if told.get("type") == "tool_use":
+        return {**told, "id": told.get("id") or _TOOL_USE + secrets.token_hex(12), "input": told.get("input") or {}}
+    if told.get("type") == "thinking":
+        return {"signature": "", **told}
+    return told
+
+
+def whole_message(body: bytes, wishes: Wishes) -> bytes:
+    """Return a whole answer, mended."""
+    reply = msgspec.json.decode(body, type=Fields)
+    counts = reply.get("usage")
+    counts = all_counts(counts if isinstance(counts, dict) else {})
+    content = reply.get("content")
+    reply.update(
+        id=message_id(),
+        content=_kept(_new(content, wishes.prefilled), wishes) if isinstance(content, list) else [],
+        stop_reason=stop_reason(
+            reply.get("stop_reason"), reply.get("stop_sequence"), counts.get("output_tokens"), wishes
+        ),
+        usage=counts,
+    )
+    return msgspec.json.encode(reply)
+
+
+def _new(content: list[Fields], prefilled: Prefilled) -> list[Fields]:
+    """Return the blocks without what they repeat of the request."""
+    blocks = [whole_block(part) for part in content]
+    if prefilled == NOTHING:
+        return blocks
+    said = [_renewed(part, prefilled) for part in blocks]
+    return [part for part in said if part.get("type") != "thinking" or part.get("thinking")]
+
+
+def _renewed(part: Fields, prefilled: Prefilled) -> Fields:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return {**part, "text": prefilled.new_text(text)}
+        case {"type": "thinking", "thinking": str(thinking)}:
+            return {**part, "thinking": prefilled.new_thinking(thinking)}
+    return part
+
+
+def _kept(content: list[Fields], wishes: Wishes) -> list[Fields]:
+    calls = [part for part in content if part.get("type") == "tool_use"]
+    surplus = calls[1:] if wishes.one_tool else []
+    return [part for part in content if part not in surplus]
+
+
+_END = b"\n\n"
+_SERVER_ERROR = 500
+_DELTA = b"event: content_block_delta"
+_SIGNATURE = b'"signature_delta"'
+
+
+def event(name: str, data: object) -> bytes:
+    """Return one server-sent event."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + _END
+
+
+class StreamMender:
+    """An `app.gateway.dialects.form.Editor` for one stream.
+
+    llama.cpp signs and ends all blocks together at the end; here a block ends before the next one begins.
+    """
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._rest = b""
+        self._usage: Fields = all_counts({})
+        self._calls = 0
+        self._open: object = None
+        """The index of the block being written."""
+        self._is_thinking = False
+        self._is_muted = False
+        self._mends: dict[bytes, Callable[[Fields], bytes]] = {
+            b"message_start": self._start,
+            b"content_block_start": self._begin,
+            b"content_block_stop": self._end,
+            b"message_delta": self._finish,
+        }
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return what is sent for a chunk, which may be nothing yet."""
+        *events, self._rest = (self._rest + chunk).split(_END)
+        return b"".join(self._event(one) for one in events)
+
+    def _event(self, raw: bytes) -> bytes:
+        if raw.startswith(_DELTA):
+            return b"" if self._is_muted or _SIGNATURE in raw else raw + _END
+        name, payload = _parts(raw)
+        if name == b"error":
+            return event("error", refusal_document(understood(payload, _SERVER_ERROR)))
+        mend = self._mends.get(name)
+        return raw + _END if mend is None else mend(_decoded(payload))
+
+    def _start(self, data: Fields) -> bytes:
+        message = _fields(data.get("message"))
+        self._usage = all_counts(_fields(message.get("usage")))
+        message.update(id=message_id(), usage=self._usage)
+        return event("message_start", {**data, "message": message})
+
+    def _begin(self, data: Fields) -> bytes:
+        ended, block = self._ended(), whole_block(_fields(data.get("content_block")))
+        self._calls += block.get("type") == "tool_use"
+        self._is_muted = self._wishes.one_tool and self._calls > 1
+        if self._is_muted:
+            return ended
+        self._open, self._is_thinking = data.get("index"), block.get("type") == "thinking"
+        return ended + event("content_block_start", {**data, "content_block": block})
+
+    def _end(self, data: Fields) -> bytes:
+        return self._ended() if data.get("index") == self._open else b""
+
+    def _ended(self) -> bytes:
+        index, self._open = self._open, None
+        if index is None:
+            return b""
+        stop = event("content_block_stop", {"type": "content_block_stop", "index": index})
+        return _signature(index) + stop if self._is_thinking else stop
+
+    def _finish(self, data: Fields) -> bytes:
+        delta, counts = _fields(data.get("delta")), {**self._usage, **_fields(data.get("usage"))}
+        delta["stop_reason"] = stop_reason(
+            delta.get("stop_reason"), delta.get("stop_sequence"), counts.get("output_tokens"), self._wishes
+        )
+        return self._ended() + event("message_delta", {**data, "delta": delta, "usage": counts})
+
+
+def _signature(index: object) -> bytes:
+    """Return the empty signature that ends reasoning here: nobody vouches for it."""
+    delta = {"type": "signature_delta", "signature": ""}
+    return event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes]:
+    """Return an event's name and data."""
+    lines = [line.partition(b":") for line in raw.split(b"\n")]
+    name = next((value.strip() for field, _, value in lines if field == b"event"), b"")
+    return name, b"\n".join(value.strip() for field, _, value in lines if field == b"data")
+
+
+def _decoded(payload: bytes) -> Fields:
+    try:
+        return msgspec.json.decode(payload, type=Fields)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def _fields(value: object) -> Fields:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+class Messages(msgspec.Struct, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.Form` for one request."""
+
+    request_id: str
+    wishes: Wishes = Wishes()
+
+    def refusal(self, body: bytes, status: int) -> Refusal:
+        """Return Anthropic's error document."""
+        refused = understood(body, status)
+        return Refusal(msgspec.json.encode(refusal_document(refused, self.request_id)), refused.status)
+
+    def ping(self) -> bytes:
+        """Return the event that Anthropic's own endpoint sends so."""
+        return event("ping", {"type": "ping"})
+
+    def in_band(self, error: RoundhouseError) -> bytes:
+        """Return an error event."""
+        return event("error", ANTHROPIC_DIALECT.document(failed(error), self.request_id))
+
+    def event(self, refusal: bytes) -> bytes:
+        """Return an error event with the document in it."""
+        return event("error", msgspec.Raw(refusal))
+
+    def is_complete(self, tail: bytes) -> bool:
+        """Tell whether a stream said that it was over."""
+        return b"event: message_stop" in tail or b"event: error" in tail
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the answer, mended."""
+        return whole_message(body, self.wishes)
+
+    @property
+    def needles(self) -> None:
+        """Any piece may be mended."""
+
+    def editor(self) -> Editor:
+        """Return what mends a stream."""
+        return StreamMender(self.wishes)
+
+
+class Count(Messages, frozen=True, kw_only=True):
+    """The form of a count of tokens, of which nothing needs mending."""
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the count."""
+        return body

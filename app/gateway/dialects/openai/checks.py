@@ -1,0 +1,280 @@
+"""What of a chat or a completion is checked before an engine sees it: llama.cpp answers over what it does not know.
+
+It is read in the pass that finds the model, and the bytes go on untouched but for words that other servers have, and
+pieces of messages that engines do not know: refusals, and text files, which become text. What is neither goes on as it
+is: an endpoint that somebody else runs may read it, and an engine says that it cannot. Ranges are those of OpenAI's
+document.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.images import text_of
+from app.gateway.dialects.keep_alive import Staying
+from app.gateway.dialects.openai.chat_request import (
+    FORMATS,
+    LEVELS,
+    NO_MESSAGES,
+    Format,
+    Reasoning,
+    SentFile,
+    SentMessage,
+    chosen,
+    with_chosen,
+    wrong,
+)
+from app.gateway.dialects.raw_fields import ABSENT, is_set
+from app.gateway.exchange.engine.request import EFFORTS
+
+Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Answers = Annotated[float, msgspec.Meta(ge=1)]
+Most = Annotated[float, msgspec.Meta(ge=-1)]
+"""LM Studio's manual writes -1 for no limit, and some clients write 512.0."""
+Bias = dict[str, Annotated[float, msgspec.Meta(ge=-100, le=100)] | bool] | list[tuple[int | str, float | bool]]
+"""By token; llama.cpp's own form is a list of pairs, and `false` there is never."""
+
+
+def without_empty(stop: str | list[str] | None) -> list[str] | None:
+    """Return the stop sequences that can end an answer, None where there are no others: llama.cpp finds "" at once."""
+    if stop == "" or (isinstance(stop, list) and "" in stop):
+        return [text for text in stop if text]
+    return None
+
+
+_REFUSAL, _FILE = b'"refusal"', b'"file"'
+
+_Fields = dict[str, msgspec.Raw]
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str = ""
+    refusal: str | None = None
+    file: SentFile | None = None
+
+
+def _with_text(body: bytes) -> bytes:
+    """Return a chat's body in which refusals and text files are text; the same bytes if there are none."""
+    if not _has_marks(body):
+        return body
+    fields = msgspec.json.decode(body, type=_Fields)
+    try:
+        turns = msgspec.json.decode(fields.get("messages", b"[]"), type=list[_Fields])
+    except msgspec.ValidationError:  # the engine says what is wrong with them
+        return body
+    read = [_turn(turn) for turn in turns]
+    return body if read == turns else msgspec.json.encode({**fields, "messages": read})
+
+
+def _has_marks(text: bytes) -> bool:
+    return _REFUSAL in text or _FILE in text
+
+
+def _turn(turn: _Fields) -> _Fields:
+    content = turn.get("content", msgspec.Raw())
+    if not _has_marks(bytes(content)):
+        return turn
+    try:
+        parts = [_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
+    except msgspec.ValidationError:
+        return turn
+    return {**turn, "content": msgspec.Raw(msgspec.json.encode(parts))}
+
+
+def _part(raw: msgspec.Raw) -> msgspec.Raw:
+    part = msgspec.json.decode(raw, type=_Part)
+    text = part.refusal if part.type == "refusal" else _text_in(part.file) if part.type == "file" else None
+    return raw if text is None else msgspec.Raw(msgspec.json.encode({"type": "text", "text": text}))
+
+
+def _text_in(file: SentFile | None) -> str | None:
+    try:
+        return None if file is None or file.file_data is None else text_of(file.file_data, field="file_data")
+    except BadRequest:
+        return None
+
+
+_EMPTY = (b"", b"null", b"[]")
+_FREE_CHOICES = (b'"auto"', b'"none"')
+_REFUSED = {
+    "functions": "`functions` are not called here; use `tools`.",
+    "function_call": "`function_call` is not heeded here; use `tool_choice`.",
+    "audio": "`audio` is not made here.",
+    "web_search_options": "`web_search_options`: nothing here searches the web.",
+}
+"""Fields that mean something and that no engine heeds."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """Whose turn it is. What is said the engine reads."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class ChatOptions(Staying, frozen=True, kw_only=True):
+    """The part of a chat that concerns the gateway, and what has limits."""
+
+    model: str | None = None
+    stream: bool | None = None
+    messages: list[Turn] | None = None
+    tools: msgspec.Raw = ABSENT
+    parallel_tool_calls: bool | None = None
+    tool_choice: msgspec.Raw = ABSENT
+    response_format: Format | None = None
+    stop: str | list[str] | None = None
+    n: Answers | None = None
+    max_tokens: Most | None = None
+    max_completion_tokens: Most | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Bias | None = None
+    top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
+    reasoning_effort: str | None = None
+    reasoning: Reasoning | None = None
+    think: bool | str | None = None
+    modalities: list[str] | None = None
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    repeat_penalty: float | None = None
+    repetition_penalty: float | None = None
+    functions: msgspec.Raw = ABSENT
+    function_call: msgspec.Raw = ABSENT
+    audio: msgspec.Raw = ABSENT
+    web_search_options: msgspec.Raw = ABSENT
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether there are tools to call."""
+        return bytes(self.tools) not in _EMPTY
+
+    @property
+    def effort(self) -> str | None:
+        """How much is to be thought, by any of its names."""
+        level = self.think if isinstance(self.think, str) else None
+        return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or level or None
+
+
+def check_chat(body: bytes, asked: ChatOptions) -> bytes:
+    """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
+    _check(asked)
+    body = _with_text(body)
+    if said := chosen(asked.tool_choice):
+        body = with_chosen(body, said)
+    said_otherwise = _other_words(asked)
+    if not said_otherwise:
+        return body
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said_otherwise})
+
+
+class _Turns(msgspec.Struct, frozen=True):
+    messages: list[msgspec.Raw]
+
+
+def prefilled_by(body: bytes, asked: ChatOptions) -> Prefilled:
+    """Return what a whole answer to a request will repeat of it, from an engine that does so."""
+    if asked.stream or not asked.messages or asked.messages[-1].role != "assistant":
+        return NOTHING
+    try:
+        last = msgspec.json.decode(msgspec.json.decode(body, type=_Turns).messages[-1], type=SentMessage)
+    except msgspec.MsgspecError:  # the engine says what is wrong with it
+        return NOTHING
+    parts = last.content if isinstance(last.content, list) else []
+    texts = (last.content,) if isinstance(last.content, str) else tuple(filter(None, (part.said for part in parts)))
+    return Prefilled(texts=texts, thinking=last.reasoning_content or "")
+
+
+def _other_words(asked: ChatOptions) -> dict[str, object]:
+    """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
+    said: dict[str, object] = {}
+    if (stops := without_empty(asked.stop)) is not None:
+        said["stop"] = stops
+    if asked.repetition_penalty is not None and asked.repeat_penalty is None:
+        said["repeat_penalty"] = asked.repetition_penalty
+    effort = None if asked.effort is None else EFFORTS.get(LEVELS[asked.effort], "none")
+    if effort != asked.reasoning_effort:
+        said["reasoning_effort"] = effort
+    elif effort is None and isinstance(asked.think, bool):
+        told = {"enable_thinking": asked.think, "thinking": asked.think}
+        said["chat_template_kwargs"] = {**told, **(asked.chat_template_kwargs or {})}
+    return said
+
+
+def _check(asked: ChatOptions) -> None:
+    """Refuse what is wrong. A request without the field `messages` the engine refuses itself."""
+    if asked.messages is not None and not asked.messages:
+        raise wrong(NO_MESSAGES)
+    if asked.max_tokens == 0 or asked.max_completion_tokens == 0:
+        field = "max_tokens" if asked.max_tokens == 0 else "max_completion_tokens"
+        raise wrong(f"`{field}` must be at least 1.")
+    if asked.effort is not None and asked.effort not in LEVELS:
+        raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
+    if asked.response_format is not None:
+        _check_format(asked.response_format)
+    if _must_call(asked.tool_choice) and not asked.has_tools:
+        raise wrong("`tool_choice` is only allowed when `tools` are specified.")
+    if "audio" in (asked.modalities or ()):
+        raise BadRequest("`modalities`: audio is not made here.", code="unsupported_parameter")
+    for field, sentence in _REFUSED.items():
+        sent = getattr(asked, field)
+        if sent is not ABSENT and bytes(sent) not in _EMPTY:
+            raise BadRequest(sentence, code="unsupported_parameter")
+
+
+def _must_call(raw: msgspec.Raw) -> bool:
+    return raw is not ABSENT and is_set(raw) and bytes(raw) not in _FREE_CHOICES
+
+
+def _check_format(wanted: Format) -> None:
+    schema = wanted.json_schema.schema if wanted.json_schema is not None else wanted.schema
+    lacks_schema = wanted.type == "json_schema" and not bytes(schema).startswith(b"{")
+    if lacks_schema or wanted.type not in {"text", "json_object", "json_schema"}:
+        raise wrong(FORMATS)
+
+
+class CompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a completion that has limits, or means something that no engine heeds."""
+
+    n: Answers | None = None
+    max_tokens: Most | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logprobs: Annotated[int, msgspec.Meta(ge=0, le=5)] | bool | None = None
+    logit_bias: Bias | None = None
+    stop: str | list[str] | None = None
+    stream_options: dict[str, Any] | None = None
+    echo: bool | None = None
+    best_of: int | None = None
+
+    @property
+    def includes_usage(self) -> bool:
+        """Tell whether a stream is to end with its counts."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+    @property
+    def is_only_chosen(self) -> bool:
+        """Whether log probabilities are wanted of the tokens that were written, and of no others."""
+        return self.logprobs is not None and not isinstance(self.logprobs, bool) and self.logprobs == 0
+
+
+def check_completion(body: bytes, asked: CompletionOptions) -> bytes:
+    """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
+    if asked.echo or (asked.best_of or 1) > 1:
+        name = "echo" if asked.echo else "best_of"
+        raise BadRequest(f"`{name}` is not possible here.", code="unsupported_parameter")
+    if asked.max_tokens == 0:
+        raise wrong("`max_tokens` must be at least 1.")
+    said: dict[str, object] = {}
+    if (stops := without_empty(asked.stop)) is not None:
+        said["stop"] = stops
+    if asked.is_only_chosen:
+        said["logprobs"] = 1  # with none llama.cpp tells nothing
+    if not said:
+        return body
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said})

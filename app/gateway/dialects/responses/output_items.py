@@ -1,0 +1,338 @@
+"""The items of a response while they are written: each opens, grows, and closes, and says so in typed events.
+
+    reasoning   item added, part added, delta*, text done, part done, item done
+    message     item added, part added, delta*, text done, part done, item done
+    function    item added, arguments delta*, arguments done, item done
+    custom      item added, input delta, input done, item done
+    shell       item added, item done
+
+The input of a custom call and the command of a shell call arrive wrapped in JSON, so they are told once they are
+whole.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from app.gateway.canonical.events import TokenLogprob, ToolCallDelta
+from app.gateway.dialects.responses.input_items import ENCRYPTED
+from app.gateway.dialects.responses.tools import INPUT, Kind, Known
+from app.gateway.dialects.responses.wire import (
+    UNSET,
+    CustomCallItem,
+    FunctionCallItem,
+    ItemStatus,
+    MessageItem,
+    OutputItem,
+    OutputText,
+    ReasoningItem,
+    ShellAction,
+    ShellCallItem,
+    Thought,
+    TopLogprob,
+    logprob,
+)
+
+
+class Sink:
+    """Writes events, each with the next number."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def event(self, kind: str, **fields: object) -> bytes:
+        """Return one event."""
+        data = {"type": kind, **fields, "sequence_number": self._number()}
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(data))
+
+    def delta(self, head: bytes, text: str) -> bytes:
+        """Return an event that begins with `head` (see `delta_head`) and adds a piece of text, as most do."""
+        return b'%b%b,"sequence_number":%d}\n\n' % (head, msgspec.json.encode(text), self._number())
+
+    def _number(self) -> int:
+        number = self._next
+        self._next += 1
+        return number
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in the response an item stands."""
+
+    item_id: str
+    output_index: int
+
+
+def delta_head(kind: str, place: Place, **fields: object) -> bytes:
+    """Return how every delta of one part begins."""
+    data = msgspec.json.encode({"type": kind, **msgspec.structs.asdict(place), **fields})
+    return b'event: %b\ndata: %b,"delta":' % (kind.encode(), data[:-1])
+
+
+class Part(Protocol):
+    """One item being written."""
+
+    place: Place
+
+    def open(self, sink: Sink) -> bytes:
+        """Return what announces it."""
+
+    def close(self, sink: Sink, status: ItemStatus) -> bytes:
+        """Return what ends it."""
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return it as far as it is written."""
+
+
+class _Prose:
+    """A text in pieces, within an item of one part."""
+
+    _delta = ""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._pieces: list[str] = []
+        self._head = delta_head(self._delta, place, **self._index(), **self._beside())
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self._pieces)
+
+    def add(self, sink: Sink, text: str) -> bytes:
+        """Return what adds a piece."""
+        self._pieces.append(text)
+        return sink.delta(self._head, text)
+
+    def open(self, sink: Sink) -> bytes:
+        """Return what announces the item and its part."""
+        item = sink.event("response.output_item.added", output_index=self.place.output_index, item=self._empty())
+        return item + self._event(sink, self._part_kind("added"), part=self._part())
+
+    def close(self, sink: Sink, status: ItemStatus) -> bytes:
+        """Return what ends the text, its part and the item."""
+        done = self._event(sink, f"{self._delta.removesuffix('.delta')}.done", text=self.text, **self._beside())
+        part = self._event(sink, self._part_kind("done"), part=self._part())
+        item = self.item(status)
+        return done + part + sink.event("response.output_item.done", output_index=self.place.output_index, item=item)
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return the item as far as it is written."""
+        raise NotImplementedError
+
+    def _event(self, sink: Sink, kind: str, **fields: object) -> bytes:
+        return sink.event(kind, **msgspec.structs.asdict(self.place), **self._index(), **fields)
+
+    def _empty(self) -> OutputItem:
+        raise NotImplementedError
+
+    def _part(self) -> object:
+        raise NotImplementedError
+
+    def _part_kind(self, step: str) -> str:
+        return f"response.content_part.{step}"
+
+    def _index(self) -> dict[str, object]:
+        return {"content_index": 0}
+
+    def _beside(self) -> dict[str, object]:
+        return {}
+
+
+class Message(_Prose):
+    """What the model says."""
+
+    _delta = "response.output_text.delta"
+
+    def __init__(self, place: Place) -> None:
+        self._logprobs: list[TopLogprob] = []
+        super().__init__(place)
+
+    def add_with_odds(self, sink: Sink, text: str, told: Sequence[TokenLogprob]) -> bytes:
+        """Return what adds a piece whose tokens' odds are known."""
+        odds = [logprob(one) for one in told]
+        self._pieces.append(text)
+        self._logprobs += odds
+        return self._event(sink, self._delta, delta=text, logprobs=odds)
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return the item as far as it is written."""
+        return MessageItem(id=self.place.item_id, status=status, content=[self._part()])
+
+    def _empty(self) -> OutputItem:
+        return MessageItem(id=self.place.item_id, status="in_progress", content=[])
+
+    def _part(self) -> OutputText:
+        return OutputText(text=self.text, logprobs=self._logprobs)
+
+    def _beside(self) -> dict[str, object]:
+        return {"logprobs": self._logprobs}
+
+
+class Reasoning(_Prose):
+    """What the model thinks."""
+
+    _delta = "response.reasoning_text.delta"
+    _type = "reasoning_text"
+
+    def __init__(self, place: Place, *, is_sealed: bool) -> None:
+        super().__init__(place)
+        self._is_sealed = is_sealed
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return the item as far as it is written."""
+        return self._made(status, content=[self._part()])
+
+    def _made(
+        self, status: ItemStatus, *, content: Sequence[Thought] = (), summary: Sequence[Thought] = ()
+    ) -> ReasoningItem:
+        sealed = ENCRYPTED + self.text if self._is_sealed else UNSET
+        return ReasoningItem(
+            id=self.place.item_id,
+            status=status,
+            summary=list(summary),
+            content=list(content),
+            encrypted_content=sealed,
+        )
+
+    def _empty(self) -> OutputItem:
+        return self._made("in_progress")
+
+    def _part(self) -> Thought:
+        return Thought(self._type, self.text)
+
+
+class Summary(Reasoning):
+    """What the model thinks, told where most clients look for it."""
+
+    _delta = "response.reasoning_summary_text.delta"
+    _type = "summary_text"
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return the item as far as it is written."""
+        return self._made(status, summary=[self._part()])
+
+    def _part_kind(self, step: str) -> str:
+        return f"response.reasoning_summary_part.{step}"
+
+    def _index(self) -> dict[str, object]:
+        return {"summary_index": 0}
+
+
+_NO_ARGUMENTS = "{}"
+
+
+class Call:
+    """A tool call, told as what its tool is to the client."""
+
+    def __init__(self, place: Place, known: Known, call_id: str) -> None:
+        self.place = place
+        self._known = known
+        self._call_id = call_id
+        self._pieces: list[str] = []
+        self._head = delta_head("response.function_call_arguments.delta", place)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the arguments are an object already, to which nothing can be added."""
+        try:
+            msgspec.json.decode(self.arguments, type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+    def add(self, sink: Sink, delta: ToolCallDelta) -> bytes:
+        """Return what adds a piece of the arguments."""
+        if not delta.arguments:
+            return b""
+        self._pieces.append(delta.arguments)
+        return sink.delta(self._head, delta.arguments) if self._known.kind is Kind.FUNCTION else b""
+
+    def open(self, sink: Sink) -> bytes:
+        """Return what announces it; a shell call is nothing without its command, so that waits."""
+        if self._known.kind is Kind.LOCAL_SHELL:
+            return b""
+        return self._told(sink, "added", self._empty())
+
+    def close(self, sink: Sink, status: ItemStatus) -> bytes:
+        """Return what ends it."""
+        item, missing = self.item(status), b""
+        if isinstance(item, ShellCallItem):
+            return self._told(sink, "added", msgspec.structs.replace(item, status="in_progress")) + self._told(
+                sink, "done", item
+            )
+        if isinstance(item, CustomCallItem):
+            return self._whole(sink, item)
+        if self._known.kind is not Kind.FUNCTION:
+            missing = self._told(sink, "added", self._empty()) + sink.delta(self._head, self.arguments or _NO_ARGUMENTS)
+        elif not self._pieces:
+            missing = sink.delta(self._head, _NO_ARGUMENTS)
+        done = sink.event(
+            "response.function_call_arguments.done",
+            **msgspec.structs.asdict(self.place),
+            arguments=self.arguments or _NO_ARGUMENTS,
+        )
+        return missing + done + self._told(sink, "done", item)
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Return the item as far as it is written."""
+        if self._known.kind is Kind.CUSTOM:
+            return self._custom(status, _input(self.arguments))
+        action = _action(self.arguments) if self._known.kind is Kind.LOCAL_SHELL else None
+        if action is None:
+            return self._function(status, self.arguments or _NO_ARGUMENTS)
+        return ShellCallItem(id=self.place.item_id, call_id=self._call_id, action=action, status=status)
+
+    def _whole(self, sink: Sink, item: CustomCallItem) -> bytes:
+        kind, place = "response.custom_tool_call_input", msgspec.structs.asdict(self.place)
+        delta = sink.event(f"{kind}.delta", **place, delta=item.input)
+        return delta + sink.event(f"{kind}.done", **place, input=item.input) + self._told(sink, "done", item)
+
+    def _told(self, sink: Sink, step: str, item: OutputItem) -> bytes:
+        return sink.event(f"response.output_item.{step}", output_index=self.place.output_index, item=item)
+
+    def _empty(self) -> OutputItem:
+        if self._known.kind is Kind.CUSTOM:
+            return self._custom("in_progress", "")
+        return self._function("in_progress", "")
+
+    def _function(self, status: ItemStatus, arguments: str) -> FunctionCallItem:
+        return FunctionCallItem(
+            id=self.place.item_id,
+            call_id=self._call_id,
+            name=self._known.name,
+            arguments=arguments,
+            status=status,
+            namespace=self._known.namespace or UNSET,
+        )
+
+    def _custom(self, status: ItemStatus, given: str) -> CustomCallItem:
+        return CustomCallItem(
+            id=self.place.item_id,
+            call_id=self._call_id,
+            name=self._known.name,
+            input=given,
+            status=status,
+            namespace=self._known.namespace or UNSET,
+        )
+
+
+def _input(arguments: str) -> str:
+    """Return the text a custom tool is given; what the model wrote, if that is not what it was asked for."""
+    try:
+        given = msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(given[INPUT], type=str)
+    except (msgspec.MsgspecError, RecursionError, KeyError):
+        return arguments
+
+
+def _action(arguments: str) -> ShellAction | None:
+    try:
+        return msgspec.json.decode(arguments, type=ShellAction)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
