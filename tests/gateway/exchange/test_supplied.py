@@ -17,6 +17,7 @@ from aiohttp import web
 from app.core.capabilities import Capability
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.exchange import client_stream
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
@@ -53,13 +54,16 @@ class Engine:
         )
 
 
-class Facts:
-    """The model's template."""
+class Facts(FactsReader):
+    """The model's template, which is in no file."""
+
+    def __init__(self) -> None:
+        pass
 
     template = QWEN.template
     capabilities: tuple[str, ...] = ("chat", "tools", "thinking")
 
-    def read(self, _path: Path) -> ModelFacts:
+    def read(self, path: Path) -> ModelFacts:  # noqa: ARG002
         return cast("ModelFacts", _Written(self.template, self.capabilities))
 
     async def of_file(self, path: Path) -> ModelFacts:
@@ -83,7 +87,7 @@ def services(services: Services, engine: Engine) -> Services:
     library: Any = services.library
     can = [Capability(word) for word in Facts.capabilities]
     library._models[0] = msgspec.structs.replace(library.find("guide"), capabilities=can)
-    return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=cast("Any", Facts()))
+    return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=Facts())
 
 
 def writes(*answers: str, size: int = 3, finish: str = "stop", usage: dict[str, int] | None = None) -> Play:

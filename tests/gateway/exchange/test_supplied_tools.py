@@ -21,7 +21,7 @@ class Facts(Templates):
     template = "{{ messages }}"
     tool_template = ""
 
-    def read(self, _path: Path) -> ModelFacts:
+    def read(self, path: Path) -> ModelFacts:  # noqa: ARG002
         return cast("ModelFacts", _Written(self.template, self.tool_template))
 
 
@@ -34,7 +34,7 @@ class _Written(msgspec.Struct):
 
 @pytest.fixture
 def services(services: Services) -> Services:
-    return replace(services, facts=cast("Any", Facts()))
+    return replace(services, facts=Facts())
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/v0/chat/completions"])

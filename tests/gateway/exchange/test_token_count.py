@@ -26,7 +26,7 @@ def engine() -> Engine:
 
 @pytest.fixture
 def services(services: Services, engine: Engine) -> Services:
-    return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=cast("Any", Facts()))
+    return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=Facts())
 
 
 @COUNTED
