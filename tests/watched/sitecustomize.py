@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from functools import partial
 from typing import Any
 
 OUTSIDE = ".outside.test"
@@ -34,3 +35,27 @@ def _lead_here(host: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 --
 
 sys.addaudithook(_hear)
 socket.getaddrinfo = _lead_here
+
+
+def _hear_uvloop() -> None:
+    """Have uvloop, which is C and has no audit events, look names up in Python and say what it connects to."""
+    try:
+        from uvloop import Loop  # noqa: PLC0415 -- only the gateway's environment has it
+    except ImportError:
+        return
+    patched: Any = Loop
+    connect = Loop.create_connection
+
+    async def look_up(loop: Any, host: Any, port: Any, **options: int) -> Any:  # noqa: ANN401 -- uvloop's own
+        return await loop.run_in_executor(None, partial(socket.getaddrinfo, host, port, **options))
+
+    async def create_connection(loop: Any, protocol: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # noqa: ANN401
+        if host is not None:
+            host = (await look_up(loop, host, port, type=socket.SOCK_STREAM))[0][4][0]
+            _write("connect", [host, port])
+        return await connect(loop, protocol, host, port, **options)
+
+    patched.getaddrinfo, patched.create_connection = look_up, create_connection
+
+
+_hear_uvloop()
