@@ -23,7 +23,7 @@ GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
 OPTIONS = LaunchOptions(context=512, slots=1, threads=2)
 TEXT = ("README.md", "ARCHITECTURE.md", "docs/endpoint.md", "docs/security.md", "docs/advisor.md", "LICENSE")
 CODE = (
-    "app/gateway/exchange/proxy.py",
+    "app/gateway/exchange/upstream.py",
     "app/gateway/dialects/openai/chat_request.py",
     "tests/gateway/played.py",
     "pyproject.toml",
