@@ -1,6 +1,7 @@
-"""How engines say that a prompt is too long, as their sources and recorded answers have it, and what it means.
+"""How engines say that a prompt is too long, and what it means. Document and status are those of a whole refusal.
 
-Document and status are those of a whole refusal. Played: of these, llama.cpp, our workers and SGLang were run.
+Only llama.cpp's words were observed by running the engine. The others come from the engines' sources and documentation,
+our own workers' included. LMDeploy's row is worded by assumption: LMDeploy 0.10 has no such words; the row has vLLM's.
 """
 
 from typing import Any

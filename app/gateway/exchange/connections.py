@@ -5,7 +5,7 @@ handed on (`EngineConnection.deliver`) in the turn of the event loop in which it
 the end. A connection is lent to one request at a time, and kept a moment for the next.
 
 An engine may close an idle connection whenever it likes (llama-server: after 5 s), which a request on its way cannot
-tell from a crash: so they are let go well before, and what still meets one being closed is sent again (`exchange`).
+tell from a crash: so they are let go well before, and what still meets one being closed is sent again (`upstream`).
 """
 
 import asyncio

@@ -188,7 +188,7 @@ class LibraryWork:
         return await asyncio.to_thread(_disk_use, self._services, self.trash)
 
     async def empty_trash(self, digests: list[str]) -> LibraryJob:
-        """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `disk.in_trash`."""
+        """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `_in_trash`."""
         self._check_idle()
         entries, total = await asyncio.to_thread(_in_trash, self._services, self.trash, digests)
 

@@ -47,7 +47,7 @@ def route_of(request: Request) -> Route:
 
 
 def body_of(request: Request, *, model: str, features: Collection[Feature]) -> bytes:
-    """Return the body for `route_of(request)`, of which `supply.check` found nothing refused.
+    """Return the body for `route_of(request)`, of which `capability.check` found nothing refused.
 
     Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features. Raises BadRequest
     (engine_cannot) for tools that nobody would read.
