@@ -4,7 +4,7 @@ The engine speaks the dialect itself. Where it is wrong, the form mends its byte
 are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -45,13 +45,6 @@ class Form(Protocol):
 
     def editor(self) -> Editor:
         """Return what mends one stream."""
-
-    @property
-    def needles(self) -> Sequence[bytes] | None:
-        """What a piece of a stream has in it that is mended; None where any piece may be.
-
-        The first piece is shown to the editor all the same, and every piece after one that it changed.
-        """
 
 
 def as_it_is(chunk: bytes) -> bytes:

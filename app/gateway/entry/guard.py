@@ -42,8 +42,6 @@ ALLOWED_HEADERS = (
 The x-stainless headers of both SDKs are added as asked for.
 """
 _PREFLIGHT_S = "86400"
-_MOST_ADMITTED, _SHORT = 256, 256
-"""Heads that are known by what they say, and how long that may be."""
 
 
 class Guard:
@@ -57,8 +55,6 @@ class Guard:
         self._names = (
             _LOCAL_NAMES | _FROM_CONTAINERS | {bound.lower(), f"[{bound.lower()}]"} | {name.lower() for name in names}
         )
-        self._admitted: set[tuple[str | None, ...]] = set()
-        """What the heads of requests said that may go on: most clients say the same again."""
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
     def check(self, headers: CIMultiDictProxy[str], target: str = "/") -> None:
@@ -66,15 +62,6 @@ class Guard:
 
         `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
         """
-        host, origin, mode = headers.get("Host", ""), headers.get("Origin"), headers.get("Sec-Fetch-Mode")
-        who = (host, origin, mode, headers.get("Sec-Fetch-Site"), target[:1])
-        if who in self._admitted and len(headers.getall("Host", ())) <= 1:
-            return
-        self._judge(headers, target)
-        if target.startswith("/") and len(self._admitted) < _MOST_ADMITTED and len("".join(filter(None, who))) < _SHORT:
-            self._admitted.add(who)
-
-    def _judge(self, headers: CIMultiDictProxy[str], target: str) -> None:
         hosts = headers.getall("Host", [])
         is_alone = len(hosts) <= 1
         if not target.startswith("/"):

@@ -47,20 +47,17 @@ class ClientStream:
     """One streamed answer. `cancel` it when its exchange is over."""
 
     __slots__ = (
-        *("is_open", "response", "takes_chunks", "_beating", "_is_over", "_keep_alive", "protocol", "_request"),
+        *("is_open", "response", "_beating", "_is_chunked", "_is_over", "_keep_alive", "_protocol", "_request"),
         *("_timer", "_writer"),
     )
 
     def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlive) -> None:
         self.response = web.StreamResponse(headers=headers)
-        self._request, self._keep_alive = request, keep_alive
-        self.protocol = request.protocol
-        """Whose transport the bytes go to."""
+        self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
         self.is_open = False
         """Whether its head has gone out."""
         self._writer: AbstractStreamWriter | None = None
-        self.takes_chunks = False
-        """Whether its body goes in chunks; a client of HTTP/1.0 has it until the connection ends."""
+        self._is_chunked = False
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
         self._timer = asyncio.get_running_loop().call_later(within_s, self._begin)
         self._beating: asyncio.Task[None] | None = None
@@ -79,10 +76,10 @@ class ClientStream:
 
         Returns PAUSE while the client reads more slowly than it is written to.
         """
-        transport = self.protocol.transport
+        transport = self._protocol.transport
         if data and transport is not None and not transport.is_closing():
-            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self.takes_chunks else data)
-        return Flow.PAUSE if self.protocol.writing_paused else Flow.MORE
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        return Flow.PAUSE if self._protocol.writing_paused else Flow.MORE
 
     async def drain(self) -> None:
         """Wait until the client has caught up. Raises ConnectionError if it has gone."""
@@ -115,7 +112,7 @@ class ClientStream:
         if writer is None:
             raise ConnectionResetError
         writer.send_headers()
-        self._writer, self.takes_chunks, self.is_open = writer, bool(getattr(writer, "chunked", False)), True
+        self._writer, self._is_chunked, self.is_open = writer, bool(getattr(writer, "chunked", False)), True
         if first := self._keep_alive.first():
             self.write(first)
 

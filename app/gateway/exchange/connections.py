@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from app.core.errors import EngineFailed
-from app.gateway.exchange.framing import AnswerHead, Body, ChunkedBody, body_of, read_head
+from app.gateway.exchange.framing import AnswerHead, Body, body_of, read_head
 from app.network.door import door
 from app.supervisor.dialing import Host, dial
 
@@ -62,8 +62,6 @@ class Flow(IntEnum):
 
 Take = Callable[[bytes], Flow]
 """Takes a piece of an answer's payload. What it raises ends the answer."""
-TakeChunk = Callable[[bytes, int], Flow | None]
-"""Takes a whole chunk in its frame, and where its payload begins; None if it would rather have the payload."""
 
 
 class EngineDisconnected(ConnectionError):
@@ -75,8 +73,7 @@ class EngineConnection(asyncio.Protocol):
 
     __slots__ = (
         *("address", "idle_since", "is_over", "is_paused", "_begun", "_body", "_error", "_head", "_is_whole"),
-        *("_loop", "_may_write", "_release", "_take", "_take_chunk", "_transport", "_waiter", "_waiting"),
-        "_waiting_bytes",
+        *("_loop", "_may_write", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
     )
 
     def __init__(self, address: Address, release: "Callable[[EngineConnection], None]") -> None:
@@ -99,7 +96,6 @@ class EngineConnection(asyncio.Protocol):
         self._is_whole = False
         self._error: Exception | None = None
         self._take: Take | None = None
-        self._take_chunk: TakeChunk | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -124,14 +120,9 @@ class EngineConnection(asyncio.Protocol):
                 self._write(body[at : at + _WRITTEN_AT_ONCE])
         return await self._head
 
-    def deliver(self, take: Take, take_chunk: TakeChunk | None = None) -> None:
-        """Have `take` called with what has come of the payload and with what comes, as it comes.
-
-        With `take_chunk`, whole chunks are offered to that first, in their frame.
-        """
+    def deliver(self, take: Take) -> None:
+        """Have `take` called with what has come of the payload and with what comes, as it comes."""
         self._take = take
-        if isinstance(self._body, ChunkedBody):
-            self._take_chunk = take_chunk
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if self.is_paused:
             self.resume()
@@ -163,7 +154,7 @@ class EngineConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Give the connection back: for the next request if this one's answer is whole, else to be closed."""
-        self._take, self._take_chunk = _discard, None
+        self._take = _discard
         if self._is_whole and self.is_open:
             self._release(self)
         elif self.is_over and self._error is None and self.is_open and self._body is not None:
@@ -190,14 +181,8 @@ class EngineConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come, and hand its payload on."""
-        body = self._body
-        if self._take_chunk is not None and (at := body.payload_at(data)):  # type: ignore[union-attr] # only of such a body
-            flow = self._take_chunk(data, at)
-            if flow is not None:
-                if flow is not Flow.MORE:
-                    self._pause()
-                return
         try:
+            body = self._body
             if body is None:
                 data = self._take_head(data)
                 body = self._body
@@ -272,19 +257,14 @@ class EngineConnection(asyncio.Protocol):
         try:
             flow = take(payload)
         except Exception as error:  # noqa: BLE001 -- raised again where the answer is waited for
-            self._take, self._take_chunk = _discard, None
+            self._take = _discard
             self._fail(error)
             return
         if flow is Flow.MORE:
             return
         if flow is Flow.END:
-            self._take, self._take_chunk, self.is_over = _discard, None, True
-            self._wake()
-        else:
-            self._pause()
-
-    def _pause(self) -> None:
-        if not self.is_paused and self._transport is not None:
+            self._take, self.is_over = _discard, True
+        elif not self.is_paused and self._transport is not None:
             self.is_paused = True
             self._transport.pause_reading()
         self._wake()

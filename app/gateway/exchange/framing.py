@@ -15,9 +15,6 @@ _MOST_TRAILER_BYTES = 16 * 1024
 _END_OF_LINE, _END_OF_HEAD = b"\r\n", b"\r\n\r\n"
 _NO_BODY = frozenset({204, 304})
 _STATUS_LINE = re.compile(r"HTTP/1\.(\d) (\d{3})(?: |$)")
-_HEXADECIMAL = b"0123456789abcdefABCDEF"
-_LONGEST_SIZE = 10
-"""Eight digits and the line end."""
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 """The size line of a chunk without extensions, as nearly all are."""
 
@@ -128,12 +125,10 @@ class BodyUntilClose:
 class ChunkedBody:
     """A body in chunks, each with its size before it."""
 
-    __slots__ = ("_in_trailers", "_left", "_rest", "is_between", "is_over", "surplus")
+    __slots__ = ("_in_trailers", "_left", "_rest", "is_over", "surplus")
 
     def __init__(self) -> None:
         self.is_over, self.surplus = False, b""
-        self.is_between = True
-        """Whether a chunk begins with the next byte."""
         self._left = 0
         """Bytes still to come of the chunk being read, its line end included."""
         self._rest = b""
@@ -142,7 +137,7 @@ class ChunkedBody:
 
     def feed(self, data: bytes) -> bytes:
         """Return the payload in some bytes. Raises ValueError for what is no chunk."""
-        if self.is_between and (begun := _CHUNK.match(data)) is not None:
+        if not self._left and not self._rest and not self._in_trailers and (begun := _CHUNK.match(data)) is not None:
             at = begun.end()
             # Engines nearly always write one whole chunk at a time.
             if 0 < int(begun[1], 16) == len(data) - at - 2 and data.endswith(_END_OF_LINE):
@@ -167,16 +162,7 @@ class ChunkedBody:
                 self._in_trailers = True
         else:
             self.surplus = data[at:]
-        self.is_between = not (self._left or self._rest or self._in_trailers)
         return payload[0] if len(payload) == 1 else b"".join(payload)
-
-    def payload_at(self, data: bytes) -> int:
-        """Return where the payload begins if some bytes are one whole chunk, fit to go on as they are; else 0."""
-        at = data.find(_END_OF_LINE, 0, _LONGEST_SIZE)
-        size = data[:at]
-        if at < 1 or not self.is_between or size.strip(_HEXADECIMAL) or not data.endswith(_END_OF_LINE):
-            return 0
-        return at + 2 if 0 < int(size, 16) == len(data) - at - 4 else 0
 
     def ends_with_connection(self) -> bool:
         """Tell whether it is whole."""
@@ -202,6 +188,6 @@ class ChunkedBody:
 
 def _size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip(b" \t")
-    if not digits or digits.strip(_HEXADECIMAL):
+    if not digits or digits.strip(b"0123456789abcdefABCDEF"):
         raise ValueError("a chunk without a size")
     return int(digits, 16)

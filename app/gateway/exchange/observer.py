@@ -158,7 +158,7 @@ class Observation:
             "kept_request",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
-        *("events", "_observers", "_room", "pieces", "_task", "_tokens"),
+        *("_events", "_observers", "_room", "_tail", "_task", "_tokens"),
     )
 
     def __init__(self, caller: Caller, observers: Observers, task: "asyncio.Task[object] | None" = None) -> None:
@@ -182,8 +182,8 @@ class Observation:
         self._room = BODY_BYTES if caller.keeps_bodies else 0
         self._observers, self._task = observers, task
         self._connection: Breakable | None = None
-        self.events = 0
-        self.pieces: deque[bytes] = deque(maxlen=_TAIL_PIECES)
+        self._events = 0
+        self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
         self._tokens: Tokens | None = None
         self.figures: Figures | None = None
 
@@ -230,8 +230,8 @@ class Observation:
     def saw(self, piece: bytes) -> None:
         """Note a piece of a stream on its way."""
         self.last_at = time.perf_counter()
-        self.events += piece.count(b"\n\n")
-        self.pieces.append(piece)
+        self._events += piece.count(b"\n\n")
+        self._tail.append(piece)
         if self._room > 0:
             self._keep(piece)
         if self.first_at is None:
@@ -241,8 +241,8 @@ class Observation:
     def saw_whole(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
         if len(body) > _MOST_TAIL_BYTES:
-            self.pieces.append(body[: _MOST_TAIL_BYTES // 2])
-        self.pieces.append(body[-_MOST_TAIL_BYTES:])
+            self._tail.append(body[: _MOST_TAIL_BYTES // 2])
+        self._tail.append(body[-_MOST_TAIL_BYTES:])
         if self._room > 0:
             self._keep(body)
 
@@ -286,7 +286,7 @@ class Observation:
             self.outcome = Outcome.STOPPED
         self._tell(self._observers.ended)
         self._tokens = self.tokens
-        self.pieces.clear()
+        self._tail.clear()
         self._connection = self._task = None
 
     def forget_bodies(self) -> None:
@@ -298,7 +298,7 @@ class Observation:
     @property
     def tail(self) -> bytes:
         """The last bytes that went by."""
-        return b"".join(self.pieces)
+        return b"".join(self._tail)
 
     @property
     def tokens(self) -> Tokens:
@@ -313,7 +313,7 @@ class Observation:
     @property
     def tpot_s(self) -> float | None:
         """Mean time per token after the first; events stand in for tokens where the engine does not say."""
-        tokens = self.tokens.completion or self.events - _EVENTS_WITHOUT_TOKEN
+        tokens = self.tokens.completion or self._events - _EVENTS_WITHOUT_TOKEN
         if self.first_at is None or self.first_at == self.last_at or tokens < 2:  # noqa: PLR2004 -- two have one interval
             return None
         return (self.last_at - self.first_at) / (tokens - 1)

@@ -3,8 +3,6 @@
 A stream never ends silently: if the engine dies in the middle, an error event follows what was sent.
 """
 
-from time import perf_counter
-
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
@@ -16,7 +14,6 @@ from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long
 
 EVENT_STREAM = "text/event-stream"
-_LINE_AND_CHUNK_END = b"\n\r\n"
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
 
@@ -64,11 +61,19 @@ async def _stream(client: ClientStream, answer: EngineAnswer, form: Form, observ
     if not client.is_open:
         client.response.headers[hdrs.CONTENT_TYPE] = answer.head.headers["content-type"]
     await client.open()
-    stream = _PassedStream(client, form, observed)
+    bound, edit = LineBound(), form.editor()
+
+    def take(piece: bytes) -> Flow:
+        bound.check(piece)
+        mended = edit(piece)
+        if not mended:
+            return Flow.MORE
+        observed.saw(mended)
+        return client.write(mended)
+
     error: RoundhouseError | None = None
     try:
-        take_chunk = stream.take_chunk if stream.may_take_chunks else None
-        is_whole = await answer.hand_on(stream.take, client.drain, take_chunk=take_chunk)
+        is_whole = await answer.hand_on(take, client.drain)
         if not is_whole or not form.is_complete(observed.tail):
             error = await answer.why_broken()
     except EngineFailed as nonsense:
@@ -79,47 +84,6 @@ async def _stream(client: ClientStream, answer: EngineAnswer, form: Form, observ
     observed.failed_in_stream(str(error), error.code)
     # What was sent may end in the middle of an event; the empty line ends that one first.
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
-
-
-class _PassedStream:
-    """Takes an engine's pieces for a client. Those that nothing is mended in, nearly all, go on in their frames."""
-
-    __slots__ = ("_bound", "_client", "_edit", "_is_clean", "_needles", "_observed", "_protocol", "may_take_chunks")
-
-    def __init__(self, client: ClientStream, form: Form, observed: Observation) -> None:
-        self._client, self._protocol, self._observed = client, client.protocol, observed
-        self._bound, self._edit, self._needles = LineBound(), form.editor(), form.needles or ()
-        self._is_clean = False
-        """Whether the editor changed nothing last, so that it holds nothing back."""
-        self.may_take_chunks = client.takes_chunks and form.needles is not None and not observed.caller.keeps_bodies
-
-    def take(self, piece: bytes) -> Flow:
-        """Send a piece on, mended."""
-        self._bound.check(piece)
-        mended = self._edit(piece)
-        self._is_clean = mended is piece and piece.endswith(b"\n")
-        if not mended:
-            return Flow.MORE
-        self._observed.saw(mended)
-        return self._client.write(mended)
-
-    def take_chunk(self, chunk: bytes, payload_at: int) -> Flow | None:
-        """Send a whole chunk on as it is; None if it may have to be mended.
-
-        Thousands of these a second are most of what the gateway does, hence no calls that can be spared.
-        """
-        if not self._is_clean or not chunk.endswith(_LINE_AND_CHUNK_END):
-            return None
-        for needle in self._needles:
-            if needle in chunk:
-                return None
-        observed, protocol = self._observed, self._protocol
-        observed.last_at = perf_counter()
-        observed.events += 1
-        observed.pieces.append(chunk[payload_at:-2])
-        if (transport := protocol.transport) is not None and not transport.is_closing():
-            transport.write(chunk)
-        return Flow.PAUSE if protocol.writing_paused else Flow.MORE
 
 
 async def _whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:

@@ -17,15 +17,7 @@ import msgspec
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.dialects.form import Form
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.exchange.connections import (
-    EngineConnection,
-    EngineConnections,
-    EngineDisconnected,
-    Flow,
-    Take,
-    TakeChunk,
-    address_of,
-)
+from app.gateway.exchange.connections import EngineConnection, EngineConnections, EngineDisconnected, Flow, address_of
 from app.gateway.exchange.constraints import refuse_constraints
 from app.gateway.exchange.engine.planning import Plan
 from app.gateway.exchange.observer import Observation, Stopped
@@ -168,16 +160,13 @@ class EngineAnswer:
         except EngineDisconnected:
             raise await self.why_broken() from None
 
-    async def hand_on(
-        self, take: Take, drain: Callable[[], Awaitable[None]], *, take_chunk: TakeChunk | None = None
-    ) -> bool:
+    async def hand_on(self, take: Callable[[bytes], Flow], drain: Callable[[], Awaitable[None]]) -> bool:
         """Have `take` called with each piece of the body as it comes; return whether it ended as HTTP wants.
 
-        After `Flow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does. `take_chunk` as in
-        `EngineConnection.deliver`.
+        After `Flow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
         """
         connection = self._connection
-        connection.deliver(take, take_chunk)
+        connection.deliver(take)
         while not connection.is_over:
             if connection.is_paused:
                 await drain()

@@ -73,9 +73,9 @@ async def test_a_client_that_reads_nothing_holds_little_here(
         await loop.sock_sendall(client, head.encode() + body)
         await flood.held_up()
         (stream,) = set(client_streams)
-        transport = stream.protocol.transport
+        transport = stream._protocol.transport
         assert transport is not None
-        assert stream.protocol.writing_paused
+        assert stream._protocol.writing_paused
         assert 0 < transport.get_write_buffer_size() <= MIB
 
         before, read = flood.sent, 0

@@ -108,28 +108,3 @@ def test_a_body_without_extent_ends_with_the_connection_and_others_are_cut_off_b
         read = read_head(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % headers)
         assert read is not None
         assert body_of(read[0]).ends_with_connection() is is_whole
-
-
-@pytest.mark.parametrize(
-    ("data", "payload_at"),
-    [
-        (b"5\r\nhello\r\n", 3),
-        (b"00000005\r\nhello\r\n", 10),
-        (b"5\r\nhello\r\n0\r\n\r\n", 0),
-        (b"5;name=value\r\nhello\r\n", 0),
-        (b"0\r\n\r\n", 0),
-        (b"\r\nhello\r\n", 0),
-        (b"+5\r\nhello\r\n", 0),
-        (b"5\r\nhell", 0),
-        (b"5\r\nhell\r\n", 0),
-        (b"", 0),
-    ],
-)
-def test_one_whole_chunk_is_told_from_all_else(data: bytes, payload_at: int) -> None:
-    assert ChunkedBody().payload_at(data) == payload_at
-
-
-def test_the_rest_of_a_chunk_is_no_chunk() -> None:
-    body = ChunkedBody()
-    body.feed(b"f\r\n")
-    assert not body.payload_at(b"5\r\nhello\r\n")

@@ -235,10 +235,6 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         """Return the answer, mended."""
         return whole_message(body, self.wishes)
 
-    @property
-    def needles(self) -> None:
-        """Any piece may be mended."""
-
     def editor(self) -> Editor:
         """Return what mends a stream."""
         return StreamMender(self.wishes)

@@ -194,10 +194,6 @@ class V0:
         said = told(body)
         return body if said is None else self.with_blocks(body, said, Clock(rest_s=self._clock() - self._started))
 
-    @property
-    def needles(self) -> None:
-        """Any piece may be mended."""
-
     def editor(self) -> Editor:
         """Return what adds the blocks to one stream."""
         edit, stream = self._openai.editor(), _Stream(self, started=self._started, clock=self._clock)

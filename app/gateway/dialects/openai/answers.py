@@ -9,12 +9,11 @@ counts an event of their own.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 
 import msgspec
 
 from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.form import END, ERROR_KEY, OpenAI, as_event
+from app.gateway.dialects.openai.form import END, OpenAI, as_event
 from app.gateway.dialects.openai.multi_choice import Counts, Totals
 
 _THOUGHT = b'"reasoning_content":"'
@@ -51,11 +50,6 @@ class Chat(OpenAI, frozen=True, kw_only=True):
         """Return what mends one stream."""
         edit = _OneCall() if self.one_call else _ChatStream()
         return Totals(edit, each=self.each) if self.each else edit
-
-    @property
-    def needles(self) -> Sequence[bytes] | None:
-        """An error, and reasoning, which has two names; None where events are left out or counted."""
-        return None if self.one_call or self.each else (ERROR_KEY, _THOUGHT)
 
 
 CHAT, ONE_CALL = Chat(), Chat(one_call=True)

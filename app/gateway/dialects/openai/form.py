@@ -3,8 +3,6 @@
 An engine's refusal is put in OpenAI's shape, and in its words where the prompt is too long.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from app.core.errors import RoundhouseError
@@ -27,7 +25,7 @@ def as_event(data: object) -> bytes:
 
 _CODES = {400: "invalid_value", 501: "engine_cannot"}
 """By status, OpenAI's code for a refusal to which the engine gave only the status again."""
-_DATA, ERROR_KEY = b"data:", b'{"error"'
+_DATA, _ERROR = b"data:", b'{"error"'
 """Inside a text the quotes would have backslashes before them."""
 _SERVER_ERROR = 500
 
@@ -60,7 +58,7 @@ def in_own_words(edit: Editor, dialect: DialectRecord) -> Editor:
     """
 
     def edited(chunk: bytes) -> bytes:
-        return edit(chunk if ERROR_KEY not in chunk else _mended(chunk, dialect))
+        return edit(chunk if _ERROR not in chunk else _mended(chunk, dialect))
 
     return edited
 
@@ -71,7 +69,7 @@ def _mended(chunk: bytes, dialect: DialectRecord) -> bytes:
 
 
 def _event(raw: bytes, dialect: DialectRecord) -> bytes:
-    if not raw.startswith(_DATA) or ERROR_KEY not in raw:
+    if not raw.startswith(_DATA) or _ERROR not in raw:
         return raw
     refused = understood(raw[len(_DATA) :].strip(), _SERVER_ERROR)
     return raw if refused.overflow is None else _DATA + b" " + _document(refused, dialect)
@@ -122,11 +120,6 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     def _mender(self) -> Editor:
         """Return what mends an answer that goes well."""
         return as_it_is
-
-    @property
-    def needles(self) -> Sequence[bytes] | None:
-        """An error that an engine reports; None where a route mends other things."""
-        return (ERROR_KEY,) if self._mender() is as_it_is else None
 
 
 def _new_of(body: bytes, prefilled: Prefilled) -> bytes:
