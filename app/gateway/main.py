@@ -260,7 +260,7 @@ async def _settle_in(services: Services) -> None:
             watch_loads(services),
             rescuer.watch(services.events),
             watch_library(services.library, services.events),
-            watch_endpoints(services),
+            watch_endpoints(services.library, services.events),
             give_back(),
         )
     except RoundhouseError as error:

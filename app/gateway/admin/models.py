@@ -83,7 +83,7 @@ async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
 @routes.add("GET", "/attached")
 async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
     """List the models of attached endpoints."""
-    return await attached_endpoints.attached(call.services)
+    return await attached_endpoints.attached(call.services.library)
 
 
 @routes.add("POST", "/attached")
@@ -95,7 +95,7 @@ async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
 @routes.add("PATCH", "/attached/{name}")
 async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
     """Say what an attached model can do and how much it takes, and ask its endpoint anew for the rest."""
-    return await attached_endpoints.correct(call.services, call.names["name"], call.body)
+    return await attached_endpoints.correct(call.services.library, call.services.events, call.names["name"], call.body)
 
 
 @routes.add("DELETE", "/attached/{name}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -9,11 +10,11 @@ import msgspec
 from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import ModelInfo
-from app.engine_store.catalogue import unknown_engine
+from app.engine_store.catalogue import Catalogue, unknown_engine
 from app.gateway.loading.launch import find_model, launch_options
 from app.gateway.services import Services
 from app.supervisor.ports import HOST
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, ProcessSpec
+from engines.api import Adapter, Installation, LaunchOptions, ModelFormat, ModelSource, Net, ProcessSpec
 from engines.teams import Team, team_plan
 
 HERE = "this computer"
@@ -30,22 +31,22 @@ async def engine_plan(services: Services, engine: str, ask: AskPlan) -> EnginePl
         raise NotFound(str(unknown), hint=unknown.hint, code="engine_unknown")
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
-    found = await asyncio.to_thread(_installation, services, engine)
+    found = await asyncio.to_thread(_installation, services.catalogue, engine)
     options = await asyncio.to_thread(_options, services, model, engine, ask)
     net = Net(host=HOST, port=PORT, key=_KEY)
     try:
         if ask.nodes:
             return _team(engine, Team(nodes=_checked(ask.nodes), model=source, options=options, net=net, found=found))
-        return _alone(services, engine, source, (options, net, found))
+        return _alone(services.adapters, engine, source, (options, net, found))
     except ValueError as error:
         raise BadRequest(str(error), hint="Choose other options, or another engine.", code="bad_options") from error
 
 
 def _alone(
-    services: Services, engine: str, source: ModelSource, how: tuple[LaunchOptions, Net, Installation]
+    adapters: Mapping[str, Adapter], engine: str, source: ModelSource, how: tuple[LaunchOptions, Net, Installation]
 ) -> EnginePlan:
     options, net, found = how
-    plan = services.adapters[engine].plan(source, options, net, found)
+    plan = adapters[engine].plan(source, options, net, found)
     return EnginePlan(
         engine=engine,
         steps=[_step(HERE, process) for process in plan.processes],
@@ -74,10 +75,10 @@ def _options(services: Services, model: ModelInfo, engine: str, ask: AskPlan) ->
     return msgspec.structs.replace(options, tensor_parallel=ask.tensor_parallel)
 
 
-def _installation(services: Services, engine: str) -> Installation:
+def _installation(catalogue: Catalogue, engine: str) -> Installation:
     """Return where the engine is; a plan can be made before it is installed."""
     try:
-        return services.catalogue.installation(engine)
+        return catalogue.installation(engine)
     except EngineFailed:
         return Installation(engine=engine, version="", backend="", python=Path("python"))
 

@@ -63,7 +63,7 @@ def started(services: Services, load: LoadRequest) -> Descriptor:
     about, model = services.adapters[load.engine].descriptor, load.source.name
     if Feature.TOOL_PARSER not in about.features:
         return about
-    running = services.supervisor.request_of(model) if is_ready(services, model) else None
+    running = services.supervisor.request_of(model) if is_ready(services.supervisor, model) else None
     return able(about, (running or load).options)
 
 

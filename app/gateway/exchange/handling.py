@@ -69,7 +69,7 @@ def passed_headers(request: web.Request) -> bytes:
 
 def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
-    routes = routes_of(services, engine, model)
+    routes = routes_of(services.adapters, services.library, engine, model)
     can = bool(model.attached) or is_able(model, route)
     if can and route in routes:
         return routes[route]

@@ -63,7 +63,7 @@ class Counting(msgspec.Struct, frozen=True, kw_only=True):
 async def counting_of(services: Services, found: Found, work: Generate, terms: Terms) -> Counting:
     """Return how a conversation is counted. Raises BadRequest if the model does not write, or as `supplied` does."""
     found = await learned(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
-    model, routes = found.model, routes_of(services, found.load.engine, found.model)
+    model, routes = found.model, routes_of(services.adapters, services.library, found.load.engine, found.model)
     path = path_of(services, found.load.engine, model, Route.CHAT)
     blank = UpstreamRequest(load=found.load, path=path, body=b"", model=model.name, terms=terms)
     if not {Route.APPLY_TEMPLATE, Route.TOKENIZE} <= routes.keys():

@@ -23,11 +23,13 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
 from app.core.events import EngineChanged, ModelsChanged
 from app.core.models import ModelInfo
+from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import Card, cards_of, digest_of
 from app.gateway.library.endpoint_routes import endpoint_of
 from app.gateway.loading.launch import ATTACHED
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment, Knowledge
+from app.hub.library.library import Library
 from app.supervisor.faults import Unstartable
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import MODELS, RemoteModel, models_at
@@ -59,41 +61,41 @@ async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
 
 async def detach(services: Services, name: str) -> None:
     """Take an attached model off the list, and forget its key. Raises NotFound."""
-    model = await _attached_model(services, name)
+    model = await _attached_model(services.library, name)
     await asyncio.to_thread(services.library.forget, model.name)
     await services.supervisor.expire(model.name)
     services.events.publish(ModelsChanged())
 
 
-async def correct(services: Services, name: str, wanted: CorrectAttached) -> ModelInfo:
+async def correct(library: Library, events: EventHub, name: str, wanted: CorrectAttached) -> ModelInfo:
     """Keep what a person says of an attached model, and ask its endpoint anew for the rest.
 
     Raises NotFound; where nobody says anything, Unavailable for an endpoint that does not answer.
     """
-    model = await _attached_model(services, name)
+    model = await _attached_model(library, name)
     stated: dict[str, object] = {}
     if wanted.can is not msgspec.UNSET:
         stated["can"] = _stated(wanted.can)
     if wanted.context is not msgspec.UNSET:
         stated["stated_context"] = wanted.context
-    await asyncio.to_thread(services.library.correct, name, lambda one: msgspec.structs.replace(one, **stated))
+    await asyncio.to_thread(library.correct, name, lambda one: msgspec.structs.replace(one, **stated))
     try:
-        await asked_anew(services, model)
+        await asked_anew(library, model)
     except (Unstartable, RoundhouseError) as error:
         if not stated:
             raise (_refusal(error.failure) if isinstance(error, Unstartable) else error) from error
-    services.events.publish(ModelsChanged())
-    return await asyncio.to_thread(services.library.find, name)
+    events.publish(ModelsChanged())
+    return await asyncio.to_thread(library.find, name)
 
 
-async def attached(services: Services) -> list[ModelInfo]:
+async def attached(library: Library) -> list[ModelInfo]:
     """Return the attached models."""
-    models = await asyncio.to_thread(services.library.models)
+    models = await asyncio.to_thread(library.models)
     return [model for model in models if model.attached and model.preset is None]
 
 
-async def _attached_model(services: Services, name: str) -> ModelInfo:
-    model = await asyncio.to_thread(services.library.find, name)
+async def _attached_model(library: Library, name: str) -> ModelInfo:
+    model = await asyncio.to_thread(library.find, name)
     if not model.attached or model.preset is not None:
         raise NotFound(f"{model.name} is not attached.", hint="`roundhouse attach list` lists those that are.")
     return model
@@ -204,12 +206,12 @@ def knowledge(model: RemoteModel, card: Card) -> Knowledge:
     return Knowledge(cards=card.answers, context=card.context, digest=digest_of(model), read_at=time.time())
 
 
-async def asked_anew(services: Services, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
+async def asked_anew(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
     """Ask an endpoint what it says of a model, and forget what it said before; tell whether anything was asked.
 
     Raises Unstartable with what to say if it does not answer, NotFound if it lists the model no more.
     """
-    attachment = services.library.attachment(model)
+    attachment = library.attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
     listed = next((one for one in await models_at(endpoint, MODELS) if one.id == attachment.served_as), None)
     if listed is None:
@@ -221,30 +223,30 @@ async def asked_anew(services: Services, model: ModelInfo, *, only_if_changed: b
     def with_news(attachment: Attachment) -> Attachment:
         return msgspec.structs.replace(attachment, known=knowledge(listed, card))
 
-    await asyncio.to_thread(services.library.correct, model.name, with_news)
+    await asyncio.to_thread(library.correct, model.name, with_news)
     return True
 
 
-async def watch_endpoints(services: Services) -> None:
+async def watch_endpoints(library: Library, events: EventHub) -> None:
     """Compare an endpoint's list with what it was each time it is taken into use, until cancelled."""
     loaded: dict[str, float | None] = {}
-    with services.events.subscribe() as events:
+    with events.subscribe() as happening:
         async with asyncio.TaskGroup() as looking:
-            async for event in events:
+            async for event in happening:
                 if not isinstance(event, EngineChanged) or event.status.engine != ATTACHED:
                     continue
                 status = event.status
                 if status.state is EngineState.READY and loaded.get(status.model) != status.loaded_at:
-                    looking.create_task(_look_again(services, status))
+                    looking.create_task(_look_again(library, events, status))
                 loaded[status.model] = status.loaded_at
 
 
-async def _look_again(services: Services, status: EngineStatus) -> None:
+async def _look_again(library: Library, events: EventHub, status: EngineStatus) -> None:
     try:
-        model = await asyncio.to_thread(services.library.find, status.model)
-        if model.attached and await asked_anew(services, model, only_if_changed=True):
+        model = await asyncio.to_thread(library.find, status.model)
+        if model.attached and await asked_anew(library, model, only_if_changed=True):
             log.info("The endpoint says something else of %s than before", model.name)
-            services.events.publish(ModelsChanged())
+            events.publish(ModelsChanged())
     except (RoundhouseError, Unstartable) as error:  # the next request says what is the matter
         log.info("What the endpoint says of %s was not read: %s", status.model, error)
     except Exception:  # one endpoint that cannot be looked at must not end the watching

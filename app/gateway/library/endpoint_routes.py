@@ -19,12 +19,14 @@ from app.core.capabilities import Capability
 from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
+from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import root_of
 from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX, Attachment, Probe
+from app.hub.library.library import Library
 from app.supervisor.readiness import OK, Endpoint, Reply
-from engines.api import Route
+from engines.api import Adapter, Route
 
 PROBE_S = 5.0
 """Time for one question: an endpoint may load the model first. One that takes longer is tried with the request."""
@@ -109,7 +111,9 @@ async def learned(services: Services, found: Found, *routes: Route) -> Found:
         return found
     asked = [route for route in routes if _is_open(services.library.attachment(found.model), route)]
     for route in asked:  # many requests at once ask once
-        await services.shared.done((found.model.path, route), partial(_learn, services, found.model, route))
+        await services.shared.done(
+            (found.model.path, route), partial(_learn, services.library, services.events, found.model, route)
+        )
     if not asked:
         return found
     now = await asyncio.to_thread(services.library.find, found.model.name)
@@ -117,18 +121,18 @@ async def learned(services: Services, found: Found, *routes: Route) -> Found:
     return found._replace(model=msgspec.structs.replace(found.model, **changed))
 
 
-async def _learn(services: Services, model: ModelInfo, route: Route) -> None:
-    probe = await _probe(services, model, route)
+async def _learn(library: Library, events: EventHub, model: ModelInfo, route: Route) -> None:
+    probe = await _probe(library, model, route)
     if probe is not None:
-        await asyncio.to_thread(services.library.correct, model.name, lambda one: _with(one, route, probe))
-        services.events.publish(ModelsChanged())
+        await asyncio.to_thread(library.correct, model.name, lambda one: _with(one, route, probe))
+        events.publish(ModelsChanged())
 
 
-def routes_of(services: Services, engine: str, model: ModelInfo) -> Mapping[Route, str]:
+def routes_of(adapters: Mapping[str, Adapter], library: Library, engine: str, model: ModelInfo) -> Mapping[Route, str]:
     """Return the routes a model can be asked on, by what its engine has, or what is known of its endpoint."""
     if not model.attached:
-        return services.adapters[engine].descriptor.routes
-    return endpoint_routes(services.library.attachment(model))
+        return adapters[engine].descriptor.routes
+    return endpoint_routes(library.attachment(model))
 
 
 def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
@@ -143,17 +147,17 @@ def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
     return {route: path for route, path in routes.items() if _NEEDS.get(route) not in attachment.refused}
 
 
-def text_field(services: Services, engine: str, model: ModelInfo) -> str:
+def text_field(adapters: Mapping[str, Adapter], library: Library, engine: str, model: ModelInfo) -> str:
     """Return what the tokenizer that serves a model calls a text."""
     if not model.attached:
-        return services.adapters[engine].descriptor.tokenizes
-    probe = services.library.attachment(model).known.probes.get(Route.TOKENIZE)
+        return adapters[engine].descriptor.tokenizes
+    probe = library.attachment(model).known.probes.get(Route.TOKENIZE)
     return probe.text_field if probe is not None else "content"
 
 
-def tried_capabilities(services: Services, model: ModelInfo) -> list[Capability]:
+def tried_capabilities(library: Library, model: ModelInfo) -> list[Capability]:
     """Return what an attached model may be asked for: what it can do, and what nobody knows."""
-    refused = services.library.attachment(model).refused
+    refused = library.attachment(model).refused
     return [capability for capability in Capability if capability not in refused]
 
 
@@ -173,9 +177,9 @@ def _with(attachment: Attachment, route: Route, probe: Probe) -> Attachment:
     return msgspec.structs.replace(attachment, known=known)
 
 
-async def _probe(services: Services, model: ModelInfo, route: Route) -> Probe | None:
+async def _probe(library: Library, model: ModelInfo, route: Route) -> Probe | None:
     """Return where the route is, or that it is not there; None if the endpoint does not say."""
-    attachment = services.library.attachment(model)
+    attachment = library.attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
     is_known = True
     for question in _QUESTIONS[route]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
+from app.config.home import Home
 from app.core.disk import DiskUse, FolderKind
 from app.core.engines import EngineState
 from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
@@ -144,7 +145,7 @@ class LibraryWork:
         self._said_at = 0.0
         self._removed: dict[str, tuple[Removal, removal.Undo, Path | None]] = {}
         self._reclaiming = Reclaiming()
-        self.trash = Trash(_home_trash(services))
+        self.trash = Trash(_home_trash(services.home))
         self.last: LibraryJob | None = None
         """The job that runs, or ran last."""
 
@@ -344,8 +345,7 @@ def _id() -> str:
     return secrets.token_hex(6)
 
 
-def _home_trash(services: Services) -> Path:
-    home = services.home
+def _home_trash(home: Home) -> Path:
     return (home.named.get("XDG_DATA_HOME") or home.folder / ".local/share") / "Trash"
 
 

@@ -14,10 +14,12 @@ from app.config.paths import expanded
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
 from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
+from app.engine_store.catalogue import Catalogue
 from app.gateway.loading.launch import engine_for, load_request_for
 from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
 from app.gateway.services import Services
 from app.hub.library import companions
+from app.hub.library.library import Library
 from app.hub.library.projectors import places, projector_beside
 from app.hub.repositories.generation import NOTHING
 from engines.api import ModelFormat, Net
@@ -38,7 +40,7 @@ _TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
 
 def choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
-    own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services, model)
+    own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services.hub, model)
     running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
     facts = services.facts.read_model(model)
@@ -47,10 +49,14 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
         settings=own,
         sampling=told.sampling,
         sampling_source=told.source if told != NOTHING else "",
-        effective=effective(services, model, own),
+        effective=effective(services.hub, model, own),
         engine=_engine(services, model, own),
-        engines=_engines(services, model),
-        companions=[*_projectors(services, model, own), *_drafts(services, model, own), *_loras(services, model, own)],
+        engines=_engines(services.catalogue, model),
+        companions=[
+            *_projectors(services.library, model, own),
+            *_drafts(services.library, model, own),
+            *_loras(services.library, model, own),
+        ],
         aliases=names_for(services.settings.items("models.aliases"), model.name),
         chat_template=facts.chat_template if facts is not None else "",
         brings_code=facts is not None and facts.needs_remote_code,
@@ -63,21 +69,21 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
 
 def checked(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
     """Return if these settings can be had. Raises BadRequest or NotFound with what is wrong."""
-    _check_parts(services, model, wanted)
+    _check_parts(services.library, services.catalogue, model, wanted)
     if not model.attached:
         _check_plan(services, model, wanted)
 
 
-def _check_parts(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+def _check_parts(library: Library, catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings) -> None:
     if model.attached and wanted != _anywhere(wanted):
         raise _refused(f"{model.name} runs elsewhere: how it is loaded is its endpoint's business.")
-    _check_engine(services, model, wanted)
+    _check_engine(catalogue, model, wanted)
     if wanted.chat_template is not None:
         check_template(wanted.chat_template)
     if wanted.projector not in {None, NO_PROJECTOR}:
         _check_file(model, "A projector", companions.why_no_projector(_there(str(wanted.projector))))
     if wanted.draft is not None:
-        path = draft_path(services, model, wanted.draft)
+        path = draft_path(library, model, wanted.draft)
         _raise_if(companions.why_no_draft(Path(model.path), path) if model.format == _GGUF else "")
     for lora in wanted.loras:
         path = _there(lora)
@@ -150,12 +156,12 @@ def _anywhere(wanted: ModelSettings) -> ModelSettings:
     )
 
 
-def _check_engine(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+def _check_engine(catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings) -> None:
     if wanted.engine is None:
         return
-    known = {engine.id: engine for engine in services.catalogue.list()}
+    known = {engine.id: engine for engine in catalogue.list()}
     if wanted.engine not in known:
-        said = ", ".join(one.id for one in _engines(services, model))
+        said = ", ".join(one.id for one in _engines(catalogue, model))
         raise BadRequest(f"There is no engine {wanted.engine!r}.", hint=f"There are {said}.", code="invalid_value")
     if model.format not in known[wanted.engine].formats:
         said = f"{known[wanted.engine].name} does not read {model.format}."
@@ -191,10 +197,9 @@ def _engine(services: Services, model: ModelInfo, own: ModelSettings) -> str:
         return ""
 
 
-def _engines(services: Services, model: ModelInfo) -> list[EngineOption]:
+def _engines(catalogue: Catalogue, model: ModelInfo) -> list[EngineOption]:
     return [
-        EngineOption(id=one.id, name=one.name, is_installed=one.installed)
-        for one in services.catalogue.readers_of(model.format)
+        EngineOption(id=one.id, name=one.name, is_installed=one.installed) for one in catalogue.readers_of(model.format)
     ]
 
 
@@ -214,11 +219,11 @@ def _differs(services: Services, model: ModelInfo) -> bool:
     )
 
 
-def _projectors(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+def _projectors(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF:
         return
     folders, beside = set(places(Path(model.path))), projector_beside(Path(model.path))
-    found = {path: facts.file_bytes for path, facts in services.library.companions() if path.parent in folders}
+    found = {path: facts.file_bytes for path, facts in library.companions() if path.parent in folders}
     used = str(beside or "") if own.projector is None else own.projector
     for path, size in found.items():
         if companions.why_no_projector(path):
@@ -228,10 +233,10 @@ def _projectors(services: Services, model: ModelInfo, own: ModelSettings) -> Ite
         )
 
 
-def _loras(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+def _loras(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF:
         return
-    found = {path: facts for path, facts in services.library.companions() if facts.kind == companions.ADAPTER}
+    found = {path: facts for path, facts in library.companions() if facts.kind == companions.ADAPTER}
     others = [Path(one) for one in own.loras if Path(one) not in found]
     for path in [*found, *others]:
         why = companions.why_no_lora(Path(model.path), path)
@@ -248,23 +253,23 @@ def _loras(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator
         )
 
 
-def _drafts(services: Services, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF or not model.chats:
         return
-    for one in _smaller(services, model)[:_MOST_DRAFTS]:
+    for one in _smaller(library, model)[:_MOST_DRAFTS]:
         if not companions.why_no_draft(Path(model.path), Path(one.path)) or one.name == own.draft:
             yield _as_draft(one.name, one.title, one.size_bytes, own)
-    known = {one.name for one in services.library.models()}
+    known = {one.name for one in library.models()}
     if own.draft and own.draft not in known:
         yield _as_draft(own.draft, Path(own.draft).stem, 0, own)
 
 
-def _smaller(services: Services, model: ModelInfo) -> list[ModelInfo]:
+def _smaller(library: Library, model: ModelInfo) -> list[ModelInfo]:
     """Return models small enough to draft for this one, the smallest first."""
     most = (model.parameters or 0) // _SMALLER
     found = [
         one
-        for one in services.library.models()
+        for one in library.models()
         if one.format == model.format and one.chats and not one.problem and one.preset is None and not one.is_builtin
     ]
     return sorted((one for one in found if 0 < (one.parameters or 0) <= most), key=lambda one: one.size_bytes)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from app.config.model_settings import ModelSettingsFile
 from app.core.capabilities import Capability, in_order, with_implied
 from app.core.errors import EngineFailed
 from app.core.models import ModelInfo
@@ -33,18 +34,18 @@ def _listed(services: Services, models: Sequence[ModelInfo]) -> list[ModelInfo]:
     return [
         model
         if model.attached or model.problem
-        else msgspec.structs.replace(model, capabilities=_here(services, model, readers))
+        else msgspec.structs.replace(model, capabilities=_here(services.tuning, model, readers))
         for model in models
     ]
 
 
-def _here(services: Services, model: ModelInfo, readers: "_Readers") -> list[Capability]:
+def _here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_Readers") -> list[Capability]:
     present = {*model.capabilities} - {Capability.CHAT}
     if model.chats:  # also without a template of its own: engines have one for such a model
         present.add(Capability.CHAT)
     if model.embeds:
         present.add(Capability.EMBEDDING)
-    if has_projector(services, model):
+    if has_projector(tuning, model):
         present.add(Capability.VISION)
     return in_order({*with_implied(present)} - readers.lacking(model))
 

@@ -26,10 +26,13 @@ from app.core.engines import EngineState
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising.machine import with_capacity
+from app.engine_store.catalogue import Catalogue
+from app.gateway.advising.machine import MachineReader, with_capacity
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, Needs
+from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import SYSTEM
 from engines.api import LaunchOptions
 
@@ -62,28 +65,30 @@ async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
     """Return the request with slots and context that can be had on this machine now, and with what that takes."""
     known = await _known(services, request)
     if known is None:
-        return await _by_size(services, request)
+        return await _by_size(services.catalogue, request)
     if _is_ample(known):
         return _with_needs(known, None)
-    return await asyncio.to_thread(_within, known, await _with_all_there_is(services, request.source.name))
+    return await asyncio.to_thread(
+        _within, known, await _with_all_there_is(services.supervisor, services.machine, request.source.name)
+    )
 
 
 async def measured(services: Services, request: LoadRequest) -> LoadRequest:
     """Return the request as it is, with what it takes."""
     known = await _known(services, request)
     if known is None:
-        return await _by_size(services, request)
+        return await _by_size(services.catalogue, request)
     machine = None if known.setting.backend == "cpu" else await services.machine.read()
     return await asyncio.to_thread(_with_needs, known, machine)
 
 
-async def _with_all_there_is(services: Services, model: str) -> Machine:
+async def _with_all_there_is(supervisor: Supervisor, machine: MachineReader, model: str) -> Machine:
     """Return the machine with what a model could have of each pool; probed anew only for what nobody else reads."""
-    machine = await services.machine.read()
-    capacity = await services.supervisor.capacity(model)
-    if any(pool.id not in capacity for pool in machine.pools):
-        machine = await services.machine.read_free()
-    return with_capacity(machine, capacity)
+    now = await machine.read()
+    capacity = await supervisor.capacity(model)
+    if any(pool.id not in capacity for pool in now.pools):
+        now = await machine.read_free()
+    return with_capacity(now, capacity)
 
 
 async def _known(services: Services, request: LoadRequest) -> _Known | None:
@@ -93,27 +98,25 @@ async def _known(services: Services, request: LoadRequest) -> _Known | None:
         facts = await services.facts.of_file(request.source.path)
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
-    setting = _setting(request, await asyncio.to_thread(_backend, services, request.engine))
-    setting = await _with_companions(services, setting, request.options)
+    setting = _setting(request, await asyncio.to_thread(_backend, services.catalogue, request.engine))
+    setting = await _with_companions(services.facts, setting, request.options)
     if services.machine.last is not None:  # its processor decides what is copied into another layout
         setting = placement.adapted(setting, services.machine.last)
     return _Known(request, facts, setting, await asyncio.to_thread(memory.components, facts, setting))
 
 
-async def _with_companions(services: Services, setting: Setting, options: LaunchOptions) -> Setting:
+async def _with_companions(facts: FactsReader, setting: Setting, options: LaunchOptions) -> Setting:
     """Return the setting with what goes with the model in memory; what cannot be read is the engine's to refuse."""
     draft = options.draft.path if options.draft is not None else None
-    found = {
-        name: await _facts_of(services, path) for name, path in (("draft", draft), ("projector", options.projector))
-    }
+    found = {name: await _facts_of(facts, path) for name, path in (("draft", draft), ("projector", options.projector))}
     return msgspec.structs.replace(setting, **found)
 
 
-async def _facts_of(services: Services, path: Path | None) -> ModelFacts | None:
+async def _facts_of(facts: FactsReader, path: Path | None) -> ModelFacts | None:
     if path is None:
         return None
     try:
-        return await services.facts.of_file(path)
+        return await facts.of_file(path)
     except RoundhouseError:
         return None
 
@@ -151,10 +154,10 @@ def _with_needs(known: _Known, machine: Machine | None) -> LoadRequest:
     return msgspec.structs.replace(known.request, needs=needs)
 
 
-async def _by_size(services: Services, request: LoadRequest) -> LoadRequest:
+async def _by_size(catalogue: Catalogue, request: LoadRequest) -> LoadRequest:
     """Return the request with what its files suggest, where it runs on the processor; else nobody can say."""
     size = await asyncio.to_thread(_size, request.source.path)
-    if not size or await asyncio.to_thread(_backend, services, request.engine) != "cpu":
+    if not size or await asyncio.to_thread(_backend, catalogue, request.engine) != "cpu":
         return request
     return msgspec.structs.replace(request, needs=Needs(pools={SYSTEM: int(size * _BESIDE_FILE)}))
 
@@ -167,8 +170,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _backend(services: Services, engine: str) -> str:
-    return services.catalogue.backend_of(engine) or "cpu"
+def _backend(catalogue: Catalogue, engine: str) -> str:
+    return catalogue.backend_of(engine) or "cpu"
 
 
 def _setting(request: LoadRequest, backend: str) -> Setting:

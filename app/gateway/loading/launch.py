@@ -24,10 +24,12 @@ from app.gateway.loading.model_tuning import with_sampling, with_tuning
 from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
+from app.hub.library.library import Library
 from app.hub.library.naming import folded
 from app.network.door import door
 from app.supervisor.mending import APPLICABLE
 from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
+from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import PLACES
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote, Route
 
@@ -54,7 +56,7 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
     Raises NotFound (code model_not_found), or BadRequest if its file is unusable.
     """
     statuses = services.supervisor.statuses()
-    return await asyncio.to_thread(_usable, services, model_name, statuses)
+    return await asyncio.to_thread(_usable, services.settings, services.library, model_name, statuses)
 
 
 async def resolve(
@@ -66,9 +68,11 @@ async def resolve(
     """
     model_name = model_name or requested_model.AUTO
     key = (model_name, options, services.events.revision)
-    found = services.recent.get(key, lambda known: is_ready(services, known.load.source.name))
+    found = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
     if found is None:
-        search = partial(_usable, services, model_name, services.supervisor.statuses(), route)
+        search = partial(
+            _usable, services.settings, services.library, model_name, services.supervisor.statuses(), route
+        )
         found = await asyncio.to_thread(_resolved, services, search, options)
         found = found._replace(load=await _sized(services, found, options))
         # Whom a name stands for can change with every request; a model's own name cannot.
@@ -87,9 +91,9 @@ async def _sized(services: Services, found: Found, options: LoadOptions) -> Load
     return await (fitted if is_free else measured)(services, found.load)
 
 
-def is_ready(services: Services, model: str) -> bool:
+def is_ready(supervisor: Supervisor, model: str) -> bool:
     """Tell whether a model is loaded and answers."""
-    return any(one.model == model and one.state is EngineState.READY for one in services.supervisor.statuses())
+    return any(one.model == model and one.state is EngineState.READY for one in supervisor.statuses())
 
 
 def load_request_for(
@@ -135,15 +139,18 @@ def _resolved(services: Services, search: Callable[[], ModelInfo], options: Load
     return Found(with_sampling(services, model, load.engine), load)
 
 
-def _usable(services: Services, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT) -> ModelInfo:
-    model = _found(services, model_name, statuses, route)
+def _usable(
+    settings: Settings, library: Library, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT
+) -> ModelInfo:
+    model = _found(settings, library, model_name, statuses, route)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
 
 
-def _found(services: Services, model_name: str, statuses: list[EngineStatus], route: Route) -> ModelInfo:
-    library, settings = services.library, services.settings
+def _found(
+    settings: Settings, library: Library, model_name: str, statuses: list[EngineStatus], route: Route
+) -> ModelInfo:
     try:
         return library.find(model_name)
     except NotFound as missing:
@@ -152,19 +159,18 @@ def _found(services: Services, model_name: str, statuses: list[EngineStatus], ro
             requested_model.AUTO if is_auto else requested_model.stand_in(model_name, settings.items("models.aliases"))
         )
         if stands_for == requested_model.AUTO:
-            return _in_use(services, statuses, route)
+            return _in_use(settings, library, statuses, route)
         if stands_for:
             return library.find(stands_for)
         fallback = settings.text("models.fallback")
         if fallback and folded(fallback) != folded(model_name):
-            return _found(services, fallback, statuses, route)
+            return _found(settings, library, fallback, statuses, route)
         raise requested_model.unknown(model_name, missing) from None
 
 
-def _in_use(services: Services, statuses: list[EngineStatus], route: Route) -> ModelInfo:
-    settings = services.settings
+def _in_use(settings: Settings, library: Library, statuses: list[EngineStatus], route: Route) -> ModelInfo:
     chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
-    model = requested_model.in_use(services.library.models(), statuses, chosen, route)
+    model = requested_model.in_use(library.models(), statuses, chosen, route)
     if model is None:
         raise requested_model.none_able(route)
     return model
@@ -208,18 +214,18 @@ def launch_options(
 
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
-    chosen = _chosen_options(services, model, asked, own)
+    chosen = _chosen_options(services.settings, model, asked, own)
     return with_tuning(services, model, own, engine=engine, options=chosen)
 
 
-def _chosen_options(services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+def _chosen_options(settings: Settings, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
     from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
 
     preset = model.preset or _NO_PRESET
-    wanted = asked.context or own.context or preset.context or services.settings.integer("models.context")
+    wanted = asked.context or own.context or preset.context or settings.integer("models.context")
     return LaunchOptions(
         context=min(wanted, model.trained_context or wanted),
-        slots=asked.slots or own.slots or services.settings.integer("models.slots"),
+        slots=asked.slots or own.slots or settings.integer("models.slots"),
         threads=asked.threads or engine_threads(),
         gpu_layers=asked.gpu_layers,
         kv_type=asked.kv_type or own.kv_type,

@@ -4,23 +4,28 @@ A request's own values go before what a person set, that before what the model r
 their start, so that requests cost nothing; for the others a made-up preset fills in what a request leaves out.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from app.config.model_settings import ModelSettingsFile
 from app.core.errors import BadRequest, NotFound
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.core.origins import origin_of
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
+from app.hub.library.library import Library
 from app.hub.library.projectors import projector_beside
 from app.hub.repositories.generation import NOTHING, Recommended, recommended
-from engines.api import Draft, Feature, LaunchOptions
+from app.hub.repositories.memory import HubMemory
+from engines.api import Adapter, Draft, Feature, LaunchOptions
 from engines.parsers import parser_for
 from engines.sampling import Sampling
 
 
-def recommendation(services: Services, model: ModelInfo) -> Recommended:
+def recommendation(hub: HubMemory, model: ModelInfo) -> Recommended:
     """Return what a model recommends: its files, or what the hub has of the model they were made from."""
     if model.attached or not model.chats:
         return NOTHING
@@ -28,34 +33,36 @@ def recommendation(services: Services, model: ModelInfo) -> Recommended:
     found, origin = recommended(path), origin_of(path)
     if found != NOTHING or origin is None:
         return found
-    told = services.hub.generation.find(origin.repository)
+    told = hub.generation.find(origin.repository)
     return NOTHING if told is None else told.value
 
 
-def effective(services: Services, model: ModelInfo, own: ModelSettings) -> ModelSampling:
+def effective(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:
     """Return the sampling of a request that does not say."""
     if not own.uses_model_sampling:
         return own.sampling
-    return own.sampling.over(recommendation(services, model).sampling)
+    return own.sampling.over(recommendation(hub, model).sampling)
 
 
 def with_tuning(
     services: Services, model: ModelInfo, own: ModelSettings, *, engine: str, options: LaunchOptions
 ) -> LaunchOptions:
     """Return the options with what is set for the model. Raises NotFound or BadRequest for files that are gone."""
-    draft = draft_path(services, model, own.draft) if own.draft else None
+    draft = draft_path(services.library, model, own.draft) if own.draft else None
     template = options.chat_template or own.chat_template
     return msgspec.structs.replace(
         options,
         chat_template=template,
-        tool_parser=_tool_parser(services, model, own, engine) if options.task == "chat" else None,
+        tool_parser=_tool_parser(services.adapters, services.facts, model, own, engine)
+        if options.task == "chat"
+        else None,
         reasoning_parser=own.reasoning_parser,
         trust_remote_code=in_force(model, own).allows_code,
         extra_args=tuple(own.extra_args),
         draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
         lora=tuple(_present(Path(path)) for path in own.loras),
         projector=_projector(model, own, engine, options.task),
-        sampling=_told(services, model, own) if _is_told(services, engine) else Sampling(),
+        sampling=_told(services.hub, model, own) if _is_told(services.adapters, engine) else Sampling(),
     )
 
 
@@ -76,22 +83,24 @@ def _whose(model: ModelInfo) -> str:
     return origin.repository if origin is not None else model.path
 
 
-def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> str | None:
+def _tool_parser(
+    adapters: Mapping[str, Adapter], facts: FactsReader, model: ModelInfo, own: ModelSettings, engine: str
+) -> str | None:
     """Return the parser that was set, else the engine's for models with such a chat template."""
     if own.tool_parser is not None:
         return None if own.tool_parser == NO_PARSER else own.tool_parser
-    parsers = services.adapters[engine].descriptor.tool_parsers
+    parsers = adapters[engine].descriptor.tool_parsers
     if not parsers:
         return None
-    facts = services.facts.read_model(model)
-    return parser_for(parsers, own.chat_template or (facts.chat_template if facts is not None else ""))
+    known = facts.read_model(model)
+    return parser_for(parsers, own.chat_template or (known.chat_template if known is not None else ""))
 
 
 def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
     """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
-    if _is_told(services, engine) or not model.chats:
+    if _is_told(services.adapters, engine) or not model.chats:
         return model
-    said = _told(services, model, services.tuning.of(model.runs_as)).said
+    said = _told(services.hub, model, services.tuning.of(model.runs_as)).said
     if not said:
         return model
     named = {_OTHERS_NAMES.get(name, name): value for name, value in said.items()}
@@ -105,20 +114,20 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
 
 
-def has_projector(services: Services, model: ModelInfo) -> bool:
+def has_projector(tuning: ModelSettingsFile, model: ModelInfo) -> bool:
     """Tell whether a projector, which lets it see, is loaded with a model."""
     try:
-        return model.chats and _projector(model, services.tuning.of(model.runs_as), _SEES, "chat") is not None
+        return model.chats and _projector(model, tuning.of(model.runs_as), _SEES, "chat") is not None
     except NotFound:
         return False
 
 
-def draft_path(services: Services, model: ModelInfo, named: str) -> Path:
+def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
     """Return the files of a draft that was named. Raises NotFound, or BadRequest for a model that cannot draft."""
     path = Path(named)
     if path.is_absolute():
         return _present(path)
-    found = services.library.find(named)
+    found = library.find(named)
     if found.attached:
         raise BadRequest(f"{found.name} runs elsewhere and cannot draft.", code="invalid_value")
     if found.format != model.format:
@@ -129,15 +138,15 @@ def draft_path(services: Services, model: ModelInfo, named: str) -> Path:
     return Path(found.path)
 
 
-def _told(services: Services, model: ModelInfo, own: ModelSettings) -> Sampling:
+def _told(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> Sampling:
     if not model.chats:
         return Sampling()
-    said = msgspec.structs.asdict(effective(services, model, own))
+    said = msgspec.structs.asdict(effective(hub, model, own))
     return Sampling(**said, is_all=not own.uses_model_sampling)
 
 
-def _is_told(services: Services, engine: str) -> bool:
-    return Feature.SAMPLING_DEFAULTS in services.adapters[engine].descriptor.features
+def _is_told(adapters: Mapping[str, Adapter], engine: str) -> bool:
+    return Feature.SAMPLING_DEFAULTS in adapters[engine].descriptor.features
 
 
 def _projector(model: ModelInfo, own: ModelSettings, engine: str, task: str) -> Path | None:

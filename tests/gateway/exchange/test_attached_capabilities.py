@@ -261,23 +261,23 @@ async def test_it_can_be_corrected_later_and_taken_back(near: Gateway, far: Far)
     assert (await corrected(near, can=[]))[0] == 400
     assert (await corrected(near, can=["fly"]))[0] == 400
     with pytest.raises(NotFound, match="not attached"):
-        await attached_endpoints.correct(near.services, "guide", CorrectAttached())
+        await attached_endpoints.correct(near.services.library, near.services.events, "guide", CorrectAttached())
 
 
 async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far: Far) -> None:
     far.is_up = False
     assert (await corrected(near, can=["rerank"]))[1]["capabilities"] == ["rerank"]
     with pytest.raises(Unavailable, match="answers 500"):
-        await attached_endpoints.correct(near.services, "distant", CorrectAttached())
+        await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
     far.is_up, far.listing = True, {"data": []}
     with pytest.raises(NotFound, match="no model 'big'"):
-        await attached_endpoints.correct(near.services, "distant", CorrectAttached())
+        await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
     with pytest.raises(BadRequest, match="can do nothing"):
         await attach(near.services, AttachEndpoint(url=far.url, can=[]))
 
 
 async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(near: Gateway, far: Far) -> None:
-    watching = asyncio.create_task(watch_endpoints(near.services))
+    watching = asyncio.create_task(watch_endpoints(near.services.library, near.services.events))
     await until(lambda: near.services.events.has_listeners)
     server = Server(far, {"/v1/chat/completions": WHOLE})
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400
@@ -295,7 +295,7 @@ async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, f
     Server(far, {"/v1/embeddings": EMBEDDED})
     await posted(near, "/v1/embeddings", input="x")
     model = near.services.library.find("distant")
-    assert not await attached_endpoints.asked_anew(near.services, model, only_if_changed=True)
+    assert not await attached_endpoints.asked_anew(near.services.library, model, only_if_changed=True)
     assert near.services.library.attachment(model).known.probes
 
 

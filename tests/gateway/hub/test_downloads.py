@@ -421,7 +421,7 @@ async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
     _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
     await over(gateway, begun["id"])
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
-    told = recommendation(gateway.services, library.find(SEEING))
+    told = recommendation(gateway.services.hub, library.find(SEEING))
     assert (told.sampling, told.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
 
 
@@ -429,4 +429,4 @@ async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway,
     _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
     assert (await over(gateway, begun["id"]))["state"] == "done"
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
-    assert recommendation(gateway.services, library.find(SEEING)) == NOTHING
+    assert recommendation(gateway.services.hub, library.find(SEEING)) == NOTHING

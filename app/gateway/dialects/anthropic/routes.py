@@ -84,7 +84,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
 async def _passes(services: Services, asked: Asked, found: Found, route: Route) -> bool:
     """Tell whether the engine's own route, for messages or their count, does what is asked."""
     descriptor = started(services, found.load)
-    if route not in routes_of(services, found.load.engine, found.model):
+    if route not in routes_of(services.adapters, services.library, found.load.engine, found.model):
         return False
     if route is Route.MESSAGES and (wants_format(asked) or not reads_itself(descriptor)):
         return False

@@ -134,7 +134,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
         decode(body, Around)
     wishes = decode(body, Named)
     model, load = await learned(services, await resolve(services, wishes.model), _SHOWN_BY.get(route, route))
-    field = text_field(services, load.engine, model)
+    field = text_field(services.adapters, services.library, load.engine, model)
     if route is Route.TOKENIZE and field != CONTENT:
         body = renamed(fields, field)
     upstream = UpstreamRequest(

@@ -172,7 +172,7 @@ async def _upstream(
     found = await learned(services, await find(services, sent.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS)
     name = name_in_answer(sent.model, found.model)
     options, keep_s = read_options(sent.options), kept_s(sent)
-    path = routes_of(services, found.load.engine, found.model).get(Route.EMBEDDINGS)
+    path = routes_of(services.adapters, services.library, found.load.engine, found.model).get(Route.EMBEDDINGS)
     if path is None or not (found.model.embeds or found.model.attached):
         raise requests.cannot(name, "embedding")
     upstream = UpstreamRequest(

@@ -66,7 +66,7 @@ def not_found(name: str, error: NotFound) -> NotFound:
 async def abilities_of(services: Services, model: ModelInfo, *, is_tried: bool = False) -> list[str]:
     """Return what a model can do here, in Ollama's words; with `is_tried` also what nobody knows of an endpoint's."""
     if is_tried and model.attached:
-        return named_capabilities(tried_capabilities(services, model))
+        return named_capabilities(tried_capabilities(services.library, model))
     return named_capabilities(await capabilities_of(services, model))
 
 

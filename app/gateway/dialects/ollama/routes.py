@@ -122,7 +122,7 @@ async def _sendable(services: Services, found: Found, named: str, request: Reque
     found = await learned(services, found, route_of(request))
     if not is_plain:
         requests.check_abilities(request, await abilities_of(services, found.model, is_tried=True), model=named)
-    path = routes_of(services, found.load.engine, found.model).get(route_of(request))
+    path = routes_of(services.adapters, services.library, found.load.engine, found.model).get(route_of(request))
     if path is None:
         raise requests.cannot(named, "completion")
     return path, await supplied(services, found, request)
