@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from app.config.store import Settings
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.dialects.anthropic import routes as anthropic
 from app.gateway.dialects.llama_server import routes as llama_server
@@ -35,7 +36,7 @@ def build_app(services: Services) -> web.Application:
     settings = services.settings
     app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
-    app[GUARD], app[ACCESS] = _guard(services), _access(services)
+    app[GUARD], app[ACCESS] = _guard(services.settings), _access(services)
     _observe(app, services)
     add_connections(app)
     add_downloads(app)
@@ -55,8 +56,7 @@ def build_app(services: Services) -> web.Application:
     return app
 
 
-def _guard(services: Services) -> Guard:
-    settings = services.settings
+def _guard(settings: Settings) -> Guard:
     host = settings.text("gateway.host")
     own = own_names() if is_wide(host) else ()
     return Guard(host, settings.items("gateway.allowed_origins"), (*own, *settings.items("gateway.allowed_hosts")))

@@ -6,6 +6,8 @@ import time
 import aiohttp
 import msgspec
 
+from app.config.home import Home
+from app.config.paths import Paths
 from app.connect.catalogue import tool_named
 from app.connect.connections import Connections
 from app.connect.tool import KEY, USUAL_CONTEXT, Served, Tool, Wiring
@@ -13,7 +15,7 @@ from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.core.tools import ToolProbe
 from app.gateway.loading.launch import find_model
-from app.gateway.services import Services
+from app.gateway.services import Identity, Services
 
 _PATIENCE_S = 300.0
 """As long as the most patient tools wait for an answer's head: the model may have to be loaded first."""
@@ -22,9 +24,9 @@ _SAID = 300
 _OK, _UNAUTHORISED, _NOT_FOUND = 200, 401, 404
 
 
-def connections(services: Services) -> Connections:
+def connections(paths: Paths, home: Home) -> Connections:
     """Return the tools of the person the gateway runs as."""
-    return Connections(services.home, services.paths.data / "connect")
+    return Connections(home, paths.data / "connect")
 
 
 async def wiring(services: Services, model: str = "") -> Wiring:
@@ -56,10 +58,10 @@ def _context(info: ModelInfo, most: int) -> int:
     return usual if info.attached else min(usual, most)
 
 
-async def probe(services: Services, name: str, model: str) -> ToolProbe:
+async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, model: str) -> ToolProbe:
     """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
     tool, began = tool_named(name), time.monotonic()
-    status, said = await _asked(services, tool, model)
+    status, said = await _asked(http, identity, tool, model)
     return ToolProbe(
         id=tool.id,
         ok=status == _OK,
@@ -71,12 +73,12 @@ async def probe(services: Services, name: str, model: str) -> ToolProbe:
     )
 
 
-async def _asked(services: Services, tool: Tool, model: str) -> tuple[int, str]:
+async def _asked(http: aiohttp.ClientSession, identity: Identity, tool: Tool, model: str) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
     limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
-    url = services.identity.url + tool.route
+    url = identity.url + tool.route
     try:
-        async with services.http.post(url, json=tool.body(model), headers=headers, timeout=limit) as reply:
+        async with http.post(url, json=tool.body(model), headers=headers, timeout=limit) as reply:
             return reply.status, (await reply.text(errors="replace"))[:_SAID]
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         return 0, str(error) or type(error).__name__

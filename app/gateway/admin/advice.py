@@ -61,7 +61,7 @@ async def doctor(call: Call[None, NoQuery]) -> DoctorReport:
     """Write a report about this computer without names or serial numbers."""
     from app.gateway.watching.bundle import machine_report  # noqa: PLC0415 -- start-up must not pay for the readers
 
-    return await machine_report(call.services)
+    return await machine_report(call.services.catalogue)
 
 
 @routes.add("GET", "/bundle")

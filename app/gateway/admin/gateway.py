@@ -9,6 +9,8 @@ import msgspec
 import psutil
 
 from app import __version__
+from app.config.home import Home
+from app.config.store import Settings
 from app.core.api import API_VERSION, Status
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
@@ -30,7 +32,7 @@ from app.gateway.entry.guard import is_wide
 from app.gateway.instance import reachable_at
 from app.gateway.loading.launch import policy_from
 from app.gateway.loading.requested_model import is_auto, stand_in
-from app.gateway.services import Services
+from app.hub.library.library import Library
 from app.network.door import door
 
 routes = Routes()
@@ -102,10 +104,10 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     host = call.body.get("gateway.host")
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
-    await asyncio.to_thread(_check_fallback, services, call.body.get("models.fallback"))
+    await asyncio.to_thread(_check_fallback, services.settings, services.library, call.body.get("models.fallback"))
     changed = services.settings.change(call.body)
     if "window.at_login" in changed:
-        await _arrange_login(services)
+        await _arrange_login(services.settings, services.home)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services, changed)
@@ -119,27 +121,27 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     return services.settings.describe()
 
 
-def _check_fallback(services: Services, name: SettingValue | None) -> None:
+def _check_fallback(settings: Settings, library: Library, name: SettingValue | None) -> None:
     """Raise BadRequest if no model here would answer under that name."""
     if not isinstance(name, str) or not name or is_auto(name):
         return
-    if stand_in(name, services.settings.items("models.aliases")):
+    if stand_in(name, settings.items("models.aliases")):
         return
     try:
-        services.library.find(name)
+        library.find(name)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code=error.code) from None
 
 
-async def _arrange_login(services: Services) -> None:
+async def _arrange_login(settings: Settings, home: Home) -> None:
     """Do as the setting says, or take it back."""
     from app.config import at_login  # noqa: PLC0415 -- seldom needed, and not at start-up
 
-    is_wanted = services.settings.flag("window.at_login")
+    is_wanted = settings.flag("window.at_login")
     try:
-        await asyncio.to_thread(at_login.arrange, services.home, is_wanted=is_wanted)
+        await asyncio.to_thread(at_login.arrange, home, is_wanted=is_wanted)
     except StorageFault:
-        services.settings.change({"window.at_login": not is_wanted})
+        settings.change({"window.at_login": not is_wanted})
         raise
 
 

@@ -18,7 +18,7 @@ from app.core.hub import (
 )
 from app.gateway.admin.calls import Call, NoQuery, Routes
 from app.gateway.hub import pulling, repositories, searching
-from app.gateway.services import Services
+from app.hub.repositories.memory import HubMemory
 
 routes = Routes()
 
@@ -64,21 +64,21 @@ async def best(call: Call[None, BestQuery]) -> list[HubPick]:
 @routes.add("POST", "/hub/catalogue")
 async def refresh_catalogue(call: Call[None, NoQuery]) -> CatalogueInfo:
     """Fetch the catalogue anew, if its signature holds."""
-    content = await searching.refresh(call.services)
+    content = await searching.refresh(call.services.settings, call.services.hub)
     return CatalogueInfo(issued=content.issued, models=len(content.models))
 
 
 @routes.add("GET", "/hub/token")
 async def token(call: Call[None, NoQuery]) -> HubTokenState:
     """Say whether there is a token for the hub."""
-    return await _token_state(call.services)
+    return await _token_state(call.services.hub)
 
 
 @routes.add("POST", "/hub/token")
 async def set_token(call: Call[SetHubToken, NoQuery]) -> HubTokenState:
     """Keep a token for the hub in the system's keyring."""
     await asyncio.to_thread(call.services.hub.token.keep, call.body.token)
-    return await _token_state(call.services)
+    return await _token_state(call.services.hub)
 
 
 @routes.add("DELETE", "/hub/token")
@@ -87,8 +87,8 @@ async def forget_token(call: Call[None, NoQuery]) -> None:
     await asyncio.to_thread(call.services.hub.token.forget)
 
 
-async def _token_state(services: Services) -> HubTokenState:
-    place = await asyncio.to_thread(services.hub.token.place)
+async def _token_state(hub: HubMemory) -> HubTokenState:
+    place = await asyncio.to_thread(hub.token.place)
     return HubTokenState(place=place, said=_SAID[place])
 
 

@@ -87,4 +87,4 @@ async def empty_trash(call: Call[EmptyTrash, NoQuery]) -> LibraryJob:
 @routes.add("GET", "/library/updates")
 async def updates(call: Call[None, NoQuery]) -> list[ModelUpdate]:
     """Ask the hub whether it has newer files of the models that came from it."""
-    return await searching.updates_of_models(call.services)
+    return await searching.updates_of_models(call.services.library, call.services.hub)

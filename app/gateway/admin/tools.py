@@ -16,7 +16,9 @@ async def list_tools(call: Call[None, NoQuery]) -> list[ToolInfo]:
     """List the tools that can use the endpoint, those found here first."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
-    return await asyncio.to_thread(connections(call.services).listed, call.services.identity.url)
+    return await asyncio.to_thread(
+        connections(call.services.paths, call.services.home).listed, call.services.identity.url
+    )
 
 
 @routes.add("POST", "/tools/{id}/preview")
@@ -25,7 +27,9 @@ async def preview(call: Call[WireTool, NoQuery]) -> ToolChange:
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
     wished = await wiring(call.services, call.body.model)
-    return await asyncio.to_thread(connections(call.services).preview, call.names["id"], wished)
+    return await asyncio.to_thread(
+        connections(call.services.paths, call.services.home).preview, call.names["id"], wished
+    )
 
 
 @routes.add("POST", "/tools/{id}/connect")
@@ -37,7 +41,9 @@ async def connect(call: Call[WireTool, NoQuery]) -> ToolChange:
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
     wished = await wiring(call.services, call.body.model)
-    return await asyncio.to_thread(connections(call.services).connect, call.names["id"], wished)
+    return await asyncio.to_thread(
+        connections(call.services.paths, call.services.home).connect, call.names["id"], wished
+    )
 
 
 @routes.add("POST", "/tools/{id}/undo")
@@ -45,7 +51,7 @@ async def undo(call: Call[None, NoQuery]) -> ToolChange:
     """Put a tool's file back as it was."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
-    return await asyncio.to_thread(connections(call.services).undo, call.names["id"])
+    return await asyncio.to_thread(connections(call.services.paths, call.services.home).undo, call.names["id"])
 
 
 @routes.add("POST", "/tools/{id}/probe")
@@ -57,6 +63,8 @@ async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
     from app.gateway.wiring import connections, probe, wiring  # noqa: PLC0415 -- see above
 
     tool = call.names["id"]
-    model = call.body.model or await asyncio.to_thread(connections(call.services).wired_to, tool)
+    model = call.body.model or await asyncio.to_thread(
+        connections(call.services.paths, call.services.home).wired_to, tool
+    )
     wished = await wiring(call.services, model)
-    return await probe(call.services, tool, wished.model)
+    return await probe(call.services.http, call.services.identity, tool, wished.model)

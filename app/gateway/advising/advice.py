@@ -43,10 +43,12 @@ from app.core.errors import BadRequest, NotFound, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising.measuring import best_for
+from app.gateway.advising.machine import MachineReader
+from app.gateway.advising.measuring import Measuring, best_for
 from app.gateway.advising.model_facts import FactsReader, well_known
 from app.gateway.services import Services
 from app.hardware.description import machine_from
+from app.hub.library.library import Library
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +120,7 @@ async def plan(services: Services, request: PlanRequest) -> Advice:
     """Return ranked plans. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
     _check_plan(request)
     found, (machine, is_here) = await asyncio.gather(
-        candidates(services.facts, request.model.strip()), machine_for(services, request.machine)
+        candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
     inputs = PlanInputs(
         machine=machine,
@@ -140,14 +142,14 @@ async def estimate(services: Services, request: EstimateRequest) -> Estimate:
     """Return what running a model takes. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
     _check(request)
     facts, (machine, is_here) = await asyncio.gather(
-        services.facts.find(request.model), machine_for(services, request.machine)
+        services.facts.find(request.model), machine_for(services.machine, request.machine)
     )
     engines = await asyncio.to_thread(services.catalogue.list) if is_here else []
     setting = setting_for(facts, machine, request, engines)
     if is_here:
         shift = runtime_shift(await services.chats.loads(), setting.engine)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
-    known = await seen(services, request.model, setting) if is_here else Seen()
+    known = await seen(services.library, services.measuring, request.model, setting) if is_here else Seen()
     found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
     if not any(engine.id == setting.engine and engine.installed for engine in engines):
         found = where_it_runs(found, targets.lack(machine, ENGINES[setting.engine]))
@@ -183,23 +185,23 @@ def runtime_shift(loads: Sequence[LoadTruth], engine: str) -> int | None:
     return round(median(seen[:_LOADS_LOOKED_AT])) if seen else None
 
 
-async def machine_for(services: Services, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
+async def machine_for(machine: MachineReader, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
     """Return the machine described, or this one with what is free now; and whether it is this one."""
     if described is None:
-        return await services.machine.read_free(), True
+        return await machine.read_free(), True
     return await asyncio.to_thread(machine_from, msgspec.json.encode(described)), False
 
 
-async def seen(services: Services, model: str, setting: Setting) -> Seen:
+async def seen(library: Library, measuring: Measuring, model: str, setting: Setting) -> Seen:
     """Return what was measured of an engine here, and of this model on it."""
     engine, backend = setting.engine, setting.backend
     try:
-        name = (await asyncio.to_thread(services.library.find, model)).name
+        name = (await asyncio.to_thread(library.find, model)).name
     except NotFound:
         name = model
     return Seen(
-        calibrations=await services.measuring.calibrations(),
-        generations=await services.measuring.generations(name, engine=engine, backend=backend),
+        calibrations=await measuring.calibrations(),
+        generations=await measuring.generations(name, engine=engine, backend=backend),
     )
 
 

@@ -44,6 +44,7 @@ from app.gateway.canonical.events import (
     failed,
 )
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import Flow
 from app.gateway.exchange.engine.error_document import NO_REASON
@@ -53,6 +54,7 @@ from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
+from app.supervisor.pool import Supervisor
 from engines.api import Route
 
 COALESCE_S = 0.02
@@ -266,7 +268,7 @@ class Writer:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
         live.progress("Waiting for the model")
         try:
-            async with _loading_told(self._services, job.load, live):
+            async with _loading_told(self._services.supervisor, self._services.events, job.load, live):
                 upstream = await self._upstream(job)
                 end = await translate(self._engines, upstream, observed, _Written(live, observed))
         except RoundhouseError as error:
@@ -309,20 +311,22 @@ class _Written:
 
 
 @asynccontextmanager
-async def _loading_told(services: Services, load: LoadRequest, live: LiveAnswer) -> AsyncIterator[None]:
+async def _loading_told(
+    supervisor: Supervisor, events: EventHub, load: LoadRequest, live: LiveAnswer
+) -> AsyncIterator[None]:
     """Tell the answer's readers how loading goes."""
-    teller = asyncio.create_task(_tell(services, load.source.name, live))
+    teller = asyncio.create_task(_tell(supervisor, events, load.source.name, live))
     try:
         yield
     finally:
         teller.cancel()
 
 
-async def _tell(services: Services, model: str, live: LiveAnswer) -> None:
-    with services.events.subscribe() as events:
-        for status in services.supervisor.statuses():
+async def _tell(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:
+    with events.subscribe() as happening:
+        for status in supervisor.statuses():
             _tell_one(status, model, live)
-        async for event in events:
+        async for event in happening:
             if isinstance(event, EngineChanged):
                 _tell_one(event.status, model, live)
 

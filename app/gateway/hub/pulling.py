@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from app.config.environment import hub_endpoint
+from app.config.store import Settings
 from app.core import words
 from app.core.advice import Intent, Plan
 from app.core.downloads import Download, Pull
@@ -24,6 +25,7 @@ from app.hub.repositories.answers import Answer
 from app.hub.repositories.asked import Asked, parse
 from app.hub.repositories.gates import check_gate
 from app.hub.repositories.generation import fetched
+from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.offers import USUAL, Offer, facts_of, label, read_offer
 from app.hub.repositories.repository import RepoFile, Repository
 from app.hub.repositories.variants import Variant, companions_of, named
@@ -65,7 +67,7 @@ async def pull(services: Services, downloads: Downloads, wanted: Pull) -> Downlo
     token = await asyncio.to_thread(services.hub.token.read)
     await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)
     files = _files(choice, wanted)
-    await _note_recommended(services, choice, token)
+    await _note_recommended(services.hub, choice, token)
     return downloads.add(
         choice.repository,
         files,
@@ -103,7 +105,7 @@ def _reason(choice: Choice, wanted: Pull) -> str:
     return f"{choice.reason} With it comes {name}, {words.size(projector.size)}, which lets it see.".strip()
 
 
-async def _note_recommended(services: Services, choice: Choice, token: str) -> None:
+async def _note_recommended(hub: HubMemory, choice: Choice, token: str) -> None:
     """Ask what the model's makers recommend for sampling, where that does not come with its files.
 
     A hub that is slow about it does not hold up the download; its answer is kept whenever it comes.
@@ -115,7 +117,7 @@ async def _note_recommended(services: Services, choice: Choice, token: str) -> N
     def note() -> None:
         with contextlib.suppress(RoundhouseError):  # it is worth having, and nothing more
             found = fetched(hub_endpoint(), repository.base_models[0], token=token)
-            services.hub.generation.keep(repository.name, found)
+            hub.generation.keep(repository.name, found)
 
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.to_thread(note), _RECOMMENDED_WITHIN_S)
@@ -123,12 +125,12 @@ async def _note_recommended(services: Services, choice: Choice, token: str) -> N
 
 async def choose(services: Services, typed: str, *, quantization: str = "") -> Choice:
     """Return what a name means for this machine."""
-    asked = await _asked(services, typed)
+    asked = await _asked(services.settings, services.hub, typed)
     wanted = quantization or asked.file or asked.quantization
     if wanted:
-        return _named((await asyncio.to_thread(_read, services, asked)).value, asked, wanted)
+        return _named((await asyncio.to_thread(_read, services.hub, asked)).value, asked, wanted)
     services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
-    offer = (await asyncio.to_thread(_read, services, asked)).value
+    offer = (await asyncio.to_thread(_read, services.hub, asked)).value
     offered = offer.variants()
     if len(offered) == 1:
         return Choice(offer.home(offered[0]), offered[0])
@@ -144,18 +146,18 @@ def _named(offer: Offer, asked: Asked, wanted: str) -> Choice:
     return Choice(offer.home(variant), variant)
 
 
-async def offer_of(services: Services, typed: str) -> tuple[Answer[Offer], str]:
+async def offer_of(settings: Settings, hub: HubMemory, typed: str) -> tuple[Answer[Offer], str]:
     """Return what a name offers and, where it is older than it might be, why. Raises what naming and the hub raise."""
-    asked = await _asked(services, typed)
-    return await asyncio.to_thread(_told, services, asked)
+    asked = await _asked(settings, hub, typed)
+    return await asyncio.to_thread(_told, hub, asked)
 
 
-def _told(services: Services, asked: Asked) -> tuple[Answer[Offer], str]:
-    kept = services.hub.offers.find(_question(asked))
+def _told(hub: HubMemory, asked: Asked) -> tuple[Answer[Offer], str]:
+    kept = hub.offers.find(_question(asked))
     if kept is not None and kept.is_fresh:
         return kept, ""
     try:
-        return _read(services, asked), ""
+        return _read(hub, asked), ""
     except (Unavailable, Offline) as error:
         return older(kept, error)
 
@@ -167,12 +169,12 @@ def older(kept: Answer[T] | None, error: RoundhouseError) -> tuple[Answer[T], st
     return kept, f"{error} This is what the hub said {words.seconds(kept.age_s)} ago."
 
 
-async def _asked(services: Services, typed: str) -> Asked:
+async def _asked(settings: Settings, hub: HubMemory, typed: str) -> Asked:
     asked = parse(typed, endpoint=hub_endpoint())
     if asked.repository:
         return asked
-    key = services.settings.text("catalogue.key")
-    entry = await asyncio.to_thread(services.hub.catalogue.find, asked.catalogue, asked.quantization, key=key)
+    key = settings.text("catalogue.key")
+    entry = await asyncio.to_thread(hub.catalogue.find, asked.catalogue, asked.quantization, key=key)
     if entry is None:
         raise BadRequest(
             f"{asked.text!r} is a short name, and no catalogue has it.",
@@ -186,21 +188,21 @@ def _question(asked: Asked) -> str:
     return f"{hub_endpoint()} {asked.repository} {asked.revision}"
 
 
-def _read(services: Services, asked: Asked) -> Answer[Offer]:
+def _read(hub: HubMemory, asked: Asked) -> Answer[Offer]:
     try:
-        found = read_offer(hub_endpoint(), asked.repository, revision=asked.revision, token=services.hub.token.read())
+        found = read_offer(hub_endpoint(), asked.repository, revision=asked.revision, token=hub.token.read())
     except Unauthorized as error:  # of the hub, which does not answer who asks us
         raise NotFound(str(error), hint=error.hint, code=error.code) from None
-    return services.hub.offers.keep(_question(asked), found)
+    return hub.offers.keep(_question(asked), found)
 
 
-def with_facts(services: Services, typed: str, told: Answer[Offer]) -> dict[str, ModelFacts]:
+def with_facts(hub: HubMemory, typed: str, told: Answer[Offer]) -> dict[str, ModelFacts]:
     """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
     offer = told.value
-    read, facts = facts_of(offer, hub_endpoint(), services.hub.token.read())
+    read, facts = facts_of(offer, hub_endpoint(), hub.token.read())
     if read is not offer:
         asked = msgspec.structs.replace(parse(typed, endpoint=hub_endpoint()), repository=offer.repository.name)
-        services.hub.offers.keep(_question(asked), read, at=told.at)
+        hub.offers.keep(_question(asked), read, at=told.at)
     return facts
 
 

@@ -60,7 +60,7 @@ async def ground_of(services: Services) -> Ground:
 
 async def describe(services: Services, typed: str) -> HubModel:
     """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
-    told, older = await pulling.offer_of(services, typed)
+    told, older = await pulling.offer_of(services.settings, services.hub, typed)
     offer = told.value
     offered = offer.variants()
     facts: dict[str, ModelFacts] = {}
@@ -68,7 +68,7 @@ async def describe(services: Services, typed: str) -> HubModel:
     token = await asyncio.to_thread(services.hub.token.read)
     gate = what_to_do(hub_endpoint(), offer.repository.name, has_token=bool(token)) if offer.repository.gated else ""
     try:
-        facts = await asyncio.to_thread(pulling.with_facts, services, typed, told)
+        facts = await asyncio.to_thread(pulling.with_facts, services.hub, typed, told)
         plans = await pulling.plans_for(services, facts)
     except (Unauthorized, Forbidden) as error:
         notes.append("What it would take here is known once its terms are accepted." if gate else str(error))

@@ -16,6 +16,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from app.config.environment import hub_endpoint
+from app.config.paths import Paths
+from app.config.store import Settings
 from app.core.connections import Why
 from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
 from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
@@ -27,10 +29,12 @@ from app.gateway.hub.pulling import older
 from app.gateway.hub.repositories import Ground, ground_of
 from app.gateway.services import SERVICES, Services
 from app.hub.download.cache import RepositoryCache
+from app.hub.library.library import Library
 from app.hub.repositories import updates
 from app.hub.repositories.answers import Answer
 from app.hub.repositories.catalogue import Content, Entry
 from app.hub.repositories.grouping import cards
+from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.repository import read_repository
 from app.hub.repositories.search import Listing, search
 
@@ -47,55 +51,53 @@ _Model = tuple[ModelInfo, Origin]
 
 async def find(services: Services, query: HubQuery) -> HubResults:
     """Return one page of what fits. Raises what the hub's refusals mean, Conflict (offline) where nothing is known."""
-    told, note = await asyncio.to_thread(_told, services, query)
+    told, note = await asyncio.to_thread(_told, services.hub, query)
     ground = await ground_of(services)
-    found = await asyncio.to_thread(_judged, services, told.value, ground)
+    found = await asyncio.to_thread(_judged, services.paths, told.value, ground)
     return HubResults(cards=found, as_of=told.at, next=told.value.next, note=note)
 
 
 async def best(services: Services, use: HubUse) -> list[HubPick]:
     """Return the catalogue's models for a use, those that run well here first. Needs no network."""
-    content = await asyncio.to_thread(services.hub.catalogue.content, key_of(services))
+    content = await asyncio.to_thread(services.hub.catalogue.content, key_of(services.settings))
     ground = await ground_of(services)
     return await asyncio.to_thread(_picks, [entry for entry in content.models if use in entry.uses], use, ground)
 
 
-async def refresh(services: Services) -> Content:
+async def refresh(settings: Settings, hub: HubMemory) -> Content:
     """Fetch the catalogue anew. Raises what `Catalogue.refresh` does, Conflict (offline)."""
-    return await asyncio.to_thread(
-        services.hub.catalogue.refresh, services.settings.text("catalogue.url"), key_of(services)
-    )
+    return await asyncio.to_thread(hub.catalogue.refresh, settings.text("catalogue.url"), key_of(settings))
 
 
-def key_of(services: Services) -> str:
+def key_of(settings: Settings) -> str:
     """Return the key that a fetched catalogue must be signed with; empty for none."""
-    return services.settings.text("catalogue.key")
+    return settings.text("catalogue.key")
 
 
-def _told(services: Services, query: HubQuery) -> tuple[Answer[Listing], str]:
-    endpoint, kept_by = hub_endpoint(), services.hub.searches
+def _told(hub: HubMemory, query: HubQuery) -> tuple[Answer[Listing], str]:
+    endpoint, kept_by = hub_endpoint(), hub.searches
     question = f"{endpoint} {msgspec.json.encode(query).decode()}"
     kept = kept_by.find(question)
     if kept is not None and kept.is_fresh:
         return kept, ""
     try:
-        return kept_by.keep(question, search(endpoint, query, token=services.hub.token.read())), ""
+        return kept_by.keep(question, search(endpoint, query, token=hub.token.read())), ""
     except (Unavailable, Offline) as error:
         return older(kept, error)
 
 
-def _judged(services: Services, listing: Listing, ground: Ground) -> list[HubCard]:
+def _judged(paths: Paths, listing: Listing, ground: Ground) -> list[HubCard]:
     from app.gateway.hub.card_fits import fitted  # noqa: PLC0415 -- the gateway starts without the advisor
 
     def with_what_is_here(card: HubCard) -> HubCard:
-        there = [_seen(one, services) for one in card.repositories]
+        there = [_seen(one, paths) for one in card.repositories]
         return msgspec.structs.replace(card, repositories=there)
 
     return [with_what_is_here(fitted(card, ground)) for card in cards(listing.listed)]
 
 
-def _seen(found: HubFound, services: Services) -> HubFound:
-    is_here = RepositoryCache(services.paths.hub_cache, found.repository).is_there
+def _seen(found: HubFound, paths: Paths) -> HubFound:
+    is_here = RepositoryCache(paths.hub_cache, found.repository).is_there
     return msgspec.structs.replace(found, is_here=is_here) if is_here else found
 
 
@@ -148,29 +150,29 @@ def add_catalogue(app: web.Application) -> None:
 
 async def _refreshing(app: web.Application) -> AsyncIterator[None]:
     background = Background()
-    background.spawn(_refresh_quietly(app[SERVICES]))
+    background.spawn(_refresh_quietly(app[SERVICES].settings, app[SERVICES].hub))
     yield
     await background.join(cancel=True)
 
 
-async def _refresh_quietly(services: Services) -> None:
+async def _refresh_quietly(settings: Settings, hub: HubMemory) -> None:
     """Fetch the catalogue if an address is set; what goes wrong is only logged: the one that is here stays."""
-    if not services.settings.text("catalogue.url"):
+    if not settings.text("catalogue.url"):
         return
     try:
-        await refresh(services)
+        await refresh(settings, hub)
     except RoundhouseError as error:
         log.warning("The catalogue was not refreshed: %s", error)
 
 
-async def updates_of_models(services: Services) -> list[ModelUpdate]:
+async def updates_of_models(library: Library, hub: HubMemory) -> list[ModelUpdate]:
     """Return how each model from a hub compares, by name. A repository that cannot be asked about says why.
 
     Raises Conflict (offline).
     """
-    models = await asyncio.to_thread(services.library.models)
+    models = await asyncio.to_thread(library.models)
     known = await asyncio.to_thread(_by_repository, models)
-    token = await asyncio.to_thread(services.hub.token.read)
+    token = await asyncio.to_thread(hub.token.read)
     room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
 
     async def one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:

@@ -20,18 +20,23 @@ from typing import Any
 import msgspec
 
 from app import __version__
-from app.config.paths import PROGRAM, expanded
+from app.config.paths import PROGRAM, Paths, expanded
+from app.config.store import Settings
 from app.core.errors import ErrorBody, RoundhouseError
 from app.core.report import Bundle, BundleFile, DoctorReport, EngineVersion
 from app.core.settings import SettingInfo
+from app.engine_store.catalogue import Catalogue
 from app.gateway.advising.machine import LLAMA_CPP
 from app.gateway.loading.launch import devices_of
 from app.gateway.services import Services
 from app.gateway.watching.inspector import Inspector
+from app.gateway.watching.metrics import Metrics
 from app.hardware.doctor import examine
 from app.hardware.redaction import Private, private_here
 from app.hardware.redaction import Redactor as Names
+from app.store.database import ChatStore
 from app.supervisor.logs import Redactor as Known
+from app.supervisor.pool import Supervisor
 
 GATEWAY_LINES = 1000
 ENGINE_LINES = 500
@@ -123,46 +128,54 @@ def _address(found: re.Match[str]) -> str:
     return found[0] if address.is_loopback or address.is_unspecified else "[address]"
 
 
-async def machine_report(services: Services) -> DoctorReport:
+async def machine_report(catalogue: Catalogue) -> DoctorReport:
     """Probe this computer now and report. Raises EnvironmentFault when nothing could be read."""
     engines, devices = await asyncio.gather(
-        asyncio.to_thread(installed, services), asyncio.to_thread(devices_of, services.catalogue)
+        asyncio.to_thread(installed, catalogue), asyncio.to_thread(devices_of, catalogue)
     )
     return await examine(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
 
 
-def installed(services: Services) -> list[EngineVersion]:
+def installed(catalogue: Catalogue) -> list[EngineVersion]:
     """Return the engines that are here."""
     return [
         EngineVersion(id=engine.id, version=engine.version, backend=engine.backend)
-        for engine in services.catalogue.list()
+        for engine in catalogue.list()
         if engine.installed
     ]
 
 
 async def collect(services: Services, inspector: Inspector, private: Private | None = None) -> Bundle:
     """Return all of it. `private` is what this computer and its user are called, found out unless given."""
-    report = await _reported(services)
+    report = await _reported(services.catalogue)
     scrubber = await asyncio.to_thread(_scrubber, services, private)
     files = [
-        _document("versions.json", "What is installed", await asyncio.to_thread(_versions, services)),
+        _document("versions.json", "What is installed", await asyncio.to_thread(_versions, services.catalogue)),
         _document("machine.json", "What the probes saw of this computer, and what was made of it", report),
-        _document("settings.json", "The settings, without folders, names and addresses", _settings(services)),
-        _document("running.json", "The models loaded now", _running(services)),
+        _document("settings.json", "The settings, without folders, names and addresses", _settings(services.settings)),
+        _document("running.json", "The models loaded now", _running(services.supervisor)),
         _document("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
         _document("loads.json", "What loading took against what was predicted", await services.chats.loads()),
-        _document("store.json", "How large the database is; nothing of what is in it", await _store(services)),
-        BundleFile(name="metrics.txt", why="Counters since the service started", text=_metrics(services)),
+        _document(
+            "store.json",
+            "How large the database is; nothing of what is in it",
+            await _store(services.paths, services.chats),
+        ),
+        BundleFile(
+            name="metrics.txt",
+            why="Counters since the service started",
+            text=_metrics(services.supervisor, services.metrics),
+        ),
         *await asyncio.to_thread(_logs, services.paths.logs, scrubber),
     ]
     cleaned = [_cleaned(file, scrubber) for file in files]
     return Bundle(made_at=time.time(), application=_APPLICATION, files=[_manifest(cleaned), *cleaned])
 
 
-async def _reported(services: Services) -> DoctorReport | ErrorBody:
+async def _reported(catalogue: Catalogue) -> DoctorReport | ErrorBody:
     """Return the report, or why there is none: then the rest is needed all the more."""
     try:
-        return await machine_report(services)
+        return await machine_report(catalogue)
     except RoundhouseError as error:
         return error.body
 
@@ -212,13 +225,13 @@ def _manifest(files: Sequence[BundleFile]) -> BundleFile:
     return BundleFile(name="manifest.json", why="What is in here, and why", text=text)
 
 
-def _versions(services: Services) -> dict[str, object]:
+def _versions(catalogue: Catalogue) -> dict[str, object]:
     return {
         "roundhouse": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "packages": dict(_packages()),
-        "engines": msgspec.to_builtins(installed(services)),
+        "engines": msgspec.to_builtins(installed(catalogue)),
     }
 
 
@@ -230,17 +243,17 @@ def _packages() -> Iterator[tuple[str, str]]:
             yield name, "not installed"
 
 
-def _settings(services: Services) -> list[dict[str, object]]:
-    return [{"name": info.name, "value": _shown(info), "source": info.source} for info in services.settings.describe()]
+def _settings(settings: Settings) -> list[dict[str, object]]:
+    return [{"name": info.name, "value": _shown(info), "source": info.source} for info in settings.describe()]
 
 
 def _shown(info: SettingInfo) -> object:
     return f"({len(info.value)})" if info.name in _PLACES and isinstance(info.value, list) else info.value
 
 
-def _running(services: Services) -> list[object]:
+def _running(supervisor: Supervisor) -> list[object]:
     """Return each engine's status. Its last lines, and what it said of its failure, are in its log."""
-    found = [msgspec.to_builtins(status) for status in services.supervisor.statuses()]
+    found = [msgspec.to_builtins(status) for status in supervisor.statuses()]
     for status in found:
         if status.get("failure"):
             status["failure"] = {"code": status["failure"].get("code")}
@@ -252,13 +265,13 @@ def _requests(inspector: Inspector) -> list[object]:
     return [{name: value for name, value in info.items() if name not in _WITHOUT} for info in found]
 
 
-def _metrics(services: Services) -> str:
-    return services.metrics.exposition(services.supervisor.statuses())
+def _metrics(supervisor: Supervisor, metrics: Metrics) -> str:
+    return metrics.exposition(supervisor.statuses())
 
 
-async def _store(services: Services) -> dict[str, object]:
-    size = await asyncio.to_thread(_size, services.paths.database)
-    return {"bytes": size, "rows": await services.chats.counts()}
+async def _store(paths: Paths, chats: ChatStore) -> dict[str, object]:
+    size = await asyncio.to_thread(_size, paths.database)
+    return {"bytes": size, "rows": await chats.counts()}
 
 
 def _size(path: Path) -> int | None:

@@ -56,7 +56,7 @@ def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str
 
 
 async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
-    (found,) = await updates_of_models(services)
+    (found,) = await updates_of_models(services.library, services.hub)
     return found
 
 
@@ -119,5 +119,5 @@ async def test_offline_means_offline(services: Any, hub: FakeHub, cache: Reposit
     fetched(cache, hub, FIRST)
     before = len(hub.asked)
     with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
-        await updates_of_models(services)
+        await updates_of_models(services.library, services.hub)
     assert len(hub.asked) == before
