@@ -13,6 +13,7 @@ from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
+from app.gateway.entry.keys import Keys
 from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
@@ -22,7 +23,7 @@ from app.gateway.hub.searching import add_catalogue
 from app.gateway.instance import own_names
 from app.gateway.library.file_jobs import add_library
 from app.gateway.own_updates import add_updates
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES, Identity, Services
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
 from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
@@ -36,7 +37,7 @@ def build_app(services: Services) -> web.Application:
     settings = services.settings
     app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
-    app[GUARD], app[ACCESS] = _guard(services.settings), _access(services)
+    app[GUARD], app[ACCESS] = _guard(services.settings), _access(services.settings, services.keys, services.identity)
     _observe(app, services)
     add_connections(app)
     add_downloads(app)
@@ -62,11 +63,10 @@ def _guard(settings: Settings) -> Guard:
     return Guard(host, settings.items("gateway.allowed_origins"), (*own, *settings.items("gateway.allowed_hosts")))
 
 
-def _access(services: Services) -> Access:
-    settings = services.settings
+def _access(settings: Settings, keys: Keys, identity: Identity) -> Access:
     return Access(
-        services.keys,
-        services.identity.token,
+        keys,
+        identity.token,
         is_wide=is_wide(settings.text("gateway.host")),
         asks_always=lambda: settings.flag("gateway.require_key"),
     )

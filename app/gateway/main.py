@@ -236,15 +236,14 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
     )
 
 
-def _moves(services: Services) -> Moves:
-    catalogue, settings = services.catalogue, services.settings
+def _moves(catalogue: Catalogue, settings: Settings) -> Moves:
     bundled = [engine for engine, recipe in catalogue.recipes.items() if recipe.bundled is not None]
     return Moves(catalogue.shelf, bundled, lambda: settings.flag("engine.mend_other_runtime"))
 
 
 async def _settle_in(services: Services) -> None:
     """Do what nobody waits for."""
-    rescuer = Rescuer(services.catalogue.shelf, services.events.publish, _moves(services))
+    rescuer = Rescuer(services.catalogue.shelf, services.events.publish, _moves(services.catalogue, services.settings))
     services.supervisor.rescue = rescuer.rescue
     try:
         for notice in services.chats.notices:

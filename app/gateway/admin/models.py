@@ -101,4 +101,6 @@ async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
 @routes.add("DELETE", "/attached/{name}")
 async def detach(call: Call[None, NoQuery]) -> None:
     """Take an attached model off the list and forget its key."""
-    await attached_endpoints.detach(call.services, call.names["name"])
+    await attached_endpoints.detach(
+        call.services.supervisor, call.services.library, call.services.events, call.names["name"]
+    )

@@ -49,7 +49,7 @@ class EngineStore:
             http=services.http,
             own_models=self._own_models,
         )
-        self._switches = Switches(services, self.jobs, self._trials)
+        self._switches = Switches(services.catalogue, services.supervisor, self.jobs, self._trials)
         self._installer = Installer(
             Means(
                 shelf=self._shelf,

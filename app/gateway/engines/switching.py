@@ -14,13 +14,14 @@ import msgspec
 from app.core.engine_store import OWN, EngineJob, EngineVersion, Proof, UseEngine
 from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
 from app.engine_store.asking import asked
+from app.engine_store.catalogue import Catalogue
 from app.engine_store.choosing import proved, rolled_back, switched
 from app.engine_store.environments import Progress
 from app.engine_store.shelf import State, no_version, own_place
 from app.gateway.engines.engine_listing import versions_of
 from app.gateway.engines.jobs import Jobs, Outcome
 from app.gateway.engines.smoke_tests import Trials
-from app.gateway.services import Services
+from app.supervisor.pool import Supervisor
 from engines.api import Failure, Place
 
 Looked = Callable[[], object]
@@ -30,10 +31,10 @@ Looked = Callable[[], object]
 class Switches:
     """Switches between versions that are here. Belongs to the event loop."""
 
-    def __init__(self, services: Services, jobs: Jobs, trials: Trials) -> None:
-        self._services = services
-        self._catalogue = services.catalogue
-        self._shelf = services.catalogue.shelf
+    def __init__(self, catalogue: Catalogue, supervisor: Supervisor, jobs: Jobs, trials: Trials) -> None:
+        self._catalogue = catalogue
+        self._shelf = catalogue.shelf
+        self._supervisor = supervisor
         self._jobs = jobs
         self._trials = trials
 
@@ -142,9 +143,9 @@ class Switches:
 
     async def restart(self, engine: str) -> None:
         """Have models that run on the old version loaded anew: when nobody uses them, by whoever asks next."""
-        for status in self._services.supervisor.statuses():
+        for status in self._supervisor.statuses():
             if status.engine == engine:
-                await self._services.supervisor.expire(status.model)
+                await self._supervisor.expire(status.model)
 
     async def _proofs(self, engine: str, place: Place | None, name: str, progress: Progress) -> list[Proof]:
         """Return what a version showed. Raises EngineFailed for one that is not whole."""

@@ -19,15 +19,18 @@ import msgspec
 from aiohttp import web
 
 from app.config.environment import hub_endpoint, is_xet_off
+from app.config.paths import Paths
+from app.config.store import Settings
 from app.core.downloads import Download, DownloadState
 from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError
 from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChanged
 from app.gateway.background import Background
 from app.gateway.hub.download_child import DownloadChild, DownloadDied
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
 from app.hub.download.cache import RepositoryCache, storage_fault
 from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
 from app.hub.library.registry_file import KeptFile
+from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.repository import RepoFile, Repository
 
 log = logging.getLogger(__name__)
@@ -384,19 +387,22 @@ DOWNLOADS = web.AppKey("downloads", Downloads)
 def add_downloads(app: web.Application) -> None:
     """Give the application its queue of downloads."""
     services = app[SERVICES]
-    app[DOWNLOADS] = Downloads(services.paths.downloads_file, lambda: where(services), services.events.publish)
+    app[DOWNLOADS] = Downloads(
+        services.paths.downloads_file,
+        lambda: where(services.settings, services.paths, services.hub),
+        services.events.publish,
+    )
     app.on_startup.append(_start)
     app.on_shutdown.append(lambda app: app[DOWNLOADS].close())
 
 
-def where(services: Services) -> Where:
+def where(settings: Settings, paths: Paths, hub: HubMemory) -> Where:
     """Return from where to where models are fetched, as settings and environment have it now."""
-    settings = services.settings
     at_once = settings.integer("downloads.at_once")
     return Where(
         endpoint=hub_endpoint(),
-        cache=services.paths.hub_cache,
-        token=services.hub.token.read(),
+        cache=paths.hub_cache,
+        token=hub.token.read(),
         bytes_per_s=settings.integer("downloads.limit_mb_s") * _MB,
         at_once=0 if settings.flag("network.offline") else at_once,
         xet=at_once == 1 and settings.text("downloads.xet") == "auto" and not is_xet_off(),

@@ -31,6 +31,7 @@ from app.gateway.services import Services
 from app.hub.library.attached import Attachment, Knowledge
 from app.hub.library.library import Library
 from app.supervisor.faults import Unstartable
+from app.supervisor.pool import Supervisor
 from app.supervisor.readiness import Endpoint
 from app.supervisor.remote import MODELS, RemoteModel, models_at
 from engines.api import Failure, FailureKind
@@ -59,12 +60,12 @@ async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
     return listed
 
 
-async def detach(services: Services, name: str) -> None:
+async def detach(supervisor: Supervisor, library: Library, events: EventHub, name: str) -> None:
     """Take an attached model off the list, and forget its key. Raises NotFound."""
-    model = await _attached_model(services.library, name)
-    await asyncio.to_thread(services.library.forget, model.name)
-    await services.supervisor.expire(model.name)
-    services.events.publish(ModelsChanged())
+    model = await _attached_model(library, name)
+    await asyncio.to_thread(library.forget, model.name)
+    await supervisor.expire(model.name)
+    events.publish(ModelsChanged())
 
 
 async def correct(library: Library, events: EventHub, name: str, wanted: CorrectAttached) -> ModelInfo:

@@ -14,11 +14,14 @@ from uuid import uuid4
 from aiohttp import web
 from msgspec.structs import replace
 
+from app.config.store import Settings
 from app.core.connections import Connection, ConnectionList, joined
 from app.core.errors import StorageFault
 from app.core.events import ConnectionChanged, ConnectionsForgotten
-from app.gateway.services import SERVICES, Services
+from app.gateway.events import EventHub
+from app.gateway.services import SERVICES
 from app.network.door import door
+from app.store.database import ChatStore
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +34,8 @@ APART_S = 15 * 60.0
 class ConnectionLog:
     """What was noted and is kept. Belongs to the event loop's thread."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, settings: Settings, chats: ChatStore, events: EventHub) -> None:
+        self._settings, self._chats, self._events = settings, chats, events
         self._news = asyncio.Event()
         self._recent: dict[object, tuple[float, Connection]] = {}
         """The row that the next of a kind still belongs to, and when it was last added to."""
@@ -55,7 +58,7 @@ class ConnectionLog:
 
     def is_closed(self) -> bool:
         """Tell whether nothing may go out."""
-        return self._services.settings.flag("network.offline")
+        return self._settings.flag("network.offline")
 
     def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
         """Learn, in any thread, that there is something to take."""
@@ -79,7 +82,7 @@ class ConnectionLog:
             unsaved, self._unsaved = self._unsaved, {}
             try:
                 if unsaved:
-                    await self._services.chats.save_connections(list(unsaved.values()))
+                    await self._chats.save_connections(list(unsaved.values()))
             except BaseException:
                 self._unsaved = {**unsaved, **self._unsaved}
                 raise
@@ -87,14 +90,14 @@ class ConnectionLog:
     async def list(self, limit: int) -> ConnectionList:
         """Return the last connections, newest first, and whether new ones are made. Raises StorageFault."""
         await self.save()
-        return ConnectionList(offline=self.is_closed(), connections=await self._services.chats.connections(limit=limit))
+        return ConnectionList(offline=self.is_closed(), connections=await self._chats.connections(limit=limit))
 
     async def forget(self) -> None:
         """Forget every connection there was. Raises StorageFault."""
         await self.save()
-        await self._services.chats.forget_connections()
+        await self._chats.forget_connections()
         self._recent.clear()
-        self._services.events.publish(ConnectionsForgotten())
+        self._events.publish(ConnectionsForgotten())
 
     def _add(self, noted: Connection) -> None:
         now = time.monotonic()
@@ -103,7 +106,7 @@ class ConnectionLog:
         row = joined(known, noted) if known else replace(noted, id=f"cn_{uuid4().hex[:12]}")
         self._recent[row.key] = (now, row)
         self._unsaved[row.id] = row
-        self._services.events.publish(ConnectionChanged(connection=row))
+        self._events.publish(ConnectionChanged(connection=row))
 
 
 CONNECTIONS = web.AppKey("connections", ConnectionLog)
@@ -111,7 +114,8 @@ CONNECTIONS = web.AppKey("connections", ConnectionLog)
 
 def add_connections(app: web.Application) -> None:
     """Have the application keep this process's door, from before its other parts begin until after they have ended."""
-    app[CONNECTIONS] = ConnectionLog(app[SERVICES])
+    services = app[SERVICES]
+    app[CONNECTIONS] = ConnectionLog(services.settings, services.chats, services.events)
     app.cleanup_ctx.append(_keeping)
 
 
