@@ -117,6 +117,23 @@ class Owner:
         """Give a lease back."""
         self._take_at_once(m.Release(run=lease.run, slot=lease.slot))
 
+    async def is_answering(self, lease: Lease) -> bool | None:
+        """Ask the engine of a lease, given back or not; None if that is over, or the answer would tell nothing."""
+        run = self._run_of(lease)
+        return None if run is None else await run.is_answering()
+
+    def note_stuck(self, lease: Lease) -> bool:
+        """Note that the engine of a lease is stuck; return whether that is news of one that still serves."""
+        run = self._run_of(lease)
+        if run is None or run.facts.stuck_at is not None:
+            return False
+        run.facts.stuck_at = time.time()
+        return True
+
+    def _run_of(self, lease: Lease) -> Run | None:
+        is_current = self._run is not None and self._run.number == lease.run
+        return self._run if is_current and self.machine.state is _S.READY else None
+
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
         seen = await asyncio.to_thread(_fingerprint, request.source.path)

@@ -5,6 +5,7 @@ same arguments would only repeat. `ensure_ready` is for "load this": exactly the
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,13 +26,15 @@ from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
 from app.supervisor.ports import Ports
 from app.supervisor.records import Records
 from app.supervisor.room import Room
-from app.supervisor.run import Means
+from app.supervisor.run import PROBE_S, Means
 from app.supervisor.scheduling import Seat
 from app.supervisor.watching import Watching
 from engines.api import Adapter
 from engines.environment import engine_environment
 
 __all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
+
+log = logging.getLogger(__name__)
 
 _NO_TERMS = Terms()
 
@@ -197,6 +200,26 @@ class Supervisor:
 
     async def _is_rescued(self, owner: Owner, request: LoadRequest, error: EngineFailed) -> bool:
         return self.rescue is not None and await self.rescue(request, owner.status(), error)
+
+    async def is_answering(self, lease: Lease) -> bool | None:
+        """Ask the engine of a lease, given back or not, whether it is ready; wait for that `run.PROBE_S` at most.
+
+        None where nobody can tell: the engine has ended or been replaced, somebody else runs it, or it would have to
+        generate for an answer.
+        """
+        owner = self._owners.get(lease.status.model)
+        return None if owner is None else await owner.is_answering(lease)
+
+    def report_stuck(self, lease: Lease) -> None:
+        """Record, once for each run, that the engine of a lease answers nothing. It is not stopped for that."""
+        model = lease.status.model
+        owner = self._owners.get(model)
+        if owner is None or not owner.note_stuck(lease):
+            return
+        sentence = f"{model} seems to be stuck: after a cancelled request it answered nothing for {PROBE_S:g} seconds."
+        log.warning(sentence, extra={"model": model})
+        hint = "It was not stopped: it may only be slow. Unload it if its next answer does not come."
+        self._publish(Notice(level="warn", code="engine_stuck", sentence=sentence, hint=hint))
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""

@@ -37,7 +37,7 @@ from app.supervisor.private import write_private
 from app.supervisor.readiness import Endpoint, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, Record, Records
 from app.supervisor.remote import look, lost
-from engines.api import Adapter, Failure, LaunchPlan, LogEvent, Net, ProcessSpec, Readiness, SoftStop
+from engines.api import Adapter, Failure, LaunchPlan, LogEvent, Net, ProcessSpec, Readiness, ReadyWhen, SoftStop
 
 if TYPE_CHECKING:
     from app.core.errors import EngineFailed
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 PULSE_S = 1.0
 ALIVE_SHARE = 0.02
 """An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
+PROBE_S = 10.0
+"""How long one that was ready is asked whether it still is. As `remote.LOOK_S`: one thread may answer and compute."""
 
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,22 @@ class Run:
         """Watch it no longer. Its record stays, so that the next start tries again."""
         self._is_abandoned = True
         self._call_off()
+
+    async def is_answering(self) -> bool | None:
+        """Ask the question of its readiness for up to `PROBE_S`; return whether it was answered well.
+
+        None where that tells nothing: of an endpoint that somebody else runs, and of an engine whose answer is a
+        token, which waits for the work before it.
+        """
+        plan = self._plan
+        if plan is None or not plan.processes or plan.readiness.when is ReadyWhen.COMPLETION:
+            return None
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await self._until_ready(plan.readiness)
+        except TimeoutError:
+            return False
+        return True
 
     def _call_off(self) -> None:
         """Have it end. A task that is cancelled before its first turn does nothing, and would not tell its end."""
@@ -252,14 +270,17 @@ class Run:
         pulse = asyncio.create_task(self._feel_pulse())
         try:
             await asyncio.sleep(asks.grace_s)
-            while not await is_ready(self._endpoint(), asks):  # noqa: ASYNC110 -- another process cannot set an Event
-                await asyncio.sleep(asks.interval_s)
+            await self._until_ready(asks)
         finally:
             pulse.cancel()
         if not self.facts.buffers:
             self.facts.resident = await asyncio.to_thread(resident_bytes, [child.pid for child in self._ends])
         self.facts.became_ready(self._begun_s, time.monotonic())
         self._tell(m.Ready(run=self.number, slots=self.facts.slots))
+
+    async def _until_ready(self, asks: Readiness) -> None:
+        while not await is_ready(self._endpoint(), asks):  # noqa: ASYNC110 -- another process cannot set an Event
+            await asyncio.sleep(asks.interval_s)
 
     async def _feel_pulse(self) -> None:
         pids = [child.pid for child in self._ends]
