@@ -78,9 +78,10 @@ def _observe(app: web.Application, services: Services) -> None:
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)
-    app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
+    engines = app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
 
     async def close(_app: web.Application) -> None:
+        await engines.stuck_checks.close()
         inspector.close()
         await usage.close()
 

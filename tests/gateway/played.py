@@ -100,6 +100,13 @@ class StandInSupervisor:
         self.base_urls: list[str] = []
         """If not empty, what the next leases point to."""
         self.is_pinned = False
+        self.is_well: bool | None = True
+        """What an engine answers that is asked whether it is ready, once `may_tell` is set."""
+        self.may_tell = asyncio.Event()
+        self.may_tell.set()
+        self.probes = self.told = 0
+        """How often that was asked, and answered."""
+        self.stuck: list[str] = []
 
     @asynccontextmanager
     async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
@@ -132,6 +139,15 @@ class StandInSupervisor:
             )
         finally:
             self.in_flight -= 1
+
+    async def is_answering(self, _lease: Lease) -> bool | None:
+        self.probes += 1
+        await self.may_tell.wait()
+        self.told += 1
+        return self.is_well
+
+    def report_stuck(self, lease: Lease) -> None:
+        self.stuck.append(lease.base_url)
 
     def serves_at_once(self, _model: str) -> bool:
         return self.may_load.is_set() and self.refuse_with is None

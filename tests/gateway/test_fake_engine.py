@@ -3,11 +3,13 @@
 import asyncio
 import dataclasses
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import aiohttp
+import psutil
 import pytest
 
 from app.config.paths import Paths
@@ -19,6 +21,7 @@ from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services
 from app.hub.library.library import Library
+from app.supervisor import run
 from app.supervisor.pool import Folders, Supervisor
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
@@ -164,6 +167,25 @@ async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work
     await real.until_stats("mute", lambda stats: stats["begun"] == 1)
     asking.cancel()
     await real.until_stats("mute", lambda stats: stats["cancelled"] == 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
+async def test_an_engine_that_hangs_when_a_client_leaves_is_recorded_and_left_running(
+    real: Real, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run, "PROBE_S", 0.1)
+    async with real.asked("slow") as reply:
+        await reply.content.readany()
+        (status,) = real.services.supervisor.statuses()
+        engine = psutil.Process(status.pid)
+        engine.suspend()
+        reply.close()
+    try:
+        await until(lambda: "slow seems to be stuck" in caplog.text)
+    finally:
+        engine.resume()
+    assert real.states() == {"slow": "ready"}
+    await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
 
 
 async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:

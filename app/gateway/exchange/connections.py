@@ -73,13 +73,19 @@ class EngineConnection(asyncio.Protocol):
 
     __slots__ = (
         *("address", "idle_since", "is_over", "is_paused", "_begun", "_body", "_error", "_head", "_is_whole"),
-        *("_loop", "_may_write", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
+        *("_loop", "_may_write", "_open", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
     )
 
-    def __init__(self, address: Address, release: "Callable[[EngineConnection], None]") -> None:
+    def __init__(
+        self,
+        address: Address,
+        release: "Callable[[EngineConnection], None]",
+        open_connections: "set[EngineConnection]",
+    ) -> None:
         self.address = address
         self.idle_since = 0.0
         self._release = release
+        self._open = open_connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._may_write: asyncio.Future[None] | None = None
@@ -166,6 +172,11 @@ class EngineConnection(asyncio.Protocol):
         else:
             self.abort()
 
+    def hand_over(self, protocol: asyncio.BaseProtocol) -> None:
+        """Have another be called in its place when something comes; with itself, as before."""
+        if self._transport is not None:
+            self._transport.set_protocol(protocol)
+
     def abort(self) -> None:
         """End the connection, which is how an engine learns to stop its work."""
         if self._transport is not None:
@@ -178,6 +189,7 @@ class EngineConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
         self._transport = transport  # type: ignore[assignment] # a stream's
+        self._open.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Take what has come, and hand its payload on."""
@@ -206,6 +218,7 @@ class EngineConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that nothing more comes."""
         self._transport = None
+        self._open.discard(self)
         if self._may_write is not None and not self._may_write.done():
             self._may_write.set_exception(EngineDisconnected("closed"))
         if self._body is not None and exc is None and self._body.ends_with_connection():
@@ -314,7 +327,7 @@ class EngineConnections:
     def __init__(self, connect_s: float) -> None:
         self._connect_s = connect_s
         self._idle: defaultdict[Address, list[EngineConnection]] = defaultdict(list)
-        self._outside: set[EngineConnection] = set()
+        self._open: set[EngineConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         door.holds(self)
 
@@ -331,8 +344,13 @@ class EngineConnections:
 
     def cut(self) -> None:
         """End every connection to another computer."""
-        for connection in list(self._outside):
-            connection.break_off()
+        for connection in list(self._open):
+            if not connection.address.host.is_here:
+                connection.break_off()
+
+    def open_to(self, address: Address) -> list[EngineConnection]:
+        """Return the connections to an address, idle or not."""
+        return [connection for connection in self._open if connection.address == address and connection.is_open]
 
     def close(self) -> None:
         """Close what is idle."""
@@ -345,15 +363,12 @@ class EngineConnections:
         self._idle.clear()
 
     async def _connect(self, address: Address) -> EngineConnection:
-        protocol = partial(EngineConnection, address, self._put_back)
+        protocol = partial(EngineConnection, address, self._put_back, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()
             return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
         async with asyncio.timeout(self._connect_s):
-            _, connection = await dial(address.host, protocol)
-        if not address.host.is_here:
-            self._outside = {other for other in self._outside if other.is_open} | {connection}
-        return connection
+            return (await dial(address.host, protocol))[1]
 
     def _put_back(self, connection: EngineConnection) -> None:
         loop = asyncio.get_running_loop()

@@ -6,9 +6,10 @@ A request whose engine had gone before it answered is sent once more where that 
 leaves the block early, drops the engine's connection, which ends its work.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from app.gateway.exchange.constraints import refuse_constraints
 from app.gateway.exchange.engine.planning import Plan
 from app.gateway.exchange.observer import Observation, Stopped
 from app.gateway.exchange.remote_media import refuse_remote_media
+from app.gateway.exchange.stuck_check import StuckChecks
 from app.supervisor.lease import Lease, Reachable
 from app.supervisor.policy import LoadRequest, Terms
 from app.supervisor.pool import Supervisor
@@ -53,6 +55,7 @@ class EngineAccess:
     supervisor: Supervisor
     adapters: Mapping[str, Adapter]
     connections: EngineConnections
+    stuck_checks: StuckChecks = field(default_factory=StuckChecks)
 
     async def ask(self, engine: Lease | Reachable, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Return the status and the body of a small question beside an engine's work, a GET without a body of its own.
@@ -149,9 +152,12 @@ class EngineAnswer:
                 raise broke_off(again.cause) from again
         return self
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(self, kind: object, *error: object) -> None:
+        is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._connection.close()
-        await self._leasing.__aexit__(*error)
+        await self._leasing.__aexit__(kind, *error)
+        if is_cut_short or self._observed.is_stopped:
+            self._check_engine()
 
     async def read(self) -> bytes:
         """Return the body. Raises EngineFailed if it breaks off, or does not end."""
@@ -192,18 +198,25 @@ class EngineAnswer:
             connection = await self._engines.connections.get(address_of(lease.base_url))
             self._observed.connected(connection)
             self.head = answer = await connection.send(head, body)
+            if (checks := self._engines.stuck_checks).running:
+                checks.note_progress(lease)
             _refuse_redirect(answer)
         except BaseException as error:
             lost = await self._lost(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
             await self._leasing.__aexit__(None, None, None)
+            if connection is not None and (isinstance(error, asyncio.CancelledError) or isinstance(lost, Stopped)):
+                self._check_engine()
             if lost is not None:
                 raise lost from None
             raise
         self._connection = connection
         self.is_refusal = answer.status >= _ERROR_STATUS
         self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def _check_engine(self) -> None:
+        self._engines.stuck_checks.begin(self._engines.supervisor, self._engines.connections, self.lease)
 
     async def _written(self) -> tuple[bytes, bytes]:
         """Return the request as it goes to the engine: head and body."""
