@@ -211,15 +211,19 @@ class Supervisor:
         return None if owner is None else await owner.is_answering(lease)
 
     def report_stuck(self, lease: Lease) -> None:
-        """Record, once for each run, that the engine of a lease answers nothing. It is not stopped for that."""
+        """Record, once for each run, that the engine of a lease answers nothing.
+
+        It is not stopped for that, nor is anybody alarmed: where one thread answers and computes, it may only be slow.
+        """
         model = lease.status.model
         owner = self._owners.get(model)
         if owner is None or not owner.note_stuck(lease):
             return
-        sentence = f"{model} seems to be stuck: after a cancelled request it answered nothing for {PROBE_S:g} seconds."
-        log.warning(sentence, extra={"model": model})
-        hint = "It was not stopped: it may only be slow. Unload it if its next answer does not come."
-        self._publish(Notice(level="warn", code="engine_stuck", sentence=sentence, hint=hint))
+        log.warning(
+            "%s may be stuck: after a cancelled request it answered nothing for %g seconds.",
+            *(model, PROBE_S),
+            extra={"model": model},
+        )
 
     async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
