@@ -56,8 +56,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- a TCP server's is
-        self._transport = transport
+        self._transport = transport  # type: ignore[assignment] # a TCP server's, of whatever event loop
         self._open_ones.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- as asyncio calls it

@@ -68,8 +68,9 @@ async def _stream(client: ClientStream, answer: EngineAnswer, form: Form, observ
         mended = edit(piece)
         if not mended:
             return Flow.MORE
-        observed.saw(mended)
-        return client.write(mended)
+        flow = client.write(mended)
+        observed.saw(mended)  # after it was sent on: who is told of the first piece keeps no client waiting
+        return flow
 
     error: RoundhouseError | None = None
     try:

@@ -185,8 +185,8 @@ class _Events:
     def feed(self, piece: bytes) -> Flow:
         """Take a piece of the stream. An answer may be ended here before the engine ends it."""
         self._bound.check(piece)
-        self._observed.saw(piece)
         flow = self._hand_on(self._reader.feed(piece))
+        self._observed.saw(piece)  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow if self.end is None else Flow.END
 
     def finish(self) -> End | None:

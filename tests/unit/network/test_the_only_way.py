@@ -31,6 +31,7 @@ MAY = {
     "app/network/connector.py": "notes its connections",
     "app/network/relay.py": "notes its connections",
     "app/supervisor/dialing.py": "asks the door before it looks a name up",
+    "app/gateway/exchange/connections.py": "engines on this computer; the others are dialled",
     "app/hub/download/xet.py": "notes whom its library is about to call",
     "app/gateway/exchange/resolving.py": "a session over the door's connector",
     "app/client/http.py": "the gateway, on this computer",
