@@ -39,32 +39,35 @@ class Commands:
     def run(self, *arguments: str) -> float:
         """Run a command to its end and return how many seconds that took. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._started(*arguments) as process:
+        with self._start(*arguments) as process:
             process.communicate(timeout=_LONGEST_S)
             took = time.perf_counter() - began
-        return _checked(process, took)
+        _require_success(process)
+        return took
 
     def first_output(self, *arguments: str) -> float:
         """Return the seconds until a command has written something. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._started(*arguments) as process:
+        with self._start(*arguments) as process:
             assert process.stdout is not None  # noqa: S101 -- for the type checker: it is a pipe
             os.read(process.stdout.fileno(), _PIECE_BYTES)
             took = time.perf_counter() - began
             process.communicate(timeout=_LONGEST_S)
-        return _checked(process, took)
+        _require_success(process)
+        return took
 
     def up(self) -> float:
         """Return the seconds from `roundhouse up` to the first answer. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._started("up") as process:
+        with self._start("up") as process:
             while not answers(self._port) and time.perf_counter() - began < _LONGEST_S:
                 time.sleep(_POLL_S)
             took = time.perf_counter() - began
             process.communicate(timeout=_LONGEST_S)
-        return _checked(process, took)
+        _require_success(process)
+        return took
 
-    def _started(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             command("app.cli", *arguments),
             cwd=self.folder,
@@ -86,7 +89,6 @@ def commands(more: Mapping[str, str] | None = None) -> Iterator[Commands]:
             lent.run("down")
 
 
-def _checked(process: "subprocess.Popen[bytes]", took: float) -> float:
+def _require_success(process: "subprocess.Popen[bytes]") -> None:
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
-    return took

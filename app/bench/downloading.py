@@ -76,7 +76,7 @@ def _speed() -> Figure:
         return not_measured(SPEED, ">= 0.9", "curl is not installed")
     with _served(SIZE) as served:
         _once(served)
-        ratios = [_curl(curl, served) / _once(served) for _round in range(ROUNDS)]
+        ratios = [_curl(curl, f"{served.url}/file", served.folder) / _once(served) for _round in range(ROUNDS)]
     return at_least(SPEED, statistics.median(ratios), 0.9)
 
 
@@ -93,7 +93,7 @@ def measure_pull(size: int = PULLED, pulls: int = PULLS) -> Sequence[Figure]:
         beyond = []
         for _ in range(pulls + 1):
             took = roundhouse.run("pull", f"{_NAME}:Q4_K_M")
-            beyond.append(took - _curled(curl, f"{url}/{_NAME}/resolve/main/model-Q4_K_M.gguf", roundhouse.folder))
+            beyond.append(took - _curl(curl, f"{url}/{_NAME}/resolve/main/model-Q4_K_M.gguf", roundhouse.folder))
             roundhouse.run("downloads", "remove", f"{_NAME}:Q4_K_M")
             roundhouse.run("rm", f"{_NAME}:Q4_K_M", "--yes")
     return [at_most(FIXED, statistics.median(beyond[1:]), FIXED_S, "s")]
@@ -110,11 +110,7 @@ def _once(served: Served) -> float:
     return took
 
 
-def _curl(curl: str, served: Served) -> float:
-    return _curled(curl, f"{served.url}/file", served.folder)
-
-
-def _curled(curl: str, url: str, folder: Path) -> float:
+def _curl(curl: str, url: str, folder: Path) -> float:
     """Return the seconds that curl takes to write what is at an address to a file."""
     target = folder / "curl"
     began = time.perf_counter()

@@ -25,7 +25,7 @@ _EXAMINATION = ROOT / "resources" / "guide" / "training" / "evaluate.py"
 
 def measure() -> Sequence[Figure]:
     """Return how soon the Guide answers, and how often rightly."""
-    return [*measure_first_tokens(), *_examined()]
+    return [*measure_first_tokens(), *_examine()]
 
 
 def measure_first_tokens(runs: int = RUNS) -> Sequence[Figure]:
@@ -45,7 +45,7 @@ def _first_token(roundhouse: Commands, *, is_cold: bool = False) -> float:
     return roundhouse.first_output("run", "guide", "say hi")
 
 
-def _examined() -> Sequence[Figure]:
+def _examine() -> Sequence[Figure]:
     """Return the shares of trained questions and of held-out paraphrases that get the right answer, greedily."""
     if not (_EXAMINATION.exists() and guide_gguf().exists()):
         return [not_measured("Guide, right answers", f">= {ASK:g} %", "needs a checkout")]

@@ -86,7 +86,7 @@ def add(  # noqa: PLR0913 -- one parameter per option
         name=name,
         key=key or _key(from_stdin=key_stdin, asks=ask_key),
         models=[*models],
-        can=_stated(can) or None,
+        can=_capabilities(can) or None,
         context=context or None,
     )
     if wanted.key and urlsplit(target).scheme == "http":
@@ -97,14 +97,14 @@ def add(  # noqa: PLR0913 -- one parameter per option
 
 def _correct(name: str, can: str, context: int | None, *, as_json: bool) -> None:
     wanted = CorrectAttached(
-        can=(_stated(can) or None) if can else msgspec.UNSET,
+        can=(_capabilities(can) or None) if can else msgspec.UNSET,
         context=msgspec.UNSET if context is None else context or None,
     )
     model = connected().patch(f"/attached/{segment(name)}", wanted, ModelInfo, timeout_s=_PATIENCE_S)
     show("attached", [model], as_json=as_json, text=_lines)
 
 
-def _stated(can: str) -> list[Capability]:
+def _capabilities(can: str) -> list[Capability]:
     """Return what somebody said it can do; nothing where the endpoint's word is to count. Raises BadRequest."""
     return [] if can.strip() == _AUTO else capabilities_named(can)
 

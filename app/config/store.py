@@ -35,7 +35,7 @@ class Settings:
         self.problems: list[str] = []
         self._from_file = self._read_file()
         self._from_environment = self._read_environment()
-        self._present = self._merged()
+        self._present = self._merge()
 
     def get(self, name: str) -> SettingValue:
         """Return a setting's present value. Raises NotFound for a name the table lacks."""
@@ -82,10 +82,10 @@ class Settings:
         merged = {**self._from_file, **checked}
         self._write(checked)
         self._from_file = {name: value for name, value in merged.items() if value is not None}
-        self._present = self._merged()
+        self._present = self._merge()
         return [name for name, old in before.items() if self.get(name) != old]
 
-    def _merged(self) -> dict[str, SettingValue]:
+    def _merge(self) -> dict[str, SettingValue]:
         return {row.name: row.default for row in SETTINGS} | self._from_file | self._from_environment
 
     def _accept(self, row: Setting, value: SettingValue | None) -> SettingValue | None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.gateway.canonical.events import failed
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
-from app.gateway.chats.live_answer import said_to_reader
+from app.gateway.chats.live_answer import sentence_for_reader
 from app.gateway.dialects.anthropic.answers import Messages
 from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI
@@ -79,10 +79,10 @@ def test_every_dialect_has_its_vendors_words(path: str, words: Mapping[Overflow,
 
 
 def test_the_windows_chats_say_it_in_theirs() -> None:
-    assert str(said_to_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
+    assert str(sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
         "This conversation is 1,872 tokens long, and the model keeps 1,024 tokens at once."
     )
-    both = said_to_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
+    both = sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
     assert "900 tokens long, its answer may have 500, and" in str(both)
     assert "Longest answer" in both.hint
 

@@ -169,11 +169,11 @@ class Routes:
     def add(self, method: str, path: str, *, status: int | None = None) -> Callable[[H], H]:
         """Return a decorator that serves a handler at an address. `status` is 200, or 204 for one without a reply."""
 
-        def added(handler: H) -> H:
+        def register(handler: H) -> H:
             self.endpoints.append(_endpoint(method, path, handler, status))
             return handler
 
-        return added
+        return register
 
 
 def _endpoint(method: str, path: str, handler: Handler, status: int | None) -> Endpoint:

@@ -42,14 +42,14 @@ _MOST_OF_PICTURE = 1600
 
 def estimated_tokens(request: Generate) -> int:
     """Return about how many tokens an engine would read; above is how far off that may be."""
-    parts = [part for message in _heeded(request.messages) for part in message.parts]
+    parts = [part for message in _counted_messages(request.messages) for part in message.parts]
     size_bytes = sum(map(_bytes, parts)) + sum(map(_tool_bytes, request.tools))
     pictures = sum(_picture_tokens(part) for part in parts if isinstance(part, Image))
     marks = _MARKS_PER_TURN * sum(map(_turns, request.messages)) + _MARKS_OF_ANSWER
     return math.ceil(size_bytes / _BYTES_PER_TOKEN) + pictures + marks
 
 
-def _heeded(messages: Sequence[Message]) -> Iterator[Message]:
+def _counted_messages(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the messages without what was reasoned before the last question, which templates leave out."""
     last = max((at for at, message in enumerate(messages) if message.role is Role.USER), default=0)
     for at, message in enumerate(messages):

@@ -272,7 +272,7 @@ class Writer:
                 upstream = await self._upstream(job)
                 end = await translate(self._engines, upstream, observed, _Written(live, observed))
         except RoundhouseError as error:
-            raise said_to_reader(error) from error
+            raise sentence_for_reader(error) from error
         if isinstance(end, Failed):
             raise from_engine(end)
         live.complete(end, observed.tokens.timings)
@@ -371,7 +371,7 @@ def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical
     return tuple(canonical.Message(role, (canonical.Text(text),)) for role, text in turns)
 
 
-def said_to_reader(error: RoundhouseError) -> RoundhouseError:
+def sentence_for_reader(error: RoundhouseError) -> RoundhouseError:
     """Return an error as the reader of a chat can do something about it."""
     is_engines = isinstance(error, ContextOverflow) or error.code in _ENGINES_WORDS
     return from_engine(failed(error)) if is_engines else error

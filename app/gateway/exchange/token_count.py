@@ -17,7 +17,7 @@ from app.gateway.exchange.handling import path_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.library.endpoint_routes import learned, routes_of
+from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import Found
 from app.gateway.services import Services
 from app.supervisor.policy import Terms
@@ -62,7 +62,7 @@ class Counting(msgspec.Struct, frozen=True, kw_only=True):
 
 async def counting_of(services: Services, found: Found, work: Generate, terms: Terms) -> Counting:
     """Return how a conversation is counted. Raises BadRequest if the model does not write, or as `supplied` does."""
-    found = await learned(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
+    found = await with_probes(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
     model, routes = found.model, routes_of(services.adapters, services.library, found.load.engine, found.model)
     path = path_of(services, found.load.engine, model, Route.CHAT)
     blank = UpstreamRequest(load=found.load, path=path, body=b"", model=model.name, terms=terms)

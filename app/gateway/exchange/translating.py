@@ -274,7 +274,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the stream begins whatever comes: then a refusal is said in it too."""
 
 
-class _Encoded:
+class _EncodingReceiver:
     """Writes events to a client as a dialect has them."""
 
     __slots__ = ("_client", "_encoder", "_owes_beginning", "drain")
@@ -301,7 +301,7 @@ async def stream(
     try:
         for number, part in enumerate(parts):
             encoder = part.encoder
-            receiver = _Encoded(client, encoder, is_first=number == 0)
+            receiver = _EncodingReceiver(client, encoder, is_first=number == 0)
             end = await translate(engines, part.upstream, observed, receiver, course.trimming)
             ending = encoder.feed([end])
             if course.before_end is not None:

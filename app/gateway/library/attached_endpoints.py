@@ -48,7 +48,7 @@ _MOST_MODELS = 500
 async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
     """List the endpoint's models here. Raises UserError, or Unavailable for an endpoint that does not answer."""
     url, key = checked_url(wanted.url, own=services.identity.url), _checked_key(wanted.key)
-    wanted = msgspec.structs.replace(wanted, can=_stated(wanted.can))
+    wanted = msgspec.structs.replace(wanted, can=_complete(wanted.can))
     base, found = await _found(url, key)
     chosen = _chosen(found, wanted.models)
     cards = await cards_of(Endpoint(base_url=base, key=key, served_name=""), chosen)
@@ -76,12 +76,12 @@ async def correct(library: Library, events: EventHub, name: str, wanted: Correct
     model = await _attached_model(library, name)
     stated: dict[str, object] = {}
     if wanted.can is not msgspec.UNSET:
-        stated["can"] = _stated(wanted.can)
+        stated["can"] = _complete(wanted.can)
     if wanted.context is not msgspec.UNSET:
         stated["stated_context"] = wanted.context
     await asyncio.to_thread(library.correct, name, lambda one: msgspec.structs.replace(one, **stated))
     try:
-        await asked_anew(library, model)
+        await refresh_card(library, model)
     except (Unstartable, RoundhouseError) as error:
         if not stated:
             raise (_refusal(error.failure) if isinstance(error, Unstartable) else error) from error
@@ -189,7 +189,7 @@ def _records(base: str, wanted: AttachEndpoint, cards: Sequence[tuple[RemoteMode
     ]
 
 
-def _stated(can: list[Capability] | None) -> list[Capability] | None:
+def _complete(can: list[Capability] | None) -> list[Capability] | None:
     """Return what a person says with what that brings along. Raises BadRequest for a model that can do nothing."""
     if can is not None and not can:
         raise BadRequest("A model that can do nothing is not attached.", code="invalid_value")
@@ -207,7 +207,7 @@ def knowledge(model: RemoteModel, card: Card) -> Knowledge:
     return Knowledge(cards=card.answers, context=card.context, digest=digest_of(model), read_at=time.time())
 
 
-async def asked_anew(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
+async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
     """Ask an endpoint what it says of a model, and forget what it said before; tell whether anything was asked.
 
     Raises Unstartable with what to say if it does not answer, NotFound if it lists the model no more.
@@ -245,7 +245,7 @@ async def watch_endpoints(library: Library, events: EventHub) -> None:
 async def _look_again(library: Library, events: EventHub, status: EngineStatus) -> None:
     try:
         model = await asyncio.to_thread(library.find, status.model)
-        if model.attached and await asked_anew(library, model, only_if_changed=True):
+        if model.attached and await refresh_card(library, model, only_if_changed=True):
             log.info("The endpoint says something else of %s than before", model.name)
             events.publish(ModelsChanged())
     except (RoundhouseError, Unstartable) as error:  # the next request says what is the matter

@@ -85,7 +85,7 @@ def listed_card(model: RemoteModel) -> Card:
     parameters = _words(model.supported_parameters)
     if parameters:
         answers |= {capability: name in parameters for name, capability in _PARAMETERS.items()}
-    answers |= stated(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
+    answers |= answers_in(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
     return Card(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
 
 
@@ -96,7 +96,7 @@ def _without_gaps(answers: Answers) -> Answers:
     }
 
 
-def stated(capabilities: object, *, is_whole: bool = False) -> Answers:
+def answers_in(capabilities: object, *, is_whole: bool = False) -> Answers:
     """Return what a card's `capabilities` say, a list of words or a table of answers.
 
     A list that names a kind of model names them all; one that names an ability besides, or `is_whole`, all abilities.
@@ -175,7 +175,7 @@ async def _lm_studios(root: Endpoint, cards: dict[str, Card]) -> None:
         listed = [model for model in (*told.models, *told.data) if model.type in _TYPES] if told else []
         for model in listed:
             words = model.capabilities
-            says = stated(words) if isinstance(words, Mapping) else _lm_list(words)
+            says = answers_in(words) if isinstance(words, Mapping) else _lm_list(words)
             answers = {Capability.THINKING: False} if isinstance(words, Mapping) else {}
             _add(cards, model.key or model.id, Card(answers | says | _of_type(model.type), model.max_context_length))
         if listed:
@@ -191,7 +191,7 @@ class _Version(msgspec.Struct, frozen=True):
     version: str
 
 
-class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+class _ShowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: list[str] = []
     model_info: dict[str, object] = {}
 
@@ -203,9 +203,9 @@ async def _ollamas(root: Endpoint, names: Sequence[str], cards: dict[str, Card])
 
     async def show(name: str) -> None:
         async with places:
-            shown = await _answer(root, "POST", "/api/show", _Shown, body={"model": name})
+            shown = await _answer(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
         if shown is not None and shown.capabilities:
-            answers = _without_gaps(stated(shown.capabilities, is_whole=True))
+            answers = _without_gaps(answers_in(shown.capabilities, is_whole=True))
             _add(cards, name, Card(answers, _context_of(shown.model_info)))
 
     await asyncio.gather(*map(show, names))
@@ -232,7 +232,7 @@ async def _llama_servers(root: Endpoint, name: str, cards: dict[str, Card]) -> N
         return
     from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- the gateway starts without it
 
-    answers = stated(props.modalities)
+    answers = answers_in(props.modalities)
     if props.chat_template:
         told = template_capabilities(props.chat_template)
         answers |= {capability: capability in told for capability in (Capability.TOOLS, Capability.THINKING)}

@@ -105,7 +105,7 @@ _QUESTIONS: Mapping[Route, tuple[_Question, ...]] = {
 }
 
 
-async def learned(services: Services, found: Found, *routes: Route) -> Found:
+async def with_probes(services: Services, found: Found, *routes: Route) -> Found:
     """Return the model with what its endpoint says of these routes, asked now where nobody knows."""
     if not found.model.attached:
         return found

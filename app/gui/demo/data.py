@@ -8,6 +8,7 @@ import msgspec
 from app import __version__
 from app.config.store import Settings
 from app.core.api import Status
+from app.core.capabilities import Capability
 from app.core.engines import AppliedRemedy, EngineInfo, EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
@@ -125,6 +126,16 @@ LONG_MODEL = ModelInfo(
     quantization="UD-Q4_K_XL",
     parameters=30_500_000_000,
     trained_context=262144,
+)
+FAR_MODEL = ModelInfo(
+    name="box-qwen3-32b",
+    title="box-qwen3-32b",
+    path="/home/ada/.local/share/roundhouse/attached/box-qwen3-32b.json",
+    format="remote",
+    size_bytes=0,
+    trained_context=32768,
+    attached="http://box:8000/v1",
+    capabilities=[Capability.CHAT, Capability.TOOLS],
 )
 RTL_MODEL = ModelInfo(
     name="allam-7b",

@@ -61,6 +61,10 @@ def scenes() -> Iterator[Scene]:
     yield Scene("models-settings-end", Page.MODELS, data.replies(), tune_wrongly)
     yield Scene("models-settings-engine", Page.MODELS, data.replies(), tune_for_vllm)
     yield Scene("models-settings-mirrored", Page.MODELS, data.replies(), tune, looks=(Look(is_mirrored=True),))
+    yield Scene("models-attach", Page.MODELS, data.replies(), attach, looks=USUAL_LOOKS)
+    yield Scene(
+        "models-correct", Page.MODELS, data.replies(models=[*data.MODELS, data.FAR_MODEL]), correct, looks=USUAL_LOOKS
+    )
     yield Scene("models-empty", Page.MODELS, nothing)
     yield Scene("models-long-names", Page.MODELS, much, looks=(*Scene("", Page.MODELS).looks, *EVERY_LOOK[:3]))
     yield Scene("models-failing", Page.MODELS, much, scroll_down, looks=(*BOTH, *EVERY_LOOK[:3]))
@@ -112,6 +116,20 @@ def way_out(window: Window) -> Departure:
         question=window.question,
     )
     return Departure(window, known)
+
+
+def attach(window: Window, _api: DemoApi) -> None:
+    """Begin to attach an endpoint."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.attach_asked.emit("", "")
+
+
+def correct(window: Window, _api: DemoApi) -> None:
+    """Say what an attached model can do."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.correct_asked.emit(data.FAR_MODEL)
 
 
 def tune(window: Window, api: DemoApi) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
 from app.gateway.canonical.events import Finish, Finished, PromptProgress, ReasoningDelta, TextDelta, Usage
-from app.gateway.chats.live_answer import LiveAnswer, chat_request, messages_for, said_to_reader
+from app.gateway.chats.live_answer import LiveAnswer, chat_request, messages_for, sentence_for_reader
 from app.gateway.exchange.engine.refusals import refused
 from app.gateway.exchange.engine.request import body_of
 from app.gateway.exchange.engine.stream import StreamReader
@@ -103,12 +103,12 @@ def test_progress_counts_what_had_to_be_read(progress: dict[str, int], fraction:
 
 @given(body=st.binary(max_size=100))
 def test_any_refusal_becomes_a_sentence(body: bytes) -> None:
-    error = said_to_reader(refused(body, 400))
+    error = sentence_for_reader(refused(body, 400))
     assert str(error).startswith(("The engine refused to answer: ", "This conversation is longer"))
 
 
 def test_a_context_refusal_without_counts_is_a_sentence_too() -> None:
-    error = said_to_reader(refused(b'{"error":{"type":"exceed_context_size_error","message":"x"}}', 400))
+    error = sentence_for_reader(refused(b'{"error":{"type":"exceed_context_size_error","message":"x"}}', 400))
     assert (error.code, str(error)) == ("context_too_long", "This conversation is longer than the model's context.")
 
 

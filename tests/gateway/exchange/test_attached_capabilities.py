@@ -295,7 +295,7 @@ async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, f
     Server(far, {"/v1/embeddings": EMBEDDED})
     await posted(near, "/v1/embeddings", input="x")
     model = near.services.library.find("distant")
-    assert not await attached_endpoints.asked_anew(near.services.library, model, only_if_changed=True)
+    assert not await attached_endpoints.refresh_card(near.services.library, model, only_if_changed=True)
     assert near.services.library.attachment(model).known.probes
 
 

@@ -33,7 +33,7 @@ from app.gateway.exchange.presets import applied
 from app.gateway.exchange.token_count import counting_of
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.library.endpoint_routes import learned, routes_of
+from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import SERVICES, Services
@@ -62,7 +62,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
     check(asked, counts_only=route is Route.COUNT_TOKENS)
     found = await resolve(services, asked.model)
     if route is Route.COUNT_TOKENS:
-        found = await learned(services, found, route)
+        found = await with_probes(services, found, route)
     found = found._replace(load=await load_of(services, found, asked.context))
     if not await _passes(services, asked, found, route):
         return await (_count_job if route is Route.COUNT_TOKENS else _messages_job)(services, body, asked, found)

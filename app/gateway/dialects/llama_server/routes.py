@@ -20,7 +20,7 @@ from app.gateway.exchange.handling import BESIDE_SLOTS, Job, handle, passed_head
 from app.gateway.exchange.infilling import Around, preparer
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.upstream import UpstreamRequest
-from app.gateway.library.endpoint_routes import learned, text_field
+from app.gateway.library.endpoint_routes import text_field, with_probes
 from app.gateway.loading.launch import resolve
 from app.gateway.services import SERVICES
 from app.supervisor.policy import Terms
@@ -133,7 +133,7 @@ async def _understand(request: web.Request, route: Route) -> Job:
     if route is Route.INFILL:
         decode(body, Around)
     wishes = decode(body, Named)
-    model, load = await learned(services, await resolve(services, wishes.model), _SHOWN_BY.get(route, route))
+    model, load = await with_probes(services, await resolve(services, wishes.model), _SHOWN_BY.get(route, route))
     field = text_field(services.adapters, services.library, load.engine, model)
     if route is Route.TOKENIZE and field != CONTENT:
         body = renamed(fields, field)

@@ -26,7 +26,7 @@ from app.gateway.exchange.handling import Job, handle, load_of
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import fetch
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.library.endpoint_routes import learned, routes_of
+from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
@@ -169,7 +169,7 @@ async def _upstream(
     services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]
 ) -> tuple[UpstreamRequest, str]:
     """Return what asks the engine, and what the answer calls the model."""
-    found = await learned(services, await find(services, sent.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS)
+    found = await with_probes(services, await find(services, sent.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS)
     name = name_in_answer(sent.model, found.model)
     options, keep_s = read_options(sent.options), kept_s(sent)
     path = routes_of(services.adapters, services.library, found.load.engine, found.model).get(Route.EMBEDDINGS)

@@ -35,7 +35,7 @@ from app.gateway.exchange.infilling import preparer
 from app.gateway.exchange.observer import Observation, Outcome
 from app.gateway.exchange.translating import Course, Part, Trimming, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.library.endpoint_routes import learned, routes_of
+from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import Terms
@@ -119,7 +119,7 @@ def _trimming(
 async def _sendable(services: Services, found: Found, named: str, request: Request) -> tuple[str, Plan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
     is_plain = requests.needed_abilities(request) == ["completion"] and found.model.chats
-    found = await learned(services, found, route_of(request))
+    found = await with_probes(services, found, route_of(request))
     if not is_plain:
         requests.check_abilities(request, await abilities_of(services, found.model, is_tried=True), model=named)
     path = routes_of(services.adapters, services.library, found.load.engine, found.model).get(route_of(request))

@@ -39,7 +39,7 @@ from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.presets import applied
 from app.gateway.exchange.translating import Course, Part, stream, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, Gather, UpstreamRequest
-from app.gateway.library.endpoint_routes import learned
+from app.gateway.library.endpoint_routes import with_probes
 from app.gateway.loading.launch import resolve
 from app.gateway.loading.requested_model import Found, name_in_answer
 from app.gateway.services import SERVICES, Services
@@ -271,7 +271,7 @@ async def understand(request: web.Request, route: Route, put: Put | None = None)
     services, body = request.app[SERVICES], await read_body(request)
     wishes = decode(body, RequestOptions)
     prepared = prepare(body, wishes, route)
-    found = await learned(services, await resolve(services, wishes.model, route=route), prepared.route)
+    found = await with_probes(services, await resolve(services, wishes.model, route=route), prepared.route)
     found = found._replace(load=await load_of(services, found, wishes.context))
     return Job(_upstream(request, found, prepared, wishes, put))
 

@@ -19,7 +19,7 @@ from app.gui.widgets.combo import Combo
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import Column, Line, Surface
 from app.gui.widgets.press import Button, Look
-from app.gui.widgets.text import ElidedLabel, Label
+from app.gui.widgets.text import Label, Paragraph
 
 _TITLE, _ABOUT = (
     "Attach an endpoint",
@@ -66,10 +66,9 @@ class AttachCard(Surface):
             field.returnPressed.connect(self._attach)
         self.attach_button = Button(theme, "Attach", look=Look.PRIMARY, name="Attach the endpoint", action=self._attach)
         self.cancel_button = Button(theme, "Cancel", look=Look.QUIET, name="Attach nothing", action=self.put_away)
-        self._title, self._about = (
-            Label(theme, _TITLE, weight=500),
-            ElidedLabel(theme, _ABOUT, role="meta", color="ink-2"),
-        )
+        self._title = Label(theme, _TITLE, weight=500)
+        self._about = Paragraph(theme, _ABOUT, role="meta", color="ink-2")
+        self._context_label = Label(theme, "Context in tokens", role="meta", color="ink-2")
         self._lay_out(theme)
         self.url.textChanged.connect(self._show)
         model.changed.connect(self._show)
@@ -85,7 +84,7 @@ class AttachCard(Surface):
         box = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
         box.addWidget(self._title)
         box.addWidget(self._about)
-        for widgets in ((self.url, self.name, self.key), (self.can, self.context)):
+        for widgets in ((self.url, self.name, self.key), (self.can, self._context_label, self.context)):
             line = Line(theme, gap=8)
             for widget in widgets:
                 line.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
@@ -125,6 +124,7 @@ class AttachCard(Surface):
         self._corrected = corrected
         for field in (self.url, self.name, self.key):
             field.setVisible(not corrected)
+        self._context_label.setVisible(bool(corrected))  # a figure in the field leaves no room for its placeholder
         self._title.setText(f"What {corrected} can do" if corrected else _TITLE)
         self._about.setText(_CORRECTION if corrected else _ABOUT)
         self._show()
@@ -157,3 +157,5 @@ class AttachCard(Surface):
         self.attach_button.setEnabled(bool(self.url.text().strip()) and not self._model.is_attaching)
         does = "Save" if self._corrected else "Attach"
         self.attach_button.setText("Attaching" if self._model.is_attaching else does)
+        self.attach_button.setAccessibleName("Save what it can do" if self._corrected else "Attach the endpoint")
+        self.cancel_button.setAccessibleName("Change nothing" if self._corrected else "Attach nothing")
