@@ -77,11 +77,12 @@ def _observe(app: web.Application, services: Services) -> None:
     inspector = app[INSPECTOR] = Inspector(services.settings, services.supervisor, services.events)
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
-    app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)
+    observers = app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)
     engines = app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
 
     async def close(_app: web.Application) -> None:
         await engines.stuck_checks.close()
+        observers.notify()
         inspector.close()
         await usage.close()
 

@@ -287,6 +287,8 @@ async def served(services: Services, upstream: Upstream, port: int) -> AsyncIter
             upstream=upstream,
         )
     await runner.cleanup()
+    services.connections.close()
+    await asyncio.sleep(0)
 
 
 async def played_services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:

@@ -76,19 +76,20 @@ def test_without_usage_events_stand_in_for_tokens() -> None:
         (ZeroDivisionError(), "bug"),
     ],
 )
-def test_an_exchange_that_breaks_off_is_counted_under_its_cause(error: BaseException, outcome: str) -> None:
+async def test_an_exchange_that_breaks_off_is_counted_under_its_cause(error: BaseException, outcome: str) -> None:
     metrics = Metrics()
     exchange = watch(metrics)
     exchange.understood("chat", "m")
     with pytest.raises(type(error)), exchange:
         raise error
     exchange.end()
+    await asyncio.sleep(0)
     lines = metrics.exposition([]).splitlines()
     assert f'roundhouse_requests_total{{route="chat",model="m",outcome="{outcome}"}} 1' in lines
     assert 'roundhouse_requests_in_flight{route="chat",model="m"} 0' in lines
 
 
-def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Sink):
         def understood(self, exchange: Observation) -> None:
             raise ZeroDivisionError(exchange.model)
@@ -101,6 +102,7 @@ def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(caplog: py
     with exchange:
         exchange.understood("chat", "m")
     exchange.end()
+    await asyncio.sleep(0)
     assert "roundhouse_requests_total" in metrics.exposition([])
     assert [record.message for record in caplog.records] == ["An exchange could not be noted"] * 2
     caplog.clear()

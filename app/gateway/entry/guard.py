@@ -8,7 +8,7 @@ check stops foreign pages that call us outright; programs send no Origin and pas
 
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -63,27 +63,28 @@ class Guard:
         `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
         """
         hosts = headers.getall("Host", [])
-        is_alone = len(hosts) <= 1
-        if not target.startswith("/"):
-            hosts = [*hosts, *_named(target)]
-        foreign = [host for host in hosts if not self.is_our_name(host)]
-        if foreign or not is_alone:
-            raise Forbidden(
-                f"This endpoint is not called {foreign[0] if foreign else ' and '.join(hosts)!r}.",
-                hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
-                code="host_not_allowed",
-            )
-        self._check_origin(headers)
-
-    def _check_origin(self, headers: CIMultiDictProxy[str]) -> None:
+        if len(hosts) != 1 or not names_loopback(hosts[0]) or not target.startswith("/"):
+            self._check_names(hosts, _named(target))
         origin = headers.get("Origin")
-        if origin is None and _is_drive_by(headers):
-            raise Forbidden("Other sites' pages may not use this endpoint.", code="origin_not_allowed")
-        if origin is not None and not self.is_allowed(origin):
+        if origin is None:
+            # Another site's page that loads us as an image, a script or the like sends no Origin.
+            if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Mode") == "no-cors":
+                raise Forbidden("Other sites' pages may not use this endpoint.", code="origin_not_allowed")
+        elif not self.is_allowed(origin):
             raise Forbidden(
                 f"Pages from {origin} may not use this endpoint.",
                 hint="Add the origin to the setting gateway.allowed_origins.",
                 code="origin_not_allowed",
+            )
+
+    def _check_names(self, hosts: Sequence[str], named: Sequence[str]) -> None:
+        """Return if all names are ours, and the header at most one; raise Forbidden otherwise."""
+        foreign = [host for host in (*hosts, *named) if not self.is_our_name(host)]
+        if foreign or len(hosts) > 1:
+            raise Forbidden(
+                f"This endpoint is not called {foreign[0] if foreign else ' and '.join(hosts)!r}.",
+                hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
+                code="host_not_allowed",
             )
 
     def is_our_name(self, host: str) -> bool:
@@ -155,8 +156,3 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return None
-
-
-def _is_drive_by(headers: CIMultiDictProxy[str]) -> bool:
-    """Tell whether a page of another site loads us as an image, a script or the like: that sends no Origin."""
-    return headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Mode") == "no-cors"

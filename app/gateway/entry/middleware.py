@@ -7,6 +7,7 @@ id that finds it in the log.
 import logging
 import random
 import time
+from collections.abc import Mapping
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
@@ -63,7 +64,7 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         request.app[GUARD].check(request.headers, request.raw_path)
-        if _is_preflight(request):
+        if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
             return web.Response(status=204, headers=preflight_headers(request.headers))
         request.app[ACCESS].check(request)
         return await handler(request)
@@ -98,9 +99,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         headers.update(cors_headers(origin))
 
 
-def _is_preflight(request: web.Request) -> bool:
-    asks = hdrs.ORIGIN in request.headers and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers
-    return request.method == hdrs.METH_OPTIONS and asks
+def _is_preflight(headers: Mapping[str, str]) -> bool:
+    return hdrs.ORIGIN in headers and hdrs.ACCESS_CONTROL_REQUEST_METHOD in headers
 
 
 def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:

@@ -353,13 +353,12 @@ class EngineConnections:
         return [connection for connection in self._open if connection.address == address and connection.is_open]
 
     def close(self) -> None:
-        """Close what is idle."""
+        """End every connection: an engine that still writes would find nobody to take it."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for idle in self._idle.values():
-            for connection in idle:
-                connection.abort()
+        for connection in list(self._open):
+            connection.abort()
         self._idle.clear()
 
     async def _connect(self, address: Address) -> EngineConnection:

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -109,7 +109,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sink:
-    """Who is told of exchanges. Called in the event loop; must return at once."""
+    """Who is told of exchanges. Called in the event loop; must return at once.
+
+    All but `answered` are called in the loop's next turn, so that who is told keeps no token waiting.
+    """
 
     def understood(self, exchange: "Observation") -> None:
         """Note which model a request is for."""
@@ -124,8 +127,11 @@ class Sink:
         """Note how it ended."""
 
 
+Notify = Callable[["Observation"], None]
+
+
 class Observers:
-    """Who is told of exchanges. Each is called for what it listens to, and for nothing else."""
+    """Who is told of exchanges. Each is called for what it listens to, and for nothing else, in the order of events."""
 
     def __init__(self, sinks: Sequence[Sink], keep_bodies: Callable[[], bool] = lambda: False) -> None:
         self.keep_bodies = keep_bodies
@@ -134,6 +140,24 @@ class Observers:
         self.changed = [sink.changed for sink in sinks if _listens(sink, "changed")]
         self.answered = [sink.answered for sink in sinks if _listens(sink, "answered")]
         self.ended = [sink.ended for sink in sinks if _listens(sink, "ended")]
+        self._events: list[tuple[Sequence[Notify], Observation]] = []
+
+    def notify_soon(self, sinks: Sequence[Notify], exchange: "Observation") -> None:
+        """Have sinks called once the loop has come around."""
+        if sinks and not self._events:
+            asyncio.get_running_loop().call_soon(self.notify)
+        if sinks:
+            self._events.append((sinks, exchange))
+
+    def notify(self) -> None:
+        """Call whoever is still to be called."""
+        events, self._events = self._events, []
+        for sinks, exchange in events:
+            for notify in sinks:
+                try:
+                    notify(exchange)
+                except Exception:
+                    log.exception("An exchange could not be noted")
 
 
 def _listens(sink: Sink, event: str) -> bool:
@@ -215,13 +239,13 @@ class Observation:
     def understood(self, route: str, model: str) -> None:
         """Note what is wanted, of which model."""
         self.route, self.model = route, model
-        self._tell(self._observers.understood)
+        self._observers.notify_soon(self._observers.understood, self)
 
     def leased(self, lease: Lease) -> None:
         """Note that an engine works for it from now on."""
         self.engine, self.leased_at, self.load_s = lease.engine, time.perf_counter(), lease.load_s
         self._connection = None
-        self._tell(self._observers.changed)
+        self._observers.notify_soon(self._observers.changed, self)
 
     def connected(self, connection: Breakable) -> None:
         """Note what is to be ended when this is stopped."""
@@ -236,7 +260,7 @@ class Observation:
             self._keep(piece)
         if self.first_at is None:
             self.first_at = self.last_at
-            self._tell(self._observers.changed)
+            self._observers.notify_soon(self._observers.changed, self)
 
     def saw_whole(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
@@ -249,7 +273,11 @@ class Observation:
     def answered(self, lease: Lease) -> None:
         """Note that the engine has answered to the end."""
         self.outcome = Outcome.OK
-        self._tell(self._observers.answered, lease)
+        for notify in self._observers.answered:
+            try:
+                notify(self, lease)
+            except Exception:
+                log.exception("An exchange could not be noted")
 
     def failed(self, error: RoundhouseError) -> None:
         """Note why it failed, or was refused."""
@@ -284,9 +312,9 @@ class Observation:
         self.ended_at = time.perf_counter()
         if self.is_stopped and self.outcome is not Outcome.OK:
             self.outcome = Outcome.STOPPED
-        self._tell(self._observers.ended)
         self._tokens = self.tokens
         self._tail.clear()
+        self._observers.notify_soon(self._observers.ended, self)
         self._connection = self._task = None
 
     def forget_bodies(self) -> None:
@@ -321,13 +349,6 @@ class Observation:
     def _keep(self, piece: bytes) -> None:
         self.kept_answer += piece[: self._room]
         self._room -= len(piece)
-
-    def _tell(self, sinks: Iterable[Callable[..., None]], *values: object) -> None:
-        for tell in sinks:
-            try:
-                tell(self, *values)
-            except Exception:
-                log.exception("An exchange could not be noted")
 
 
 OBSERVED = web.RequestKey("observed", Observation)

@@ -296,11 +296,8 @@ def _request_head(engine: Lease | Reachable, path: str, body: bytes | None, more
         more += b"Authorization: Bearer %b\r\n" % engine.key.translate(_CONTROLS).encode()
     if body is not None:
         more += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
-    method, target = b"GET" if body is None else b"POST", _target(address.prefix, path)
+    method, prefix = b"GET" if body is None else b"POST", address.prefix
+    if path.startswith("/.."):  # beside its last part
+        path, prefix = path[3:], prefix.rpartition(b"/")[0]
+    target = prefix + path.encode()
     return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, address.netloc, more)
-
-
-def _target(prefix: bytes, path: str) -> bytes:
-    """Return what a request names: below the prefix, or beside its last part where the path begins with `/..`."""
-    beside = path.removeprefix("/..")
-    return (prefix if beside == path else prefix.rpartition(b"/")[0]) + beside.encode()

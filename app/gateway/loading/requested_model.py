@@ -88,7 +88,9 @@ def _preference(model: ModelInfo) -> tuple[bool, bool, float]:
 
 def name_in_answer(requested: str | None, model: ModelInfo) -> str:
     """Return what an answer calls its model: as the request does, if that is the model's own name."""
-    return requested if requested and folded(requested) == folded(model.name) else model.name
+    if not requested or requested == model.name:
+        return model.name
+    return requested if folded(requested) == folded(model.name) else model.name
 
 
 def none_able(route: Route) -> NotFound:

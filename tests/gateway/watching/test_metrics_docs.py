@@ -1,5 +1,6 @@
 """`docs/metrics.md` lists what `/metrics` really says: every name with its kind and labels, and no other."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -40,7 +41,16 @@ RUNNING = RequestInfo(
 
 def ended(metrics: Metrics, outcome: Outcome) -> None:
     """Have the metrics told of one exchange."""
-    exchange = Observation(Caller(), Observers([metrics]))
+
+    async def exchange() -> None:
+        observers = Observers([metrics])
+        end_exchange(Observation(Caller(), observers), outcome)
+        observers.notify()
+
+    asyncio.run(exchange())
+
+
+def end_exchange(exchange: Observation, outcome: Outcome) -> None:
     exchange.understood("chat", "m")
     exchange.figures, exchange.outcome = FIGURES, outcome
     for _ in range(6):

@@ -59,8 +59,6 @@ class _Part(msgspec.Struct, frozen=True):
 
 def _with_text(body: bytes) -> bytes:
     """Return a chat's body in which refusals and text files are text; the same bytes if there are none."""
-    if not _has_marks(body):
-        return body
     fields = msgspec.json.decode(body, type=_Fields)
     try:
         turns = msgspec.json.decode(fields.get("messages", b"[]"), type=list[_Fields])
@@ -70,13 +68,9 @@ def _with_text(body: bytes) -> bytes:
     return body if read == turns else msgspec.json.encode({**fields, "messages": read})
 
 
-def _has_marks(text: bytes) -> bool:
-    return _REFUSAL in text or _FILE in text
-
-
 def _turn(turn: _Fields) -> _Fields:
     content = turn.get("content", msgspec.Raw())
-    if not _has_marks(bytes(content)):
+    if _REFUSAL not in bytes(content) and _FILE not in bytes(content):
         return turn
     try:
         parts = [_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
@@ -162,7 +156,8 @@ class ChatOptions(Staying, frozen=True, kw_only=True):
 def check_chat(body: bytes, asked: ChatOptions) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
     _check(asked)
-    body = _with_text(body)
+    if _REFUSAL in body or _FILE in body:
+        body = _with_text(body)
     if said := chosen(asked.tool_choice):
         body = with_chosen(body, said)
     said_otherwise = _other_words(asked)
