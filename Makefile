@@ -43,10 +43,10 @@ fix: .venv/ready  ## put right what the linter and formatter can
 	@$(RUN) ruff format .
 
 bench: .venv/ready  ## measure the figures this project promises
-	@QT_QPA_PLATFORM=offscreen $(RUN) python -m app.bench
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.bench
 
 screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %, into screenshots/
-	@QT_QPA_PLATFORM=offscreen $(RUN) python -m app.gui.screenshots screenshots
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.demo.screenshots screenshots
 
 package: .venv/ready  ## freeze the application and pack it for this system, into dist/
 	@UV_PROJECT_ENVIRONMENT=build/package-env $(UV) sync --frozen --quiet --no-default-groups --group package

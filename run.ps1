@@ -34,6 +34,6 @@ switch ($Target) {
         Invoke-Step @("ruff", "check", "--fix", ".")
         Invoke-Step @("ruff", "format", ".")
     }
-    "bench" { Invoke-Step @("python", "-m", "app.bench") }
-    "screenshots" { Invoke-Step @("python", "-m", "app.gui.screenshots", "screenshots") }
+    "bench" { Invoke-Step @("python", "-m", "tests.bench") }
+    "screenshots" { Invoke-Step @("python", "-m", "tests.demo.screenshots", "screenshots") }
 }

@@ -1,1 +1,1 @@
-"""Measurements with targets: `python -m app.bench` runs them all and says which hold."""
+"""Measurements with targets: `python -m tests.bench` runs them all and says which hold."""

@@ -1,33 +1,33 @@
-"""`python -m app.bench [name ...] [--minutes N]`: run measurements, print the table, return 1 if a target is missed."""
+"""`python -m tests.bench [name ...] [--minutes N]`: print a table of measurements; 1 if a target is missed."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from app.bench.figures import Figure, Measure, Measurement, table
+from tests.bench.figures import Figure, Measure, Measurement, table
 
 MEASUREMENTS = (
-    Measurement("startup", "app.bench.startup:measure"),
-    Measurement("proxies", "app.bench.proxies:measure"),
-    Measurement("crowd", "app.bench.crowd:measure"),
-    Measurement("cancel", "app.bench.cancelling:measure"),
-    Measurement("switch", "app.bench.switching:measure"),
-    Measurement("soak", "app.bench.soak:measure", lasts=True),
-    Measurement("engines", "app.bench.engine_installs:measure"),
-    Measurement("hub-search", "app.bench.hub_search:measure"),
-    Measurement("download", "app.bench.downloading:measure"),
-    Measurement("xet", "app.bench.xet_cost:measure"),
-    Measurement("throughput", "app.bench.throughput:measure"),
-    Measurement("workers", "app.bench.worker_cost:measure"),
-    Measurement("window", "app.bench.window:measure_start"),
-    Measurement("chat", "app.bench.window:measure_chat"),
-    Measurement("help", "app.bench.guide:measure_help"),
-    Measurement("guide", "app.bench.guide:measure"),
-    Measurement("advice", "app.bench.advice:measure"),
-    Measurement("library", "app.bench.indexing:measure"),
-    Measurement("memory", "app.bench.memory_accuracy:measure"),
-    Measurement("speed", "app.bench.speed_accuracy:measure"),
+    Measurement("startup", "tests.bench.startup:measure"),
+    Measurement("proxies", "tests.bench.proxies:measure"),
+    Measurement("crowd", "tests.bench.crowd:measure"),
+    Measurement("cancel", "tests.bench.cancelling:measure"),
+    Measurement("switch", "tests.bench.switching:measure"),
+    Measurement("soak", "tests.bench.soak:measure", lasts=True),
+    Measurement("engines", "tests.bench.engine_installs:measure"),
+    Measurement("hub-search", "tests.bench.hub_search:measure"),
+    Measurement("download", "tests.bench.downloading:measure"),
+    Measurement("xet", "tests.bench.xet_cost:measure"),
+    Measurement("throughput", "tests.bench.throughput:measure"),
+    Measurement("workers", "tests.bench.worker_cost:measure"),
+    Measurement("window", "tests.bench.window:measure_start"),
+    Measurement("chat", "tests.bench.window:measure_chat"),
+    Measurement("help", "tests.bench.guide:measure_help"),
+    Measurement("guide", "tests.bench.guide:measure"),
+    Measurement("advice", "tests.bench.advice:measure"),
+    Measurement("library", "tests.bench.indexing:measure"),
+    Measurement("memory", "tests.bench.memory_accuracy:measure"),
+    Measurement("speed", "tests.bench.speed_accuracy:measure"),
 )
 """Add a line to have something measured by `make bench`."""
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m app.bench", description="Measure what this project promises.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure what this project promises.")
     parser.add_argument("names", nargs="*", metavar="name", help="a measurement; all without any")
     parser.add_argument("--minutes", type=float, default=1.0, help="how long the soak goes on")
     return parser

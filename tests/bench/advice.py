@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from app.advisor.plans.ranking import PlanInputs, advise
-from app.bench.figures import Figure, at_least, at_most, not_measured
-from app.bench.programs import free_port, started, wait_for
 from app.client.discovery import read_port_file
 from app.client.http import Client
 from app.core.advice import Advice, Estimate, Intent
 from app.core.machine import Machine
 from app.hardware.description import machine_from
+from tests.bench.figures import Figure, at_least, at_most, not_measured
+from tests.bench.programs import free_port, started, wait_for
 
 RECIPES = Path(__file__).parents[2] / "tests" / "data" / "recipes.jsonl"
 ANSWER_MS, DETECTION_S = 50.0, 2.0

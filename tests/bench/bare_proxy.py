@@ -1,6 +1,6 @@
 """The least a streaming proxy in aiohttp can be: what the gateway's cost is measured against.
 
-python -m tests.perf.bare_proxy PORT ENGINE_URL ENGINE_KEY
+python -m tests.bench.bare_proxy PORT ENGINE_URL ENGINE_KEY
 """
 
 import sys

@@ -1,6 +1,6 @@
 """What the chat page costs: the longest stall while an answer streams, a word early and late, opening a chat.
 
-    python -m app.gui.screens.chat.bench [--json]
+    python -m tests.bench.chat_window [--json]
 
 Words arrive as bytes of the gateway's event stream, one event per token, 200 a second, and pass through everything they
 pass through in the window. A timer that fires as often as it can notices every moment in which the event loop did not
@@ -19,15 +19,15 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
-from app.gui.demo.api import DemoApi
-from app.gui.demo.data import replies
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.net.sse import SseParser
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
 from app.gui.theme.stylesheet import stylesheet
 from app.gui.theme.theme import Theme
+from tests.demo import long_chat
+from tests.demo.api import DemoApi
+from tests.demo.data import replies
 
 TOKENS = 20_000
 TOKENS_PER_S = 200
@@ -136,12 +136,12 @@ def figures(tokens: int = TOKENS) -> list[Measured]:
 def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
     """Measure an answer being written."""
     api, screen = _screen(theme)
-    asked = sample.question(1, "Write a long one.", None)
-    answer = sample.answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    asked = long_chat.question(1, "Write a long one.", None)
+    answer = long_chat.answer(1, "", timings=None, status=MessageStatus.GENERATING)
     for language in COMMON_LANGUAGES:
         highlight(language, "x")  # the window does this while nobody waits
     screen.model.talk.open("c1")
-    api.replies["GET /chats/c1"] = sample.conversation([asked, answer])
+    api.replies["GET /chats/c1"] = long_chat.conversation([asked, answer])
     _settle(api)
     feed = Feed(api, "/chats/c1/answers/a1?offset=0", list(words(tokens)))
     beat = Heartbeat()
@@ -150,7 +150,7 @@ def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
     feed.run()
     beat.stop()
     whole = "".join(words(tokens))
-    done = AnswerDone(message=sample.replaced(answer, content=whole, status=MessageStatus.COMPLETE))
+    done = AnswerDone(message=long_chat.replaced(answer, content=whole, status=MessageStatus.COMPLETE))
     began = time.perf_counter()
     api.tell("/chats/c1/answers/a1?offset=0", done)
     _settle(api)
@@ -168,7 +168,7 @@ def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
 
 def open_figure(theme: Theme) -> Measured:
     """Measure opening a long chat: bytes to values to the first picture. The middle of five times."""
-    data = msgspec.json.encode(long_chat(MESSAGES))
+    data = msgspec.json.encode(make_chat(MESSAGES))
     times = []
     for _ in range(5):
         api, screen = _screen(theme)
@@ -188,7 +188,7 @@ def open_figure(theme: Theme) -> Measured:
 
 def words(count: int) -> Iterator[str]:
     """Yield the tokens of an answer with everything in it: prose, lists, code, tables, and one endless paragraph."""
-    text = sample.ANSWER + "\n\n"
+    text = long_chat.ANSWER + "\n\n"
     endless = "and so it goes on without a line break, " * 60 + "\n\n"
     sent = 0
     while True:
@@ -200,18 +200,20 @@ def words(count: int) -> Iterator[str]:
                     return
 
 
-def long_chat(count: int) -> Chat:
+def make_chat(count: int) -> Chat:
     """Return a chat of `count` messages, a kilobyte each."""
     messages: list[Message] = []
     for number in range(1, count // 2 + 1):
         parent = messages[-1].id if messages else None
-        messages.append(sample.question(number, f"Question {number}: why does the borrow checker refuse this?", parent))
-        messages.append(sample.answer(number, f"Answer {number}.\n\n{sample.ANSWER}"))
-    return sample.conversation(messages)
+        messages.append(
+            long_chat.question(number, f"Question {number}: why does the borrow checker refuse this?", parent)
+        )
+        messages.append(long_chat.answer(number, f"Answer {number}.\n\n{long_chat.ANSWER}"))
+    return long_chat.conversation(messages)
 
 
 def _screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
-    api = DemoApi({**replies(), **sample.replies()})
+    api = DemoApi({**replies(), **long_chat.replies()})
     shell = Shell()
     screen = ChatScreen(theme, api, shell)
     shell.setParent(screen)

@@ -14,8 +14,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from app.bench.figures import Figure, at_most, not_measured
-from app.bench.programs import HOST, free_port, started, wait_for
 from app.client.discovery import running_gateway
 from app.client.http import Client, segment
 from app.config.paths import Paths
@@ -24,6 +22,8 @@ from app.core.engine_store import EngineJob, InstallEngine, UseEngine
 from app.core.errors import RoundhouseError
 from app.core.events import EngineJobChanged, Event
 from app.core.models import UnloadModel
+from tests.bench.figures import Figure, at_most, not_measured
+from tests.bench.programs import HOST, free_port, started, wait_for
 
 ENGINES = ("llama.cpp", "mlx-lm", "openvino", "onnxruntime-genai")
 INSTALL_S = 30.0

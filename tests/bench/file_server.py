@@ -1,6 +1,6 @@
 """One file behind a hub's address, handed to the system to send, so that what is measured is who receives it.
 
-python -m tests.perf.file_server PORT FILE
+python -m tests.bench.file_server PORT FILE
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`python -m app.bench.fit_speed`: fit the constants of `app.advisor.speed.families`, print them beside those shipped.
+"""`python -m tests.bench.fit_speed`: fit the constants of `app.advisor.speed.families`, beside those shipped.
 
 A prediction is a sum of products: bytes by 1/efficiency, layers by cost per layer. So the constants are the weighted
 least squares of relative errors, made robust, with what is known beforehand as a prior. Only training rows are used;
@@ -17,7 +17,7 @@ from app.advisor.speed.device import Device, used_devices
 from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
 from app.advisor.speed.prefill import is_early, prefill_kind, prefill_operations
 from app.advisor.speed.reads import TokenReads, token_reads
-from app.bench.speed_rows import Row, training_rows
+from tests.bench.speed_rows import Row, training_rows
 
 NOISE = 0.06
 """Relative error of one published measurement: drivers, clocks, cooling."""

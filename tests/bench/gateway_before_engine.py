@@ -1,6 +1,6 @@
 """The gateway's whole request path before an engine that already runs, so that only the proxying is measured.
 
-python -m tests.perf.gateway_before_engine PORT ENGINE_URL ENGINE_KEY
+python -m tests.bench.gateway_before_engine PORT ENGINE_URL ENGINE_KEY
 
 All but the engine's process is as it always is: the supervisor watches it as it watches an endpoint somebody else runs.
 """

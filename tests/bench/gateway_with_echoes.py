@@ -1,6 +1,6 @@
 """A whole gateway over engines that say the last message back, so that every answer of a soak can be checked.
 
-ROUNDHOUSE_HOME=... python -m tests.perf.gateway_with_echoes MODEL...
+ROUNDHOUSE_HOME=... python -m tests.bench.gateway_with_echoes MODEL...
 """
 
 import os

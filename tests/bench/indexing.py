@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from app.bench.figures import Figure, at_least, at_most
 from app.config.home import Home, this_home
 from app.core.models import ModelInfo
 from app.hub.library.library import Library
 from app.hub.library.listings import SETTLED_NS, Listings
 from app.hub.library.stores import other_models
 from app.hub.synthetic import SyntheticShape, write_synthetic
+from tests.bench.figures import Figure, at_least, at_most
 
 FILES = 2_000
 COLD_S, WARM_MS = 3.0, 100.0

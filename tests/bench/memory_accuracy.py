@@ -1,7 +1,7 @@
 """How far the advisor's memory is from what machines and logs showed: `tests/data/memory-measured.csv`.
 
 No constant is fitted to a row that counts here; the rows that served one are listed apart (`memory_rows.SERVED`).
-`python -m app.bench.memory_accuracy` prints every row with how its run was read.
+`python -m tests.bench.memory_accuracy` prints every row with how its run was read.
 """
 
 import sys
@@ -13,10 +13,10 @@ import msgspec
 
 from app.advisor.memory.estimate import components, estimate
 from app.advisor.memory.setting import HOST, Component, Setting
-from app.bench.figures import Figure, at_least, at_most, not_measured
-from app.bench.memory_rows import DATA, MIB, Row, rows
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
+from tests.bench.figures import Figure, at_least, at_most, not_measured
+from tests.bench.memory_rows import DATA, MIB, Row, rows
 
 MEDIAN, P90, CALL_MS = 2.0, 5.0, 5.0
 PRINTED = 0.006

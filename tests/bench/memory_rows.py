@@ -14,12 +14,12 @@ import msgspec
 
 from app.advisor.memory.llama_cpp.weights import weight_parts
 from app.advisor.memory.setting import HOST, Setting
-from app.bench.programs import ROOT
 from app.core.errors import RoundhouseError
 from app.core.model_facts import ModelFacts, WeightGroup
 from app.hub.facts.gguf import facts_from
 from app.hub.facts.tensors import TensorInfo
 from app.hub.shapes import find, shape_facts
+from tests.bench.programs import ROOT
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """A hub with one model of a size, not kept in Xet, its hashes known before anybody asks.
 
-python -m tests.perf.model_hub PORT BYTES
+python -m tests.bench.model_hub PORT BYTES
 """
 
 import random

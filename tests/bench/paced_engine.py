@@ -1,6 +1,6 @@
 """An engine that writes as many tokens, and as fast, as the prompt says, and costs next to nothing: no framework.
 
-python -m tests.perf.paced_engine PORT
+python -m tests.bench.paced_engine PORT
 
 "600 tokens at 200 per second" in a request of any dialect is what it answers with: a stream, on /v1/messages in
 Anthropic's form and elsewhere in OpenAI's, or, where no stream is asked for, a whole answer of about 1 kB. A GET is

@@ -1,6 +1,6 @@
 """Start the programs a measurement compares, wait until they answer, and end them.
 
-The proxies and the paced engine live with the tests, in `tests/perf`: without a source checkout there is nothing to
+The proxies and the paced engine live with the tests, in `tests/bench`: without a source checkout there is nothing to
 compare with.
 """
 
@@ -26,11 +26,6 @@ _START_S = 60.0
 _END_S = 15.0
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED: with the process's id above it, it names that process's clock, as `clock_getcpuclockid` does."""
-
-
-def is_checkout() -> bool:
-    """Tell whether the programs to compare with are there."""
-    return (ROOT / "tests" / "perf" / "paced_engine.py").exists()
 
 
 def free_port() -> int:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import psutil
 
-from app.bench.load import Target
-from app.bench.programs import HOST, free_port, running, wait_for
 from app.config.programs import command
+from tests.bench.load import Target
+from tests.bench.programs import HOST, free_port, running, wait_for
 
-BARE = "tests.perf.bare_proxy"
-GATEWAY = "tests.perf.gateway_before_engine"
+BARE = "tests.bench.bare_proxy"
+GATEWAY = "tests.bench.gateway_before_engine"
 
 
 class Proxy(NamedTuple):
@@ -31,7 +31,7 @@ class ProxiedEngine(NamedTuple):
 @contextlib.contextmanager
 def proxied_engine() -> Iterator[ProxiedEngine]:
     """Start a scripted engine and the gateway before it."""
-    with run_server(command("tests.perf.paced_engine")) as engine, proxy(GATEWAY, engine.target) as gateway:
+    with run_server(command("tests.bench.paced_engine")) as engine, proxy(GATEWAY, engine.target) as gateway:
         yield ProxiedEngine(engine, gateway)
 
 

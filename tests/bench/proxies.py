@@ -13,13 +13,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from app.bench import go_proxy
-from app.bench.figures import Figure, at_least, at_most, not_measured, percentile, without_target
-from app.bench.load import dialect_routes
-from app.bench.programs import is_checkout
-from app.bench.proxied import BARE, ProxiedEngine, Proxy, proxied_engine, proxy, run_server
-from app.bench.proxy_turns import ProxyTurn, StreamPace, answer_s, chunk_s, crowd, delays_s
 from app.config.open_files import allow_many
+from tests.bench import go_proxy
+from tests.bench.figures import Figure, at_least, at_most, not_measured, percentile, without_target
+from tests.bench.load import dialect_routes
+from tests.bench.proxied import BARE, ProxiedEngine, Proxy, proxied_engine, proxy, run_server
+from tests.bench.proxy_turns import ProxyTurn, StreamPace, answer_s, chunk_s, crowd, delays_s
 
 T = TypeVar("T")
 
@@ -71,8 +70,6 @@ class Comparison(NamedTuple):
 
 def measure(extent: Extent | None = None) -> Sequence[Figure]:
     """Return all that is compared; without Go, what needs no comparison with it."""
-    if not is_checkout():
-        return [not_measured("gateway / Go's proxy", "<= 1", "needs a source checkout")]
     allow_many()
     with _comparison(extent or Extent()) as (sides, missing):
         return [*missing, *asyncio.run(_figures(sides))]

@@ -9,11 +9,11 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from app.bench.figures import percentile
-from app.bench.load import CHAT, Route, Target, chat_route, dialect_routes
-from app.bench.programs import cpu_s
-from app.bench.proxied import Proxy
-from app.bench.wire import RepeatingClient, StreamClient, connect, request_to
+from tests.bench.figures import percentile
+from tests.bench.load import CHAT, Route, Target, chat_route, dialect_routes
+from tests.bench.programs import cpu_s
+from tests.bench.proxied import Proxy
+from tests.bench.wire import RepeatingClient, StreamClient, connect, request_to
 
 ENDLESS = 1_000_000
 CONNECTIONS = 8

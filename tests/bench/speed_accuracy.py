@@ -15,9 +15,10 @@ import msgspec
 from app.advisor.speed.calibration import Sample, solve
 from app.advisor.speed.estimate import decode, prefill
 from app.advisor.speed.seen import sample
-from app.bench.figures import Figure, at_least, at_most, not_measured
-from app.bench.fit_speed import Fit, fit, fit_prefill, has_experts, has_prefill
-from app.bench.speed_rows import (
+from app.core.advice import Generation
+from tests.bench.figures import Figure, at_least, at_most, not_measured
+from tests.bench.fit_speed import Fit, fit, fit_prefill, has_experts, has_prefill
+from tests.bench.speed_rows import (
     BOARD,
     MAIN,
     MEASURED,
@@ -30,7 +31,6 @@ from app.bench.speed_rows import (
     held_out_rows,
     training_rows,
 )
-from app.core.advice import Generation
 
 MEDIAN, P90, COVERAGE = 12.0, 32.0, 90.0
 CALIBRATED_MEDIAN, CALIBRATED_P90 = 4.0, 12.0
@@ -143,7 +143,7 @@ def _after_pairs(rows: Sequence[Row]) -> Iterator[float]:
         for row in rows:
             if row.model not in used:
                 rate = decode(row.facts, row.machine, row.setting, depth=row.depth, calibration=found)
-                assert rate is not None  # noqa: S101 -- the same device was sampled
+                assert rate is not None
                 yield abs(rate.tokens_per_second / row.decode - 1)
 
 

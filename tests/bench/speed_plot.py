@@ -1,4 +1,4 @@
-"""`python -m app.bench.speed_plot`: draw predicted against measured decode rates into docs/, and the tables beside it.
+"""`python -m tests.bench.speed_plot`: draw predicted against measured decode rates into docs/, with their tables.
 
 Every point is a held-out row, predicted without any row of its chip. Both axes are logarithmic; on the diagonal the
 prediction is right, between the outer lines it is off by less than a third.
@@ -12,12 +12,12 @@ from xml.sax.saxutils import escape
 
 from app.advisor.speed.device import used_devices
 from app.advisor.speed.families import software_class
-from app.bench.figures import Figure, table
-from app.bench.programs import ROOT
-from app.bench.speed_accuracy import Case, coverage, held_out, measure, p90
+from tests.bench.figures import Figure, table
+from tests.bench.programs import ROOT
+from tests.bench.speed_accuracy import Case, coverage, held_out, measure, p90
 
 PAGE, PLOT = ROOT / "docs" / "accuracy.md", ROOT / "docs" / "accuracy-decode.svg"
-_BEGIN, _END = "<!-- figures of `python -m app.bench.speed_plot` -->", "<!-- end of figures -->"
+_BEGIN, _END = "<!-- figures of `python -m tests.bench.speed_plot` -->", "<!-- end of figures -->"
 _SIZE, _EDGE = 640, 56
 _LOW, _HIGH = 0.2, 1000.0
 _WIDE = 4 / 3

@@ -15,12 +15,12 @@ import msgspec
 
 from app.advisor.memory import estimate as memory
 from app.advisor.memory.setting import Setting
-from app.bench.programs import ROOT
 from app.core.errors import NotFound
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from app.hub import shapes
+from tests.bench.programs import ROOT
 
 DATA = ROOT / "tests" / "data"
 MEASURED, PUBLIC = DATA / "speed-measured.csv", DATA / "speed-public.csv"

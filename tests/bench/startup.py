@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.bench.commands import commands
-from app.bench.figures import Figure, at_most, not_measured
-from app.bench.programs import cpu_s, free_port, started, wait_for
+from tests.bench.commands import commands
+from tests.bench.figures import Figure, at_most, not_measured
+from tests.bench.programs import cpu_s, free_port, started, wait_for
 
 RUNS = 7
 TARGET_S = 0.8

@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.bench.figures import Figure, at_most
-from app.bench.programs import HOST, free_port, running, started, wait_for
 from app.hub.synthetic import write_synthetic
 from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
 from engines.registry import ADAPTERS
+from tests.bench.figures import Figure, at_most
+from tests.bench.programs import HOST, free_port, running, started, wait_for
 
 ENGINE = "llama.cpp"
 ROUNDS = 7

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.bench import __main__ as bench
-from app.bench import (
+from tests.bench import __main__ as bench
+from tests.bench import (
     cancelling,
     crowd,
     downloading,
@@ -23,10 +23,10 @@ from app.bench import (
     startup,
     throughput,
 )
-from app.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
-from app.bench.load import dialect_routes
-from app.bench.proxied import proxied_engine
-from app.bench.proxy_turns import ProxyTurn, StreamPace
+from tests.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
+from tests.bench.load import dialect_routes
+from tests.bench.proxied import proxied_engine
+from tests.bench.proxy_turns import ProxyTurn, StreamPace
 from tests.gguf_files import TinyLlama
 
 FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_measured("c", "<= 1", "not here")]

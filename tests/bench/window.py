@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.bench.figures import Figure, at_most
-from app.bench.programs import free_port
 from app.config.programs import child_environment, command
+from tests.bench.figures import Figure, at_most
+from tests.bench.programs import free_port
 
 RUNS = 5
 START_S = 1.0
@@ -32,7 +32,7 @@ def measure_start(runs: int = RUNS) -> Sequence[Figure]:
             "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "",
         }
-        noted = [_run("app.gui.startup_bench", str(time.time()), environment=environment) for _ in range(runs + 1)]
+        noted = [_run("tests.bench.window_start", str(time.time()), environment=environment) for _ in range(runs + 1)]
     counted = noted[1:]  # the first run compiles
     return [
         at_most("window start to interactive", statistics.median(n["interactive_s"] for n in counted), START_S, "s"),
@@ -42,7 +42,7 @@ def measure_start(runs: int = RUNS) -> Sequence[Figure]:
 
 def measure_chat() -> Sequence[Figure]:
     """Return what the chat page costs while an answer of 20,000 tokens streams, and to open 5,000 messages."""
-    rows = _run("app.gui.screens.chat.bench", "--json")
+    rows = _run("tests.bench.chat_window", "--json")
     return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""How long the window takes to be there: `python -m app.gui.startup_bench START` prints one JSON object and ends.
+"""How long the window takes to be there: `python -m tests.bench.window_start START` prints one JSON object and ends.
 
 START is the Unix time at which the process was asked for. The window is interactive when the event loop has turned once
 after the first page was painted; it is linked when the gateway has answered. Memory is read some seconds later.

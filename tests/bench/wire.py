@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.bench.load import Route, Target
+from tests.bench.load import Route, Target
 
 C = TypeVar("C", bound=asyncio.Protocol)
 

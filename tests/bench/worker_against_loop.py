@@ -1,4 +1,4 @@
-"""Our worker against its library's own loop, in turns: `python -m tests.perf.worker_against_loop ROUNDS`, JSON out.
+"""Our worker against its library's own loop, in turns: `python -m tests.bench.worker_against_loop ROUNDS`, JSON out.
 
 Same model, same environment, same prompt, the same number of tokens. For each library: the ratio of tokens a second at
 one and four streams, and how much longer than the library's own load the worker takes until it is ready.
@@ -14,15 +14,15 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from app.bench.load import CHAT, Target, stream_all
 from app.config.paths import RESOURCES
 from engines.api import Adapter, Installation, LaunchOptions
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
+from tests.bench.library_loop import SLOTS, TOKENS
+from tests.bench.load import CHAT, Target, stream_all
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.engine_environments import installed, is_made
-from tests.perf.library_loop import SLOTS, TOKENS
 
 LOOP = Path(__file__).with_name("library_loop.py")
 THREADS = max(1, (os.cpu_count() or 2) - 1)

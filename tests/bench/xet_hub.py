@@ -1,6 +1,6 @@
 """A hub that keeps four files in Xet, and serves them over plain HTTP as well.
 
-python -m tests.perf.xet_hub PORT MEBIBYTES
+python -m tests.bench.xet_hub PORT MEBIBYTES
 """
 
 import random

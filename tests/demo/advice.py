@@ -26,7 +26,7 @@ from app.core.advice import (
 )
 from app.core.engines import Reason
 from app.core.report import Bundle, BundleFile
-from app.gui.demo.machines import CARDS, GIB, NOON, RADEON
+from tests.demo.machines import CARDS, GIB, NOON, RADEON
 
 _C = EstimateConfidence
 MIB = 1024**2

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
 from app.core.library import Duplicate, Freshness, JobKind, LibraryJob, ModelUpdate
-from app.gui.demo.machines import GIB
+from tests.demo.machines import GIB
 
 _HOME, _USB = "/", "/media/ada/Archive"
 _HUB, _OWN, _LM = "Hugging Face cache", "ada/models", "LM Studio"

@@ -7,14 +7,14 @@ from PySide6.QtWidgets import QWidget
 
 from app.core.events import LibraryJobChanged
 from app.core.library import LibraryJob
-from app.gui.demo import data, disk
-from app.gui.demo.api import DemoApi
-from app.gui.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Look, Scene, scroll_to
 from app.gui.screens.models.duplicates_view import DuplicatesView
 from app.gui.screens.models.folders_view import FoldersView
 from app.gui.shell.contract import Page, Task
 from app.gui.shell.window import Window
 from app.gui.widgets.press import Button
+from tests.demo import data, disk
+from tests.demo.api import DemoApi
+from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Look, Scene, scroll_to
 
 _LAID_OUT_MS, _ROUNDS = 30, 4
 

@@ -18,7 +18,7 @@ from app.core.hub import (
     TokenPlace,
 )
 from app.core.models import CompanionKind
-from app.gui.demo.machines import GIB, NOON
+from tests.demo.machines import GIB, NOON
 
 _COMMIT = "7c41481f57cb95916b40956ab2f0b139b296d974"
 

@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
-from app.gui.demo.data import READY
-from app.gui.demo.machines import NOON
+from tests.demo.data import READY
+from tests.demo.machines import NOON
 
 _HOUR = 3600.0
 MODEL = READY.model

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QWidget
 
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.shell.contract import Page
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Mode
 from app.gui.widgets.panels import Page as PageView
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
 Replies = Mapping[str, object]

@@ -15,11 +15,6 @@ from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged
-from app.gui.demo import advice, connections, data, engines, hub, machines, updates
-from app.gui.demo.api import DemoApi
-from app.gui.demo.disk_scenes import disk_scenes
-from app.gui.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Look, Replies, Scene, scroll_to
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.connections.model import OFFLINE
@@ -42,6 +37,10 @@ from app.gui.shell.window import Window
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import Page as PageView
+from tests.demo import advice, connections, data, engines, hub, long_chat, machines, updates
+from tests.demo.api import DemoApi
+from tests.demo.disk_scenes import disk_scenes
+from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Look, Replies, Scene, scroll_to
 
 
 def scenes() -> Iterator[Scene]:
@@ -56,7 +55,7 @@ def scenes() -> Iterator[Scene]:
         yield Scene(f"{page.value}-offline", page, {}, lambda window, _api: window.lost(data.OFFLINE), is_online=False)
     yield Scene("chat-new", Page.CHAT, with_chat(data.replies()))
     yield Scene("chat-first-start", Page.CHAT, with_chat(data.replies(running=[], models=data.MODELS[:1]), listed=[]))
-    yield Scene("chat-failed", Page.CHAT, with_chat(much, sample.failed_chat()), open_chat)
+    yield Scene("chat-failed", Page.CHAT, with_chat(much, long_chat.failed_chat()), open_chat)
     yield Scene("models-settings", Page.MODELS, data.replies(), tune, looks=USUAL_LOOKS)
     yield Scene("models-settings-end", Page.MODELS, data.replies(), tune_wrongly)
     yield Scene("models-settings-engine", Page.MODELS, data.replies(), tune_for_vllm)
@@ -275,8 +274,8 @@ def machine_scenes(much: Replies) -> Iterator[Scene]:
 
 def with_chat(replies: Replies, chat: Chat | None = None, *, listed: list[ChatSummary] | None = None) -> Replies:
     """Return `replies` with conversations to list, and one to open."""
-    listed = sample.summaries() if listed is None else listed
-    return {**replies, "GET /chats": listed, "GET /chats/c1": chat or sample.chat()}
+    listed = long_chat.summaries() if listed is None else listed
+    return {**replies, "GET /chats": listed, "GET /chats/c1": chat or long_chat.chat()}
 
 
 def nothing_more(_window: Window, _api: DemoApi) -> None:

@@ -1,4 +1,4 @@
-"""Every screen as a picture, without a gateway: `python -m app.gui.screenshots FOLDER [WORD]`.
+"""Every screen as a picture, without a gateway: `python -m tests.demo.screenshots FOLDER [WORD]`.
 
 WORD draws only the scenes with it in their names. Pictures need a UI font that fontconfig finds, e.g. Inter.
 """
@@ -14,14 +14,14 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
-from app.gui.demo.scene import Look, Scene
-from app.gui.demo.scenes import scenes
 from app.gui.main import prepared
 from app.gui.shell.memory import WindowMemory, remember
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
+from tests.demo.scene import Look, Scene
+from tests.demo.scenes import scenes
 
 _SETTLE_MS = 30
 
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m app.gui.screenshots", description="Draw every screen.")
+    parser = argparse.ArgumentParser(prog="python -m tests.demo.screenshots", description="Draw every screen.")
     parser.add_argument("folder", type=Path, help="where the pictures go")
     parser.add_argument("word", nargs="?", default="", help="draw only the scenes with this in their names")
     return parser

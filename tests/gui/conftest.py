@@ -11,12 +11,12 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from pytestqt.qtbot import QtBot
 
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.shell.memory import WindowMemory, remember
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,8 +9,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.errors import ErrorBody
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page
@@ -18,6 +16,8 @@ from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import Page as PageView
 from app.gui.widgets.press import Button, Pressable
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 Make = Callable[[Page], Window]
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")

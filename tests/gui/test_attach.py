@@ -9,10 +9,10 @@ from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
 from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
 from app.gui import phrases
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 FAR = ModelInfo(

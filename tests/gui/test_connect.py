@@ -5,14 +5,14 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.core.tools import ToolChange, WireTool
-from app.gui.demo import tools
-from app.gui.demo.api import DemoApi
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.screens.connect.row import DiffView, ToolRow
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.shell.contract import Page
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
+from tests.demo import tools
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 WRITTEN = msgspec.structs.replace(tools.ZED, is_written=True)

@@ -11,8 +11,6 @@ from pytestqt.qtbot import QtBot
 from app.core.connections import SAID, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, SettingChanged
-from app.gui.demo.api import DemoApi
-from app.gui.demo.connections import CONNECTIONS
 from app.gui.net.updates import Updates
 from app.gui.screens.connections.model import KEPT, OFFLINE, SHOWN, ConnectionsModel, often, reason, sign, when
 from app.gui.screens.connections.view import ConnectionRow, ConnectionsScreen
@@ -22,6 +20,8 @@ from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 from app.gui.widgets.text import Label
+from tests.demo.api import DemoApi
+from tests.demo.connections import CONNECTIONS
 from tests.gui.conftest import QuietShell, still_settings
 
 FETCHED = CONNECTIONS[0]

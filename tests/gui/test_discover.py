@@ -14,8 +14,6 @@ from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved
 from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
-from app.gui.demo import data, hub
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models import fetching, finding
 from app.gui.screens.models.card import CardView
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
@@ -25,6 +23,8 @@ from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page, Task
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
+from tests.demo import data, hub
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 REFUSED = ErrorBody(code="hub_gated", sentence="It is gated.", hint="Open its page.")

@@ -15,9 +15,6 @@ from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.library import JobKind, LibraryJob
 from app.core.models import ModelInfo
-from app.gui.demo import data
-from app.gui.demo import disk as demo
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models import disk
 from app.gui.screens.models.folders_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
@@ -28,6 +25,9 @@ from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
 from app.gui.widgets.press import Button
+from tests.demo import data
+from tests.demo import disk as demo
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 

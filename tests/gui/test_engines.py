@@ -7,8 +7,6 @@ from PySide6.QtWidgets import QWidget
 from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
-from app.gui.demo import engines
-from app.gui.demo.api import DemoApi
 from app.gui.screens.engines.card import EngineCard, _VersionRow
 from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
 from app.gui.screens.engines.view import EnginesScreen
@@ -17,6 +15,8 @@ from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import Button
 from app.gui.widgets.rows import Tag
 from app.gui.widgets.text import Label, Paragraph
+from tests.demo import engines
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 

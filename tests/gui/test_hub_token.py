@@ -8,11 +8,11 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.hub import HubTokenState, SetHubToken, TokenPlace
-from app.gui.demo.api import DemoApi
 from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
 from app.gui.shell.contract import Page
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 NONE = HubTokenState(place=None, said="There is no token for the hub.")

@@ -7,9 +7,6 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestState
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
-from app.gui.demo.requests import REQUESTS, USAGE
 from app.gui.screens.server.inspector import InspectorSection, RequestRow
 from app.gui.screens.server.requests import KEPT, SHOWN, STRIP_S, Point, Requests, about, facts, legend, parts
 from app.gui.screens.server.strip import LatencyStrip
@@ -17,6 +14,9 @@ from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 from app.gui.widgets.rows import Row
+from tests.demo import data
+from tests.demo.api import DemoApi
+from tests.demo.requests import REQUESTS, USAGE
 
 WRITING, DONE = REQUESTS[0], REQUESTS[2]
 FAILED = next(one for one in REQUESTS if one.state is RequestState.FAILED)

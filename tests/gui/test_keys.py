@@ -6,13 +6,13 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.keys import NewKey, Scope
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.server.keys_model import KeysModel, facts
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import Dialect, ServerModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 REFUSED = ErrorBody(code="key_required", sentence="There is no key.")
 

@@ -10,8 +10,6 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.core.events import EngineChanged
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.main import reopen
 from app.gui.shell.contract import Page
 from app.gui.shell.departure import ASKS, KEEPS, Departure, DepartureKnown
@@ -19,6 +17,8 @@ from app.gui.shell.leaving import Service, Situation, Step, on_close, on_quit
 from app.gui.shell.memory import recall
 from app.gui.shell.tray import Tray
 from app.gui.shell.window import Window
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 Make = Callable[[Page], Window]
 OURS, OTHERS, NONE = Service.OURS, Service.OTHERS, Service.NONE

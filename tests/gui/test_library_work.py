@@ -9,13 +9,13 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged
 from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
-from app.gui.demo import disk as demo
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models import work
 from app.gui.screens.models.duplicates_view import DuplicateRow, DuplicatesView
 from app.gui.screens.models.job_view import JobView
 from app.gui.screens.models.work import LibraryWork
 from app.gui.theme.theme import Theme
+from tests.demo import disk as demo
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 RECLAIMING = LibraryJob(id="r", kind=JobKind.RECLAIM, total_bytes=9_222_000_640)

@@ -14,8 +14,6 @@ from app.core.advice import Intent, PlanRequest
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Fact
-from app.gui.demo import advice, data, machines
-from app.gui.demo.api import DemoApi
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.decision import PlanRow
 from app.gui.screens.machine.sums import ChangeRow
@@ -26,6 +24,8 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import LIMIT, Legend, Part, PartsBar
 from app.gui.widgets.combo import Combo, Stepper
 from app.gui.widgets.menus import Choice, Menu
+from tests.demo import advice, data, machines
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")

@@ -13,14 +13,14 @@ from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
-from app.gui.demo import advice, data, machines
-from app.gui.demo.api import DemoApi
 from app.gui.net.api import GONE
 from app.gui.net.live import LiveQuestion
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.report import readable
 from app.gui.screens.machine.what_if import WhatIf
 from app.gui.shell.contract import Shell
+from tests.demo import advice, data, machines
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")

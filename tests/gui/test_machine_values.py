@@ -17,8 +17,6 @@ from app.core.advice import (
 )
 from app.core.engines import EngineStatus, Reason
 from app.core.machine import Confidence, EngineDevice, Fact, Machine
-from app.gui.demo import advice, data, machines
-from app.gui.demo.machines import GIB, LAPTOP, WORKSTATION, fact
 from app.gui.screens.machine.facts import fact_rows, said, source
 from app.gui.screens.machine.loads import Lane, load_row
 from app.gui.screens.machine.pools import PoolDrawing, notes_on, pool_drawings
@@ -35,6 +33,8 @@ from app.gui.screens.machine.wording import (
     shares,
     warnings_of,
 )
+from tests.demo import advice, data, machines
+from tests.demo.machines import GIB, LAPTOP, WORKSTATION, fact
 
 ON_GPU = msgspec.structs.replace(data.READY, backend="cuda", memory_bytes=GIB)
 

@@ -11,8 +11,6 @@ from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureRe
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.core.models import LoadModel, ModelSettings, SetModel
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.net.mirror import Preferences, Running
 from app.gui.screens.server.mending_model import DONE_HERE, WAYS, Mending
 from app.gui.screens.server.model import ServerModel
@@ -25,6 +23,8 @@ from app.gui.widgets.press import Button
 from app.gui.widgets.text import Paragraph
 from app.supervisor.mending import APPLICABLE
 from engines.api import RemedyKind
+from tests.demo import data
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 LESS = RemedyOffer(kind="less_context", label="Load with a context of 4,096 tokens", options={"context": 4096})

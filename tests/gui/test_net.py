@@ -20,12 +20,12 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, LogLine, Notice
 from app.gui import main as main_module
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.main import end_gateway, finish_calls
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import Finder, GatewayLink, LinkState
 from app.gui.net.sse import SseParser
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 STREAM = (
     'event: engine\r\ndata: {"type":"engine","name":"é"}\r\n\r\n'

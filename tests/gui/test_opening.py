@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
 from app.core.models import RegisterModel
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page
 from app.gui.shell.opener import Opener
 from app.gui.shell.opening import MOST_ARGUMENTS, ChatWith, FindModel, NotOpened, OpenFile, openings
 from app.gui.shell.window import Window
+from tests.demo.api import DemoApi
 
 Make = Callable[[Page], Window]
 

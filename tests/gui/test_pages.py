@@ -13,13 +13,13 @@ from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChange
 from app.core.models import LoadModel, RegisterModel
 from app.core.settings import SettingInfo
 from app.gui import phrases
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
 from app.gui.screens.settings.model import SettingsModel, Unfit, meaning
 from app.gui.shell.contract import Shell
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 Undo = Callable[[], object]
 REFUSED = ErrorBody(code="conflict", sentence="Not now.", hint="Later.")

@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QApplication
 from app.core.errors import ErrorBody
 from app.core.events import PauseChanged
 from app.core.memory import Pause
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.net.pause import Paused
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import Page
 from app.gui.shell.paused_bar import PausedBar, finishing
 from app.gui.shell.window import Window
+from tests.demo import data
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 Make = Callable[[Page], Window]

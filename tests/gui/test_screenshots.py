@@ -7,10 +7,10 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.gui.demo.scene import EVERY_LOOK, Look
-from app.gui.demo.scenes import scenes
-from app.gui.screenshots import draw, main
 from app.gui.theme.tokens import DARK, LIGHT
+from tests.demo.scene import EVERY_LOOK, Look
+from tests.demo.scenes import scenes
+from tests.demo.screenshots import draw, main
 
 SCENES = {scene.name: scene for scene in scenes()}
 

@@ -6,14 +6,14 @@ from pytestqt.qtbot import QtBot
 from app.core.events import EngineChanged, SettingChanged
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models import sharing
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelRow, ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import ElidedLabel, Label
+from tests.demo import data
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 GIB = 1024**3

@@ -12,8 +12,6 @@ from pytestqt.qtbot import QtBot
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import EngineChanged, SettingChanged
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.settings.view import SettingsScreen
@@ -23,6 +21,8 @@ from app.gui.shell.memory import WindowMemory, recall, remember
 from app.gui.shell.rail import engines_sign
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 Make = Callable[[Page], Window]
 CTRL = Qt.KeyboardModifier.ControlModifier

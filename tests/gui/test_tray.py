@@ -10,14 +10,14 @@ from app.core.downloads import DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.core.memory import Pause
-from app.gui.demo import data, hub
-from app.gui.demo.api import DemoApi
 from app.gui.net.mirror import Downloads, Preferences, Running
 from app.gui.net.pause import Paused
 from app.gui.shell.notices import Notices
 from app.gui.shell.tray import SETTING, Tray, TrayKnown
 from app.gui.shell.tray_icon import SIZES, tray_icon
 from app.gui.shell.tray_model import MOST_LINES, Sign, tray_look
+from tests.demo import data, hub
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 S = EngineState

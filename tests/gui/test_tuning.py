@@ -10,13 +10,13 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.screens.models import tuning
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.tuning_view import TuningView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
+from tests.demo import data
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 MODEL = next(model for model in data.MODELS if model.name == data.READY.model)

@@ -14,8 +14,6 @@ from app.core.errors import ErrorBody
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gui import reopening
-from app.gui.demo import updates as demo
-from app.gui.demo.api import DemoApi
 from app.gui.net.updates import Updates
 from app.gui.phrases import ago
 from app.gui.reopening import Reopening
@@ -27,6 +25,8 @@ from app.gui.shell.newer_bar import NewerBar
 from app.gui.shell.window import Window
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import Label
+from tests.demo import updates as demo
+from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 JOB = UpdateJob(id="7", verb="install", version="0.4.0", stage="Downloading", total_bytes=100)

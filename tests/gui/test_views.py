@@ -13,8 +13,6 @@ from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine
 from app.core.models import LoadOptions
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
 from app.gui.net.updates import Updates
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
@@ -27,6 +25,8 @@ from app.gui.widgets.fields import Field, ListField
 from app.gui.widgets.menus import Choice
 from app.gui.widgets.press import Button, Pressable, Toggle
 from app.gui.widgets.text import ElidedLabel, Label
+from tests.demo import data
+from tests.demo.api import DemoApi
 
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
 

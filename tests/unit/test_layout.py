@@ -14,7 +14,7 @@ CODE = ("app", "engines")
 
 LOW = {"core"}
 PARTS = {
-    *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "bench", "config", "connect"),
+    *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
     "updates",
 }
 MAY_IMPORT = {
@@ -33,9 +33,8 @@ MAY_IMPORT = {
     "gateway": LOW | PARTS,
     "cli": LOW | {"client", "config"},
     "gui": LOW | {"client", "config"},
-    "bench": LOW | {"client", "config", "advisor", "hardware", "hub"},
 }
-MAY_IMPORT_ENGINES = {"supervisor", "engine_store", "gateway", "hub", "bench"}
+MAY_IMPORT_ENGINES = {"supervisor", "engine_store", "gateway", "hub"}
 ONLY_IN = {
     "PySide6": "app/gui",
     "shiboken6": "app/gui",

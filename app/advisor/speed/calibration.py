@@ -24,7 +24,7 @@ _RUN_NOISE = 0.04
 """How well two figures describe a run: it repeats to 1 or 2 %, and models differ from the formula by 4 %."""
 _TRUST_EFFICIENCY = 0.15
 _TRUST_LAYERS = 0.4
-"""How far, as a share, the tables are usually off for a machine never seen (`app.bench.speed_accuracy`)."""
+"""How far, as a share, the tables are usually off for a machine never seen (`tests.bench.speed_accuracy`)."""
 _ANSWER_NOISE = 0.08
 """How well answers in daily use repeat: other programs run, and chips get warm."""
 _DOUBT_EFFICIENCY, _DOUBT_LAYERS = 0.10, 0.30

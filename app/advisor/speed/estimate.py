@@ -31,7 +31,7 @@ PCIE_GAIN = 0.15
 HOST_LAYER_S = 100e-6
 """Handing one layer to the processor and back: two PCIe transfers, waking its threads."""
 CALIBRATED_SPREAD = 0.14
-"""Nine of ten predictions after a calibration are closer; measured by `app.bench.speed_accuracy`."""
+"""Nine of ten predictions after a calibration are closer; measured by `tests.bench.speed_accuracy`."""
 HOST_SPREAD = 0.9
 """How much wider the interval is when all time is spent on the host: RAM, threads and mapping differ."""
 

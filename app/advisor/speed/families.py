@@ -1,7 +1,7 @@
 """How much of its data sheet a device reaches, and what software adds: few constants, each fitted to public figures.
 
 Bandwidth is a matter of the device, the cost per layer (starting kernels, waiting) one of the software. Both are
-fitted together by `python -m app.bench.fit_speed`, to the rows it calls training rows and to no other; its prior is
+fitted together by `python -m tests.bench.fit_speed`, to the rows it calls training rows and to no other; its prior is
 said there. What no public figure covers keeps the prior and a wide interval. A test repeats the fit.
 """
 

@@ -2,7 +2,7 @@
 
 from app.core.engines import EngineInfo
 from app.gateway.loading.launch import best_reader
-from app.gui.demo import machines
+from tests.demo import machines
 
 
 def engine(name: str, *, problem: str = "") -> EngineInfo:

@@ -8,12 +8,12 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
-from app.gui.demo.api import DemoApi
-from app.gui.demo.machines import NOON
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.conversations import PAGE, Conversations, grouped
 from app.gui.screens.chat.listing import from_match, parts, plain
 from app.gui.shell.contract import Shell
+from tests.demo import long_chat
+from tests.demo.api import DemoApi
+from tests.demo.machines import NOON
 
 TODAY = datetime.now().astimezone().date()
 
@@ -25,7 +25,7 @@ def summary(number: int, *, at: datetime | None = None) -> ChatSummary:
 
 @pytest.fixture
 def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> Conversations:
-    api.replies |= sample.replies()
+    api.replies |= long_chat.replies()
     made = Conversations(api, shell)
     api.flush()
     return made
@@ -56,7 +56,7 @@ def test_the_list_is_read_and_grouped(known: Conversations) -> None:
 def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(
     qtbot: QtBot, known: Conversations, api: DemoApi
 ) -> None:
-    api.replies["GET /chats"] = sample.found()
+    api.replies["GET /chats"] = long_chat.found()
     for text in ("b", "bo", "borrow & co"):
         known.look_for(text)
     with qtbot.waitSignal(known._wait.timeout):

@@ -10,24 +10,23 @@ from app.core.chats import ChatPatch
 from app.core.engines import EngineState
 from app.core.events import ChatChanged, EngineChanged
 from app.core.models import RegisterModel
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.model import ChatModel
 from app.gui.shell.contract import Shell
+from tests.demo import data, long_chat
+from tests.demo.api import DemoApi
 
 
 @pytest.fixture
 def model(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatModel:
-    api.replies |= sample.replies()
+    api.replies |= long_chat.replies()
     made = ChatModel(api, shell)
     api.flush()
     return made
 
 
 def test_a_new_chat_starts_with_the_model_used_last(model: ChatModel) -> None:
-    model.conversations.models = ["gone", sample.MODEL]
-    assert model.model == sample.MODEL
+    model.conversations.models = ["gone", long_chat.MODEL]
+    assert model.model == long_chat.MODEL
 
 
 def test_a_model_that_was_set_comes_first(model: ChatModel, api: DemoApi) -> None:

@@ -15,15 +15,14 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn, Sampling, Turn
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
-from app.gui.demo import data
-from app.gui.demo.api import DemoApi
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.picker import ModelLine
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.press import Button, IconButton
+from tests.demo import data, long_chat
+from tests.demo.api import DemoApi
 
 
 class Quiet(Protocol):
@@ -43,17 +42,17 @@ ENTER, SHIFT, CONTROL = Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier, Qt
 
 def turn_for(body: object) -> Turn:
     assert isinstance(body, NewTurn)
-    question = sample.replaced(sample.question(9, body.content or "", body.parent))
-    return Turn(question=question, answer=sample.answer(9, "", timings=None, status="generating"))
+    question = long_chat.replaced(long_chat.question(9, body.content or "", body.parent))
+    return Turn(question=question, answer=long_chat.answer(9, "", timings=None, status="generating"))
 
 
 @pytest.fixture
 def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen:
-    api.replies |= sample.replies()
+    api.replies |= long_chat.replies()
     api.replies |= {
-        "POST /chats": sample.conversation([], title=""),
+        "POST /chats": long_chat.conversation([], title=""),
         "POST /chats/c1/turns": turn_for,
-        "POST /chats/c1/answers/a9/stop": sample.answer(9, "Hel", status="stopped"),
+        "POST /chats/c1/answers/a9/stop": long_chat.answer(9, "Hel", status="stopped"),
     }
     screen = ChatScreen(theme, api, shell)
     qtbot.addWidget(screen)
@@ -117,7 +116,7 @@ def test_typing_goes_on_while_an_answer_is_written_and_escape_stops_it(opened: C
     key(opened, Qt.Key.Key_Escape)
     api.flush()
     assert len(api.asked("POST", "/chats/c1/answers/a9/stop")) == 1
-    api.tell(FOLLOW, AnswerDone(message=sample.answer(9, "Hel", status="stopped")))
+    api.tell(FOLLOW, AnswerDone(message=long_chat.answer(9, "Hel", status="stopped")))
     assert opened.talk.composer._button.accessibleName() == "Send"
 
 
@@ -397,7 +396,7 @@ def test_a_larger_theme_reaches_everything(opened: ChatScreen, theme: Theme) -> 
 
 
 def test_a_title_that_arrives_later_shows_in_the_list(opened: ChatScreen, api: DemoApi) -> None:
-    api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in sample.summaries()[:1]]
+    api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in long_chat.summaries()[:1]]
     opened.model.conversations.read()
     api.flush()
     assert opened.pane.listing.currentIndex().data() == "A better title"
@@ -475,7 +474,7 @@ def test_a_search_does_not_change_who_answers(screen: ChatScreen, api: DemoApi) 
 
 
 def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api: DemoApi) -> None:
-    other = replace(sample.summaries()[0], model="gpt-oss-20b-mxfp4")
+    other = replace(long_chat.summaries()[0], model="gpt-oss-20b-mxfp4")
     api.replies["GET /chats"] = [other]
     screen.model.conversations.read()
     api.flush()

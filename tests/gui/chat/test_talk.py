@@ -21,31 +21,31 @@ from app.core.chats import (
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
-from app.gui.demo.api import DemoApi
 from app.gui.net.api import GONE
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.talk import Talk, guessed_thought
 from app.gui.screens.chat.turns import Remedy
 from app.gui.shell.contract import Shell
+from tests.demo import long_chat
+from tests.demo.api import DemoApi
 
 FOLLOW = "/chats/c1/answers/a9?offset="
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.")
-ASKED = sample.question(9, "And now?", "a2")
-ANSWER = sample.answer(9, "", timings=None, status=MessageStatus.GENERATING)
+ASKED = long_chat.question(9, "And now?", "a2")
+ANSWER = long_chat.answer(9, "", timings=None, status=MessageStatus.GENERATING)
 
 
 def turn_for(body: object) -> Turn:
     assert isinstance(body, NewTurn)
-    question = None if body.content is None else sample.replaced(ASKED, content=body.content, parent=body.parent)
+    question = None if body.content is None else long_chat.replaced(ASKED, content=body.content, parent=body.parent)
     parent = question.id if question else body.parent
-    return Turn(question=question, answer=sample.replaced(ANSWER, parent=parent))
+    return Turn(question=question, answer=long_chat.replaced(ANSWER, parent=parent))
 
 
 @pytest.fixture
 def gateway(api: DemoApi) -> DemoApi:
-    api.replies |= sample.replies()
+    api.replies |= long_chat.replies()
     api.replies |= {
-        "POST /chats": sample.conversation([], title=""),
+        "POST /chats": long_chat.conversation([], title=""),
         "POST /chats/c1/turns": turn_for,
         "POST /chats/c1/answers/a9/stop": ANSWER,
     }
@@ -127,7 +127,7 @@ def test_text_arrives_and_the_stored_message_takes_its_place(asked: Talk, gatewa
     gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Hel", offset=0))
     gateway.tell(f"{FOLLOW}0", AnswerDelta(content="lo", offset=3))
     assert heard(asked) == "Hello"
-    gateway.tell(f"{FOLLOW}0", AnswerDone(message=sample.answer(9, "Hello")))
+    gateway.tell(f"{FOLLOW}0", AnswerDone(message=long_chat.answer(9, "Hello")))
     assert texts(asked)[-1] == "Hello"
     assert not asked.is_busy
 
@@ -168,14 +168,14 @@ def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Talk) -> None:
     gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Hm", offset=0))
     now[0] = 106.0
     gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Yes", offset=0))
-    gateway.tell(f"{FOLLOW}0", AnswerDone(message=sample.answer(9, "Yes", reasoning="Hm")))
+    gateway.tell(f"{FOLLOW}0", AnswerDone(message=long_chat.answer(9, "Yes", reasoning="Hm")))
     assert asked.turns()[-1].thought_s == 6.0
 
 
 def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> None:
-    message = sample.answer(1, "x" * 100, reasoning="y" * 300, timings=sample.timings(400))
+    message = long_chat.answer(1, "x" * 100, reasoning="y" * 300, timings=long_chat.timings(400))
     assert guessed_thought(message) == pytest.approx(0.75 * 400 / 11.4)
-    assert guessed_thought(sample.answer(1, "x")) is None
+    assert guessed_thought(long_chat.answer(1, "x")) is None
 
 
 def test_a_refused_question_comes_back(opened: Talk, gateway: DemoApi) -> None:
@@ -190,7 +190,7 @@ def test_a_refused_question_comes_back(opened: Talk, gateway: DemoApi) -> None:
 
 
 def test_editing_asks_beside_the_question(opened: Talk, gateway: DemoApi) -> None:
-    assert opened.edit("q2") == sample.ARABIC
+    assert opened.edit("q2") == long_chat.ARABIC
     opened.send("In English?")
     assert texts(opened)[2:] == ["In English?", ""]
     gateway.flush()
@@ -226,14 +226,14 @@ def test_stop_asks_the_gateway_and_waits_for_it(asked: Talk, gateway: DemoApi) -
     gateway.flush()
     assert len(gateway.asked("POST", "/chats/c1/answers/a9/stop")) == 1
     assert asked.is_busy
-    stopped = sample.answer(9, "Hel", status=MessageStatus.STOPPED)
+    stopped = long_chat.answer(9, "Hel", status=MessageStatus.STOPPED)
     gateway.tell(f"{FOLLOW}0", AnswerDone(message=stopped))
     assert not asked.is_busy
 
 
 def test_an_answer_goes_on_while_another_chat_is_open(asked: Talk, gateway: DemoApi) -> None:
-    half = sample.replaced(ANSWER, content="Half", parent="q9")
-    gateway.replies["GET /chats/c1"] = sample.conversation([*sample.chat().messages, ASKED, half])
+    half = long_chat.replaced(ANSWER, content="Half", parent="q9")
+    gateway.replies["GET /chats/c1"] = long_chat.conversation([*long_chat.chat().messages, ASKED, half])
     asked.start("")
     assert asked.turns() == []
     asked.open("c1")
@@ -246,7 +246,7 @@ def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
     qtbot: QtBot, gateway: DemoApi, shell: Shell
 ) -> None:
     report = FailureReport(code="oom", sentence="No room.", hint="Use less context.", log_tail=["a", "b"])
-    failed = EngineStatus(model=sample.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
+    failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
     trouble = shown_trouble(gateway, shell, lambda _name: failed)
     assert trouble == ("Use less context.", (Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL))
     assert shown_trouble(gateway, shell, lambda _name: None)[1] == (Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
@@ -266,7 +266,7 @@ NEEDS_LESS = FailureReport(
 
 @pytest.fixture
 def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Talk:
-    failed = EngineStatus(model=sample.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS)
+    failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS)
     gateway.replies |= {"POST /load": failed, "PATCH /settings": [], "POST /chats/c2/turns": turn_for}
     talk = Talk(gateway, shell, lambda _name: failed)
     talk.open("c2")
@@ -321,8 +321,8 @@ def shown_trouble(
 
 
 def test_an_answer_the_gateway_died_over_can_be_asked_for_again(talk: Talk, gateway: DemoApi) -> None:
-    cut: Message = sample.answer(1, "Half", status=MessageStatus.INTERRUPTED)
-    gateway.replies["GET /chats/c1"] = sample.conversation([sample.question(1, "?", None), cut])
+    cut: Message = long_chat.answer(1, "Half", status=MessageStatus.INTERRUPTED)
+    gateway.replies["GET /chats/c1"] = long_chat.conversation([long_chat.question(1, "?", None), cut])
     talk.open("c1")
     gateway.flush()
     trouble = talk.turns()[-1].trouble

@@ -10,7 +10,6 @@ from pytestqt.qtbot import QtBot
 
 from app.core.chats import MessageStatus
 from app.core.engines import RemedyOffer
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.transcript import lines as text_lines
 from app.gui.screens.chat.transcript.area import Transcript
 from app.gui.screens.chat.transcript.box import Spot, Verb
@@ -20,6 +19,7 @@ from app.gui.screens.chat.transcript.pointer import word_around
 from app.gui.screens.chat.transcript.stage import open_link
 from app.gui.screens.chat.turns import Live, Remedy, Trouble, TurnView
 from app.gui.theme.theme import Theme
+from tests.demo import long_chat
 
 WORDS = "Some words that take a line or two, and then a little more of the same. "
 
@@ -38,14 +38,14 @@ def area(qtbot: QtBot, theme: Theme) -> Transcript:
 def conversation(count: int) -> list[TurnView]:
     views = []
     for number in range(1, count + 1):
-        views.append(TurnView(message=sample.question(number, f"Question {number}?", None)))
-        views.append(TurnView(message=sample.answer(number, f"Answer {number}. {WORDS * 4}")))
+        views.append(TurnView(message=long_chat.question(number, f"Question {number}?", None)))
+        views.append(TurnView(message=long_chat.answer(number, f"Answer {number}. {WORDS * 4}")))
     return views
 
 
 def streaming(live: Live) -> list[TurnView]:
-    answer = sample.answer(1, "", timings=None, status=MessageStatus.GENERATING)
-    return [TurnView(message=sample.question(1, "Go on.", None)), TurnView(message=answer, live=live)]
+    answer = long_chat.answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    return [TurnView(message=long_chat.question(1, "Go on.", None)), TurnView(message=answer, live=live)]
 
 
 def write(area: Transcript, live: Live, text: str) -> None:
@@ -156,7 +156,7 @@ def test_what_is_finished_keeps_its_boxes(area: Transcript) -> None:
     first = area.document.turns[1].boxes[0]
     write(area, live, "ee.\n\nFour.")
     live_view = area.document.turns[1].view
-    done = sample.answer(1, "One.\n\nTwo.\n\nThree.\n\nFour.")
+    done = long_chat.answer(1, "One.\n\nTwo.\n\nThree.\n\nFour.")
     area.show_turns([area.document.turns[0].view, TurnView(message=done)])
     assert area.document.turns[1].boxes[0] is first
     assert live_view.live is live
@@ -167,7 +167,7 @@ def test_what_was_stored_wins_over_what_was_streamed(area: Transcript) -> None:
     live = Live()
     area.show_turns(streaming(live), at_end=True)
     write(area, live, "Something longer than what was kept")
-    area.show_turns([area.document.turns[0].view, TurnView(message=sample.answer(1, "Kept"))])
+    area.show_turns([area.document.turns[0].view, TurnView(message=long_chat.answer(1, "Kept"))])
     assert area.document.turns[1].boxes[0].text == "Kept"
 
 
@@ -183,8 +183,8 @@ def test_everything_selected_is_copied_as_it_was_written(qtbot: QtBot, area: Tra
 def test_a_selection_with_the_mouse_runs_across_messages(area: Transcript) -> None:
     area.show_turns(
         [
-            TurnView(message=sample.question(1, "First question", None)),
-            TurnView(message=sample.answer(1, "- one **two**\n- three\n\n| a | b |\n|---|---|\n| c | d |")),
+            TurnView(message=long_chat.question(1, "First question", None)),
+            TurnView(message=long_chat.answer(1, "- one **two**\n- three\n\n| a | b |\n|---|---|\n| c | d |")),
         ]
     )
     turns = area.document.turns
@@ -196,7 +196,7 @@ def test_a_selection_with_the_mouse_runs_across_messages(area: Transcript) -> No
 
 
 def test_dragging_selects_and_a_double_click_takes_the_word(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, "alpha beta gamma"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, "alpha beta gamma"))])
     corner = area.document.turns[0].corner(0)
     y = round(corner.y()) + 10
     QTest.mousePress(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area.column_left, y))
@@ -217,7 +217,7 @@ def test_words(at: int, word: tuple[int, int]) -> None:
 
 def test_a_code_block_is_copied_whole_however_many_boxes_it_has(qtbot: QtBot, area: Transcript) -> None:
     source = "\n".join(f"line {number}" for number in range(200))
-    area.show_turns([TurnView(message=sample.answer(1, f"See:\n\n```\n{source}\n```\n\nAnd:\n\n```\nother\n```"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, f"See:\n\n```\n{source}\n```\n\nAnd:\n\n```\nother\n```"))])
     area.scroll_to(0)
     with qtbot.waitSignal(area.copied) as copied:
         area.act(0, next(spot for spot in area.document.turns[0].spots(0, 200) if spot.verb is Verb.COPY_CODE))
@@ -225,14 +225,14 @@ def test_a_code_block_is_copied_whole_however_many_boxes_it_has(qtbot: QtBot, ar
 
 
 def test_wrapping_code_makes_it_taller(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, f"```\n{WORDS * 5}\n```"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, f"```\n{WORDS * 5}\n```"))])
     before = area.document.height
     press(area, 0, Verb.WRAP_CODE)
     assert area.document.height > before
 
 
 def test_thinking_is_folded_until_it_is_asked_for(area: Transcript) -> None:
-    view = TurnView(message=sample.answer(1, "Done.", reasoning="First.\n\nThen."), thought_s=6.2)
+    view = TurnView(message=long_chat.answer(1, "Done.", reasoning="First.\n\nThen."), thought_s=6.2)
     area.show_turns([view])
     assert spots(area, 0)[Verb.FOLD].name == "Thought for 6 s: show the thoughts"
     press(area, 0, Verb.FOLD)
@@ -262,7 +262,7 @@ def test_thinking_streams_while_it_is_open(area: Transcript) -> None:
 )
 def test_pressing_asks_for_what_it_says(qtbot: QtBot, area: Transcript, verb: Verb, asked: Sequence[str]) -> None:
     trouble = Trouble(sentence="It failed.", remedies=(Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL))
-    area.show_turns([TurnView(message=sample.answer(1, "Hm"), branch=2, branches=2, trouble=trouble)])
+    area.show_turns([TurnView(message=long_chat.answer(1, "Hm"), branch=2, branches=2, trouble=trouble)])
     with qtbot.waitSignal(area.acted) as acted:
         press(area, 0, verb)
     assert tuple(acted.args or ()) == asked
@@ -283,7 +283,7 @@ def test_a_failure_has_buttons_for_what_may_mend_it(
     qtbot: QtBot, area: Transcript, verb: Verb, asked: Sequence[str]
 ) -> None:
     trouble = Trouble(sentence="It failed.", remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL), offers=MENDS)
-    area.show_turns([TurnView(message=sample.answer(1, ""), trouble=trouble)])
+    area.show_turns([TurnView(message=long_chat.answer(1, ""), trouble=trouble)])
     with qtbot.waitSignal(area.acted) as acted:
         press(area, 0, verb)
     assert tuple(acted.args or ()) == asked
@@ -304,7 +304,7 @@ def test_buttons_go_on_in_a_second_row_where_there_is_no_room(theme: Theme) -> N
 
 
 def test_the_cause_of_a_failure_unfolds(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, ""), trouble=Trouble(sentence="No.", cause="a\nb\nc"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, ""), trouble=Trouble(sentence="No.", cause="a\nb\nc"))])
     before = area.document.height
     press(area, 0, Verb.SHOW_CAUSE)
     assert area.document.height > before
@@ -328,7 +328,7 @@ def test_only_web_pages_are_opened(monkeypatch: pytest.MonkeyPatch, link: str, i
 
 
 def test_a_link_can_be_pressed_and_another_scheme_cannot(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, "[a](https://example.org) [b](file:///etc/passwd)"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, "[a](https://example.org) [b](file:///etc/passwd)"))])
     links = [spot.value for spot in area.document.turns[0].spots(0, 200) if spot.verb is Verb.OPEN_LINK]
     assert links == ["https://example.org"]
 
@@ -360,7 +360,9 @@ def test_a_chosen_message_out_of_view_comes_into_it(area: Transcript) -> None:
 
 
 def test_text_from_the_right_stands_at_the_right(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, sample.ARABIC)), TurnView(message=sample.answer(2, "Left"))])
+    area.show_turns(
+        [TurnView(message=long_chat.answer(1, long_chat.ARABIC)), TurnView(message=long_chat.answer(2, "Left"))]
+    )
     area.grab()
 
     def left_edge(turn: int) -> float:
@@ -373,7 +375,7 @@ def test_text_from_the_right_stands_at_the_right(area: Transcript) -> None:
 
 
 def test_wide_signs_are_selected_whole(area: Transcript) -> None:
-    area.show_turns([TurnView(message=sample.answer(1, "𝄞🚂 end"))])
+    area.show_turns([TurnView(message=long_chat.answer(1, "𝄞🚂 end"))])
     area.document.select((0, 0, 2), (0, 0, 8))
     assert area.document.selected_text() == "🚂 end"
 
@@ -392,7 +394,7 @@ def test_the_ring_of_the_chosen_message_leaves_its_text_alone(area: Transcript) 
 @pytest.mark.parametrize("width", [900, 300])
 def test_the_quiet_line_and_the_versions_never_share_a_place(area: Transcript, width: int) -> None:
     area.resize(width, 600)
-    answer = TurnView(message=sample.answer(1, "Short."), branch=2, branches=12)
+    answer = TurnView(message=long_chat.answer(1, "Short."), branch=2, branches=12)
     area.show_turns([answer], at_end=True)
     foot = area.document.turns[0].boxes[-1]
     assert isinstance(foot, FootBox)

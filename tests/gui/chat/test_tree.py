@@ -1,12 +1,12 @@
 """Versions of messages and the path through them."""
 
 from app.core.chats import Message
-from app.gui.screens.chat import sample
 from app.gui.screens.chat.tree import Tree
+from tests.demo import long_chat
 
 
 def tree() -> Tree:
-    return Tree.of(sample.chat())
+    return Tree.of(long_chat.chat())
 
 
 def ids(messages: list[Message]) -> list[str]:
@@ -26,17 +26,17 @@ def test_versions_and_moving_between_them() -> None:
 
 def test_moving_to_another_question_lands_at_the_end_of_its_newest_path() -> None:
     known = tree()
-    known.put(sample.replaced(sample.question(9, "other", None), id="q1b"))
+    known.put(long_chat.replaced(long_chat.question(9, "other", None), id="q1b"))
     assert known.beside("q1b", -1) == "a2"
 
 
 def test_a_newer_state_replaces_a_message() -> None:
     known = tree()
-    known.put(sample.answer(2, "new"))
+    known.put(long_chat.answer(2, "new"))
     assert known.path()[-1].content == "new"
     assert known.versions("a2") == ["a2b", "a2"]
 
 
 def test_without_a_head_the_newest_message_is_it() -> None:
-    chat = sample.chat()
+    chat = long_chat.chat()
     assert ids(Tree(chat.messages, chat.messages[-1].id).path())[-1] == "a2"

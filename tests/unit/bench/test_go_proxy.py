@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench import go_proxy
+from tests.bench import go_proxy
 
 SCRIPT = "#!/bin/sh\necho one more >> {calls}\necho 'something first' >&2\necho 'no network' >&2\nexit {code}\n"
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="plays programs by shell scripts")

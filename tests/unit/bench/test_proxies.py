@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.bench.figures import at_least, percentile
-from app.bench.proxies import GO, OURS, Comparison, Extent, _against_go
-from app.bench.proxy_turns import StreamPace
+from tests.bench.figures import at_least, percentile
+from tests.bench.proxies import GO, OURS, Comparison, Extent, _against_go
+from tests.bench.proxy_turns import StreamPace
 
 ROUNDS = [{GO: 10.0, OURS: 20.0}, {GO: 100.0, OURS: 50.0}, {GO: 1.0, OURS: 0.7}]
 

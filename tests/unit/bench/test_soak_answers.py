@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.bench.soak_answers import ASKINGS, Said, read, verdict
+from tests.bench.soak_answers import ASKINGS, Said, read, verdict
 
 
 def sse(*events: object, done: bool = False) -> bytes:

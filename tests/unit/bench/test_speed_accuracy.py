@@ -4,10 +4,10 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from app.bench import speed_accuracy
-from app.bench.speed_accuracy import COVERAGE, MEDIAN, P90, Case, case, coverage, fit_without, held_out, p90
-from app.bench.speed_plot import family, svg
-from app.bench.speed_rows import Row, held_out_rows, training_rows
+from tests.bench import speed_accuracy
+from tests.bench.speed_accuracy import COVERAGE, MEDIAN, P90, Case, case, coverage, fit_without, held_out, p90
+from tests.bench.speed_plot import family, svg
+from tests.bench.speed_rows import Row, held_out_rows, training_rows
 
 
 @pytest.fixture(scope="module")

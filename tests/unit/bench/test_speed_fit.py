@@ -2,8 +2,8 @@ import pytest
 
 from app.advisor.speed.estimate import decode
 from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE
-from app.bench.fit_speed import EFFICIENCY, Fit, fit, fit_prefill, shipped, shown
-from app.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, held_out_rows, training_rows
+from tests.bench.fit_speed import EFFICIENCY, Fit, fit, fit_prefill, shipped, shown
+from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, held_out_rows, training_rows
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.bench.load import Target, chat_route
-from app.bench.wire import ChunkedBody, TokenCount, is_whole, request_to
+from tests.bench.load import Target, chat_route
+from tests.bench.wire import ChunkedBody, TokenCount, is_whole, request_to
 
 EVENTS = [b'data: {"content":" word"}\n\n'] * 3 + [b"data: [DONE]\n\n"]
 CHUNKS = b"".join(f"{len(event):x}\r\n".encode() + event + b"\r\n" for event in EVENTS) + b"0\r\n\r\n"

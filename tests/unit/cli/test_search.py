@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from app.cli import search, token
 from app.core.hub import HubResults, HubTokenState, SetHubToken, TokenPlace
 from app.core.models import ModelChoices, ModelInfo, ModelSampling, ModelSettings
-from app.gui.demo import hub
+from tests.demo import hub
 
 HERE = ModelInfo(
     name="small", title="Small", path="/m/small.gguf", format="gguf", size_bytes=2 << 30, quantization="Q4_0"

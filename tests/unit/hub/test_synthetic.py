@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.bench.throughput import engine
 from app.hub.facts.reading import read_facts
 from app.hub.synthetic import CALIBRATION, SyntheticShape, write_synthetic
+from tests.bench.throughput import engine
 
 SMALL = SyntheticShape(layers=2, hidden=256, heads=4, kv_heads=2, feed_forward=512)
 

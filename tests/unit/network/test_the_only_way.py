@@ -36,7 +36,6 @@ MAY = {
     "app/gateway/exchange/resolving.py": "a session over the door's connector",
     "app/client/http.py": "the gateway, on this computer",
     "app/client/endpoint.py": "the gateway, on this computer",
-    "app/bench": "the gateway, on this computer; no part of what is installed calls it",
 }
 
 
