@@ -33,7 +33,7 @@ sys.path.remove(str(here))
 sys.frozen, sys.executable = True, str(here / "roundhouse")
 import app
 app.__version__ = json.loads((here / "installation.json").read_text())["version"]
-runpy.run_path({str(ROOT / "packaging" / "program.py")!r}, run_name="__main__")
+runpy.run_path({str(ROOT / "packaging" / "python" / "roundhouse_ai" / "start.py")!r}, run_name="__main__")
 """
 START_S = 60
 
