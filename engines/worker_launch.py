@@ -19,7 +19,7 @@ def worker_process(
     return ProcessSpec(
         role="server",
         argv=worker_argv(found, module),
-        env={worker_base.CONFIG_VARIABLE: json.dumps(config), "PYTHONPATH": str(_above_engines()), **env},
+        env={worker_base.CONFIG_VARIABLE: json.dumps(config), **worker_environment(), **env},
         secrets={worker_base.KEY_VARIABLE: key},
         stdin_lifeline=True,
     )
@@ -32,7 +32,7 @@ def foreign_process(
     return ProcessSpec(
         role="server",
         argv=worker_argv(found, "engines.foreign_worker", module, *arguments),
-        env={"PYTHONPATH": str(_above_engines()), **env},
+        env={**worker_environment(), **env},
         secrets={worker_base.KEY_VARIABLE: key},
         stdin_lifeline=True,
     )
@@ -46,6 +46,11 @@ def worker_argv(found: Installation, module: str, *arguments: str) -> tuple[str,
     if found.python is None:
         raise ValueError(f"This installation of {found.engine} has no Python to run it.")
     return (str(found.python), "-P", "-m", module, *arguments)
+
+
+def worker_environment() -> dict[str, str]:
+    """Return what an interpreter is started with to find our `engines`, whatever else it has of that name."""
+    return {"PYTHONPATH": str(_above_engines())}
 
 
 def own_python() -> Path:

@@ -26,12 +26,13 @@ from engines.api import (
     SoftStop,
     Stop,
 )
+from engines.environment import engine_environment
 from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
 from engines.llama_cpp.worker import SPECULATION
-from engines.worker_launch import own_python, worker_argv, worker_process
+from engines.worker_launch import own_python, worker_argv, worker_environment, worker_process
 
 PACKAGE = "xllamacpp"
 WORKER = "engines.llama_cpp.worker"
@@ -156,6 +157,7 @@ def ask_devices(found: Installation) -> tuple[str, ...]:
             text=True,
             timeout=_DEVICES_TIMEOUT_S,
             check=True,
+            env={**engine_environment(), **worker_environment()},
         )
     except (OSError, subprocess.SubprocessError):
         return ()

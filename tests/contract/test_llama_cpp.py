@@ -266,6 +266,19 @@ def test_the_backend_is_what_the_wheel_was_built_for(
     assert found.version == importlib.metadata.version("xllamacpp")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a script plays Python")
+def test_the_devices_are_listed_by_our_worker_whatever_else_is_called_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("""#!/bin/sh\necho '{"event": "devices", "names": ["'"$PYTHONPATH"'", "'"$HF_TOKEN"'"]}'\n""")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    found = Installation(engine="llama.cpp", version="1", backend="cpu", python=python)
+    assert launch.ask_devices(found) == (str(ROOT), "")
+
+
 @pytest.mark.parametrize(("system", "how"), [("linux", SoftStop.SIGTERM), ("win32", SoftStop.STDIN_EOF)])
 def test_it_is_stopped_in_a_way_the_system_has(monkeypatch: pytest.MonkeyPatch, system: str, how: SoftStop) -> None:
     monkeypatch.setattr(sys, "platform", system)
