@@ -21,7 +21,7 @@ from engines.registry import ADAPTERS
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "engines"
-_NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
+NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
 def engine_environment(folder: str, variant: str = "cpu") -> Installation:
@@ -78,7 +78,7 @@ def _make(folder: str, variant_name: str, place: Path) -> None:
     try:
         asyncio.run(make_environment(uv, variant, stage, lambda _stage, _fraction: None))
     except EnvironmentFault as error:
-        if any(words in f"{error} {error.body.detail}".lower() for words in _NO_NETWORK):
+        if any(words in f"{error} {error.body.detail}".lower() for words in NO_NETWORK):
             pytest.skip(f"{recipe.engine} cannot be fetched: {error}")
         raise
     stage.rename(place)

@@ -1,6 +1,6 @@
-"""How to start our own programs, from a checkout and, later, from a frozen application.
+"""How to start our own programs: from a checkout, an environment of packages, or a frozen application.
 
-Every place that starts a child of ours asks here, so that freezing changes one function.
+Every place that starts a child of ours asks here, so that how this copy was packed is known to one function.
 """
 
 import os
@@ -15,6 +15,8 @@ from app.config.environment import appimage
 from app.config.installation import previous_of, this_installation
 from app.core.updates import InstallationKind
 
+PACKAGE = "roundhouse_ai"
+"""What holds everything of ours in an environment of packages."""
 UV_VARIABLE = "ROUNDHOUSE_UV"
 """Names the uv to use, where the one that comes with Roundhouse will not do."""
 
@@ -24,18 +26,21 @@ def command(module: str, *arguments: str) -> list[str]:
 
     `-P` keeps the folder we are started in off the import path: people's projects often have a folder called `app`.
     """
-    return [own_program(), "-P", "-m", module, *arguments]
+    return [*own_program(), "-P", "-m", module, *arguments]
 
 
-def own_program() -> str:
-    """Return what runs our modules: this interpreter, or the frozen application's command, which understands the same.
+def own_program() -> list[str]:
+    """Return what runs our modules, told `-P -m module`: a checkout's Python, or what understands the same.
 
-    The window's executable would do as well, but a list of processes should not show three windows.
+    That is the package this copy was installed as, since only it finds our modules (`roundhouse_ai.start`), or the
+    frozen application's command. Its window would do as well, but a list of processes should not show three windows.
     """
-    if not getattr(sys, "frozen", False):
-        return sys.executable
     running = Path(sys.executable)
-    return str(running.with_name("roundhouse" + running.suffix))
+    if getattr(sys, "frozen", False):
+        return [str(running.with_name("roundhouse" + running.suffix))]
+    if this_installation().kind is InstallationKind.WHEEL:
+        return [str(running), "-P", "-m", PACKAGE]
+    return [str(running)]
 
 
 def lasting_command(module: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app import __version__
-from app.config import programs
+from app.config import installation, programs
 from app.config.programs import (
     UV_VARIABLE,
     command,
@@ -23,6 +23,16 @@ def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tm
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('somebody else runs here')")
     said = subprocess.run(command("app.cli", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert __version__ in said.stdout, said.stderr
+
+
+def test_an_installed_package_starts_its_programs_by_itself_as_nobody_else_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installation, "_ROOT", tmp_path)  # no checkout's
+    start = [sys.executable, "-P", "-m", "roundhouse_ai"]
+    assert command("app.hardware", "cpu") == [*start, "-P", "-m", "app.hardware", "cpu"]
+    assert lasting_command("app.gateway") == [*start, "-P", "-m", "app.gateway"]
+    assert window_command() == [*start, "-P", "-m", "app.gui"]
 
 
 NAME = "uv.exe" if sys.platform == "win32" else "uv"
