@@ -1,0 +1,250 @@
+"""What the names and the files of the tree come to, in figures: `python -m tests.name_figures` prints the table.
+
+`python -m tests.name_figures FOLDER...` lists the definitions below these folders whose names say too little instead.
+A name is judged by its first word; words that end like a participle and are the field's nouns or plain verbs are none.
+"""
+
+import ast
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("app", "engines")
+
+SHORT_MODULE_LINES = 80
+MANY_MODULES = 3
+"""A class name that stands in as many modules as this says nothing where it is imported."""
+
+PLAIN_ENDINGS = {
+    # verbs and things that only end that way
+    *("bring", "embed", "feed", "need", "ping", "proceed", "ring", "seed", "shed"),
+    *("speed", "sibling", "string", "anything", "nothing", "something", "thing"),
+    # the field's nouns
+    *("embedding", "embeddings", "encoding", "heading", "listing", "mapping", "reasoning", "sampling", "setting"),
+    *("settings", "thinking", "training", "turing", "warning"),
+}
+IRREGULAR_PARTICIPLES = {
+    *("begun", "bent", "born", "borne", "bought", "bound", "broken", "brought", "built", "caught"),
+    *("chosen", "done", "drawn", "driven", "fallen", "fed", "felt", "forgotten", "found", "frozen"),
+    *("given", "gone", "grown", "heard", "held", "hidden", "kept", "known", "laid", "led"),
+    *("left", "lent", "lost", "made", "meant", "paid", "risen", "said", "seen", "sent"),
+    *("shown", "sold", "spent", "spoken", "stuck", "taken", "told", "torn", "understood", "undone"),
+    *("unfrozen", "unsaid", "unseen", "untold", "withdrawn", "won", "worn", "written"),
+}
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A function or a class, and where it stands."""
+
+    path: str
+    qualname: str
+    is_class: bool
+    is_module_level: bool
+
+    @property
+    def name(self) -> str:
+        """The last part of the qualified name."""
+        return self.qualname.rpartition(".")[2]
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the name, in lower case: `_ReadOnly` and `read_only` are both two."""
+        return [word.lower() for word in _WORD.findall(self.name)]
+
+    @property
+    def is_led_by_participle(self) -> bool:
+        """Whether its first word says what was done to something, and not what it is or does."""
+        return bool(self.words) and is_participle(self.words[0])
+
+    @property
+    def is_participle_alone(self) -> bool:
+        """Whether nothing but a participle names it."""
+        return self.is_led_by_participle and len(self.words) == 1
+
+
+class NameFigures(msgspec.Struct, frozen=True):
+    """What is counted of the names in `app` and `engines`."""
+
+    names: int
+    names_led_by_participle: int
+    functions: int
+    functions_named_by_participle_alone: int
+    functions_of_one_word: int
+    private_module_functions: int
+    class_names: int
+    class_names_in_three_modules: int
+
+    @property
+    def names_led_by_participle_percent(self) -> float:
+        """Of the names of functions and classes together."""
+        return 100 * self.names_led_by_participle / self.names
+
+    @property
+    def functions_of_one_word_percent(self) -> float:
+        """Of all functions and methods."""
+        return 100 * self.functions_of_one_word / self.functions
+
+
+class FileFigures(msgspec.Struct, frozen=True):
+    """What is counted of their files."""
+
+    modules: int
+    modules_under_80_lines: int
+    modules_with_one_importer: int
+    lines: int
+
+
+def is_participle(word: str) -> bool:
+    """Whether a word in lower case is a past or a present participle, and not one of the field's nouns."""
+    if word in PLAIN_ENDINGS:
+        return False
+    return word in IRREGULAR_PARTICIPLES or bool(re.fullmatch(r"\w{2,}(ed|ing)", word))
+
+
+def files(*tops: str) -> list[Path]:
+    """Every module below these folders."""
+    return [path for top in tops for path in sorted((ROOT / top).rglob("*.py"))]
+
+
+def definitions(tops: Iterable[str] = CODE) -> list[Definition]:
+    """Every function and class whose name we chose: neither `__double__` ones, nor `camelCase` ones, which Qt names."""
+    return [definition for path in files(*tops) for definition in _in_module(path) if _is_ours(definition)]
+
+
+def class_modules() -> dict[str, set[str]]:
+    """Every class name, with the modules that define it."""
+    modules: dict[str, set[str]] = defaultdict(set)
+    for definition in definitions():
+        if definition.is_class:
+            modules[definition.name].add(definition.path)
+    return modules
+
+
+def count_names() -> NameFigures:
+    """Count what names come to."""
+    ours = definitions()
+    functions = [definition for definition in ours if not definition.is_class]
+    classes = class_modules()
+    return NameFigures(
+        names=len(ours),
+        names_led_by_participle=sum(definition.is_led_by_participle for definition in ours),
+        functions=len(functions),
+        functions_named_by_participle_alone=sum(definition.is_participle_alone for definition in functions),
+        functions_of_one_word=sum(is_one_word(definition) for definition in functions),
+        private_module_functions=sum(
+            definition.is_module_level and definition.name.startswith("_") for definition in functions
+        ),
+        class_names=len(classes),
+        class_names_in_three_modules=sum(len(paths) >= MANY_MODULES for paths in classes.values()),
+    )
+
+
+def count_files() -> FileFigures:
+    """Count what files come to."""
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in files(*CODE)]
+    return FileFigures(
+        modules=len(lines),
+        modules_under_80_lines=sum(count < SHORT_MODULE_LINES for count in lines),
+        modules_with_one_importer=sum(count == 1 for count in _importers().values()),
+        lines=sum(lines),
+    )
+
+
+def is_one_word(definition: Definition) -> bool:
+    """Whether a function's name has no underscore between two words."""
+    return "_" not in definition.name.strip("_")
+
+
+def offences(tops: Iterable[str]) -> Iterator[tuple[Definition, str]]:
+    """Definitions below these folders whose names say too little, each with what is wrong with it."""
+    classes = class_modules()
+    for definition in definitions(tops):
+        if definition.is_participle_alone:
+            yield definition, "participle alone"
+        elif definition.is_led_by_participle:
+            yield definition, "participle"
+        elif not definition.is_class and is_one_word(definition):
+            yield definition, "one word"
+        if definition.is_class and len(classes[definition.name]) >= 2:
+            yield definition, f"class in {len(classes[definition.name])} modules"
+
+
+@cache
+def _in_module(path: Path) -> tuple[Definition, ...]:
+    where = path.relative_to(ROOT).as_posix()
+    return tuple(_below(ast.parse(path.read_text(encoding="utf-8")), where, ""))
+
+
+def _below(node: ast.AST, path: str, scope: str) -> Iterator[Definition]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Definition(
+                path, f"{scope}{child.name}", isinstance(child, ast.ClassDef), isinstance(node, ast.Module)
+            )
+            yield from _below(child, path, f"{scope}{child.name}.")
+        else:
+            yield from _below(child, path, scope)
+
+
+def _is_ours(definition: Definition) -> bool:
+    name = definition.name
+    return definition.is_class or not (name.startswith("__") or re.match(r"_?[a-z0-9]+[A-Z]", name))
+
+
+def _importers() -> Counter[str]:
+    """How many other modules of `app` and `engines` import each of them; packages' `__init__` are not modules here."""
+    modules = {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): path
+        for path in files(*CODE)
+        if path.name != "__init__.py"
+    }
+    importers: Counter[str] = Counter()
+    for name, path in modules.items():
+        importers.update(_imported(path) & modules.keys() - {name})
+    return importers
+
+
+def _imported(path: Path) -> set[str]:
+    """What a file imports anywhere in it, dotted: the modules, and everything taken from them."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module)
+            imported.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return imported
+
+
+def _table() -> Iterator[str]:
+    names, of_files = count_names(), count_files()
+    for figures in (names, of_files):
+        for figure, count in msgspec.structs.asdict(figures).items():
+            yield _row(figure, f"{count:,}")
+    yield _row("names_led_by_participle_percent", f"{names.names_led_by_participle_percent:.1f}")
+    yield _row("functions_of_one_word_percent", f"{names.functions_of_one_word_percent:.1f}")
+    yield _row("private_module_functions_per_kloc", f"{1000 * names.private_module_functions / of_files.lines:.1f}")
+
+
+def _row(figure: str, count: str) -> str:
+    return f"{figure.replace('_', ' '):40} {count:>8}"
+
+
+def main(tops: list[str]) -> None:
+    """Print the table, or the list for the folders that are given."""
+    if not tops:
+        lines: Iterable[str] = _table()
+    else:
+        lines = (f"{definition.path}\t{definition.qualname}\t{offence}" for definition, offence in offences(tops))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
