@@ -5,9 +5,10 @@ supervisor does what the plan says. Four launch families cover every engine we k
 cover orchestrators (a frontend plus workers), started in order and stopped in reverse.
 """
 
-from engines.api.about import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api.about import Descriptor, Family, Feature, Gauge, Route
 from engines.api.adapter import Adapter
 from engines.api.failure import NEVER_RETRY_UNCHANGED, Failure, FailureKind, Remedy, RemedyKind
+from engines.api.formats import ModelFormat
 from engines.api.log import BufferAllocated, ContextSet, Exit, Listening, LogEvent, Progress, Suspicion
 from engines.api.options import Draft, Installation, LaunchOptions, ModelSource, Net, Place, Remote
 from engines.api.plan import FileToWrite, LaunchPlan, LeftOut, ProcessSpec, Readiness, ReadyWhen, SoftStop, Stop

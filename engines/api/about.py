@@ -5,6 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
+from engines.api.formats import ModelFormat
+from engines.api.traits import Traits
+
 
 class Family(StrEnum):
     """How an engine comes to run."""
@@ -19,28 +22,6 @@ class Family(StrEnum):
     """A server in a container image that is here already; started and ended like any other."""
     EXTERNAL = "external"
     """An endpoint somebody else runs; attached, never launched."""
-
-
-class ModelFormat(StrEnum):
-    """How weights are stored. Formats are not interchangeable between engines."""
-
-    GGUF = "gguf"
-    MLX = "mlx"
-    EXL2 = "exl2"
-    EXL3 = "exl3"
-    AWQ = "awq"
-    GPTQ = "gptq"
-    FP8 = "fp8"
-    COMPRESSED_TENSORS = "compressed-tensors"
-    NVFP4 = "nvfp4"
-    MXFP4 = "mxfp4"
-    OPENVINO = "openvino"
-    ONNX_GENAI = "onnx-genai"
-    MLC = "mlc"
-    TENSORRT = "tensorrt"
-    REMOTE = "remote"
-    """Weights that are somewhere else: an endpoint serves them."""
-    SAFETENSORS = "safetensors"
 
 
 class Route(StrEnum):
@@ -119,7 +100,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     licence: str
     homepage: str
     family: Family
-    formats: frozenset[ModelFormat]
+    formats: tuple[ModelFormat, ...]
+    """What it reads, in the order preferred where quality is equal."""
     modalities: frozenset[str]
     routes: Mapping[Route, str]
     features: frozenset[Feature]
@@ -151,3 +133,5 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """How a person gets it where Roundhouse does not install it, in a sentence; empty where it does."""
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
+    traits: Traits | None = None
+    """What the advisor knows of it; None for one that is not advised, such as an endpoint that somebody else runs."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from engines.api.about import ModelFormat
+from engines.api.formats import ModelFormat
 from engines.sampling import Sampling
 
 

@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     licence="that of whoever runs it",
     homepage="https://platform.openai.com/docs/api-reference",
     family=Family.EXTERNAL,
-    formats=frozenset({ModelFormat.REMOTE}),
+    formats=(ModelFormat.REMOTE,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/chat/completions",

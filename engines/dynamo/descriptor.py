@@ -6,6 +6,7 @@ the calls of GLM 4.5 as text, and `mistral` and `harmony` lost calls in forms th
 """
 
 from engines.api import Descriptor, Family, Feature, Gauge, Route
+from engines.dynamo.traits import TRAITS
 from engines.parsers import Calls
 from engines.vllm.descriptor import DESCRIPTOR as VLLM
 
@@ -56,4 +57,5 @@ DESCRIPTOR = Descriptor(
         "access key: on the computer it runs on, every program can reach it. The mock worker published its events on "
         "every network address, whatever it was told."
     ),
+    traits=TRAITS,
 )

@@ -3,6 +3,8 @@
 import msgspec
 
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.exllama.traits import EXL2 as EXL2_TRAITS
+from engines.exllama.traits import EXL3 as EXL3_TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
 
 NEVER_ON_A_GPU = (
@@ -22,7 +24,7 @@ EXL3 = Descriptor(
     licence="MIT",
     homepage="https://github.com/turboderp-org/exllamav3",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.EXL3}),
+    formats=(ModelFormat.EXL3,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -56,6 +58,7 @@ EXL3 = Descriptor(
         "against a stand-in for the library with the same classes."
     ),
     unverified=f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE}",
+    traits=EXL3_TRAITS,
 )
 
 EXL2 = msgspec.structs.replace(
@@ -63,7 +66,7 @@ EXL2 = msgspec.structs.replace(
     id="exllamav2",
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
-    formats=frozenset({ModelFormat.EXL2}),
+    formats=(ModelFormat.EXL2,),
     verified=(
         "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
         "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2, the compiled sampler, which "
@@ -75,4 +78,5 @@ EXL2 = msgspec.structs.replace(
         f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} It is frozen since December 2025. Without flash-attn, which its install does "
         "not bring, it answers one request at a time."
     ),
+    traits=EXL2_TRAITS,
 )

@@ -1,6 +1,7 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.llama_cpp.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
     id="llama.cpp",
@@ -8,7 +9,7 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/ggml-org/llama.cpp",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.GGUF}),
+    formats=(ModelFormat.GGUF,),
     modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -72,4 +73,5 @@ DESCRIPTOR = Descriptor(
         "a model of real weights. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed "
         "while a model loads leaves the engine running until the load ends."
     ),
+    traits=TRAITS,
 )

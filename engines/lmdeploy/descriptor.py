@@ -1,6 +1,7 @@
 """What LMDeploy is and can do. From 0.18.0 as installed."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.lmdeploy.traits import TRAITS
 from engines.parsers import Calls
 
 DESCRIPTOR = Descriptor(
@@ -9,15 +10,13 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/InternLM/lmdeploy",
     family=Family.VENV_CLI,
-    formats=frozenset(
-        {
-            ModelFormat.SAFETENSORS,
-            ModelFormat.AWQ,
-            ModelFormat.GPTQ,
-            ModelFormat.FP8,
-            ModelFormat.COMPRESSED_TENSORS,
-            ModelFormat.MXFP4,
-        }
+    formats=(
+        ModelFormat.FP8,
+        ModelFormat.MXFP4,
+        ModelFormat.AWQ,
+        ModelFormat.GPTQ,
+        ModelFormat.COMPRESSED_TENSORS,
+        ModelFormat.SAFETENSORS,
     ),
     modalities=frozenset({"text", "image"}),
     routes={
@@ -69,4 +68,5 @@ DESCRIPTOR = Descriptor(
         "The rest is played by a stand-in."
     ),
     unverified=("Never run with a model: it needs an NVIDIA GPU."),
+    traits=TRAITS,
 )

@@ -1,6 +1,7 @@
 """What MLC LLM is and can do. From its sources of July 2026."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.mlc_llm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
     id="mlc-llm",
@@ -8,7 +9,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/mlc-ai/mlc-llm",
     family=Family.VENV_CLI,
-    formats=frozenset({ModelFormat.MLC}),
+    formats=(ModelFormat.MLC,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -47,4 +48,5 @@ DESCRIPTOR = Descriptor(
         "Never run with this adapter: its wheels come from a package index of its own, nightly builds only. A model is "
         "compiled when it is first loaded, which takes minutes and a compiler."
     ),
+    traits=TRAITS,
 )

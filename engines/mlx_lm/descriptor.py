@@ -1,6 +1,7 @@
 """What MLX-LM is and can do, behind our worker. Checked against mlx-lm 0.32.2 on the CPU under Linux."""
 
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.mlx_lm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
     id="mlx-lm",
@@ -8,7 +9,7 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/ml-explore/mlx-lm",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.MLX, ModelFormat.SAFETENSORS}),
+    formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text"}),
     routes={Route.CHAT: "/v1/chat/completions", Route.COMPLETIONS: "/v1/completions"},
     features=frozenset(
@@ -33,4 +34,5 @@ DESCRIPTOR = Descriptor(
         "Not run yet on a Mac (Metal) or with CUDA, nor with quantised weights, adapters or a draft model. It has no "
         "JSON schema, and a quantised KV cache answers one request at a time."
     ),
+    traits=TRAITS,
 )

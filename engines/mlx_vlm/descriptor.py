@@ -1,6 +1,7 @@
 """What MLX-VLM is and can do. Checked against 0.7.10 on the CPU under Linux."""
 
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.mlx_vlm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
     id="mlx-vlm",
@@ -8,7 +9,7 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/Blaizzy/mlx-vlm",
     family=Family.VENV_CLI,
-    formats=frozenset({ModelFormat.MLX, ModelFormat.SAFETENSORS}),
+    formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text", "image", "audio"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -43,4 +44,5 @@ DESCRIPTOR = Descriptor(
     unverified=(
         "Not run yet on a Mac (Metal) or with CUDA, nor with images, sound, quantised weights or a draft model."
     ),
+    traits=TRAITS,
 )

@@ -1,6 +1,7 @@
 """What ONNX Runtime GenAI is and can do behind our own server. Checked against the pinned version (`install.toml`)."""
 
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.onnx_genai.traits import TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
 
 DESCRIPTOR = Descriptor(
@@ -9,7 +10,7 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/microsoft/onnxruntime-genai",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.ONNX_GENAI}),
+    formats=(ModelFormat.ONNX_GENAI,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -43,4 +44,5 @@ DESCRIPTOR = Descriptor(
         "Not run yet with CUDA, DirectML or an NPU, nor on macOS or Windows: their options are checked by what they "
         "turn into. Several requests take turns on one device; the library's own batching is not used."
     ),
+    traits=TRAITS,
 )

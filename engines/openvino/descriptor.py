@@ -1,6 +1,7 @@
 """What OpenVINO GenAI is and can do behind our own server. Checked against the pinned version (see `install.toml`)."""
 
 from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.openvino.traits import TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
 
 DESCRIPTOR = Descriptor(
@@ -9,7 +10,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/openvinotoolkit/openvino.genai",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.OPENVINO}),
+    formats=(ModelFormat.OPENVINO,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -45,4 +46,5 @@ DESCRIPTOR = Descriptor(
         "offered. Log probabilities of other tokens, images, draft models and LoRA adapters are not offered. OpenVINO "
         "Model Server has only been run as a stand-in that plays its routes."
     ),
+    traits=TRAITS,
 )

@@ -1,7 +1,9 @@
 """What SGLang is and can do. From the package of 0.5.23, and its server without a GPU."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, Family, Feature, Gauge, Route
 from engines.parsers import Calls
+from engines.sglang.traits import TRAITS
+from engines.vllm.traits import FORMATS
 
 DESCRIPTOR = Descriptor(
     id="sglang",
@@ -9,17 +11,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/sgl-project/sglang",
     family=Family.VENV_CLI,
-    formats=frozenset(
-        {
-            ModelFormat.SAFETENSORS,
-            ModelFormat.AWQ,
-            ModelFormat.GPTQ,
-            ModelFormat.FP8,
-            ModelFormat.COMPRESSED_TENSORS,
-            ModelFormat.NVFP4,
-            ModelFormat.MXFP4,
-        }
-    ),
+    formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -95,4 +87,5 @@ DESCRIPTOR = Descriptor(
         "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
         "adapters, drafts beyond their options, and sleep were not tried at all."
     ),
+    traits=TRAITS,
 )

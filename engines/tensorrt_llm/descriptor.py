@@ -1,6 +1,7 @@
 """What TensorRT-LLM is and can do. From its documentation of 1.2 and 1.3 release candidates."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.tensorrt_llm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
     id="tensorrt-llm",
@@ -8,9 +9,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/NVIDIA/TensorRT-LLM",
     family=Family.VENV_CLI,
-    formats=frozenset(
-        {ModelFormat.SAFETENSORS, ModelFormat.FP8, ModelFormat.NVFP4, ModelFormat.MXFP4, ModelFormat.TENSORRT}
-    ),
+    formats=(ModelFormat.NVFP4, ModelFormat.FP8, ModelFormat.MXFP4, ModelFormat.SAFETENSORS, ModelFormat.TENSORRT),
     modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -47,4 +46,5 @@ DESCRIPTOR = Descriptor(
         "Never run with this adapter: it needs NVIDIA's container or wheel index and an NVIDIA GPU. It is found where "
         "`trtllm-serve` is on PATH; Roundhouse does not install it."
     ),
+    traits=TRAITS,
 )

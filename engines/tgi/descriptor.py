@@ -1,6 +1,7 @@
 """What TGI is and can do. From the sources of 3.3, whose repository is archived since March 2026."""
 
 from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.tgi.traits import TRAITS
 
 VERSION = "3.3.7"
 """The last one."""
@@ -12,7 +13,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/huggingface/text-generation-inference",
     family=Family.CONTAINER,
-    formats=frozenset({ModelFormat.SAFETENSORS, ModelFormat.FP8, ModelFormat.AWQ, ModelFormat.GPTQ}),
+    formats=(ModelFormat.SAFETENSORS, ModelFormat.FP8, ModelFormat.AWQ, ModelFormat.GPTQ),
     modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -53,4 +54,5 @@ DESCRIPTOR = Descriptor(
         "Its repository was archived in March 2026. Attach one that runs (`roundhouse attach`); the container is "
         "started only where its image is already here."
     ),
+    traits=TRAITS,
 )

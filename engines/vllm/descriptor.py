@@ -1,7 +1,8 @@
 """What vLLM is and can do. From the package of 0.32.0, its server without a GPU, and the wheel of 0.33.0."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, Family, Feature, Gauge, Route
 from engines.parsers import Calls
+from engines.vllm.traits import FORMATS, TRAITS
 
 DESCRIPTOR = Descriptor(
     id="vllm",
@@ -9,17 +10,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/vllm-project/vllm",
     family=Family.VENV_CLI,
-    formats=frozenset(
-        {
-            ModelFormat.SAFETENSORS,
-            ModelFormat.AWQ,
-            ModelFormat.GPTQ,
-            ModelFormat.FP8,
-            ModelFormat.COMPRESSED_TENSORS,
-            ModelFormat.NVFP4,
-            ModelFormat.MXFP4,
-        }
-    ),
+    formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
@@ -100,4 +91,5 @@ DESCRIPTOR = Descriptor(
         "for a processor. Which of its parsers of tool calls belongs to which chat template is read from its "
         "wheel."
     ),
+    traits=TRAITS,
 )

@@ -19,6 +19,7 @@ from app.client.http import Client
 from app.core.advice import Advice, Estimate, Intent
 from app.core.machine import Machine
 from app.hardware.description import machine_from
+from tests.bench.engine_table import ENGINES
 from tests.bench.figures import Figure, at_least, at_most, not_measured
 from tests.bench.programs import free_port, started, wait_for
 
@@ -64,7 +65,7 @@ def _recipes() -> Figure:
 def _first(recipe: Recipe) -> str:
     machine = machine_from(bytes(recipe.machine))
     asked = msgspec.structs.asdict(recipe.asked)
-    return advise(PlanInputs(machine=machine, intent=recipe.intent, **asked)).plans[0].engine
+    return advise(PlanInputs(traits=ENGINES, machine=machine, intent=recipe.intent, **asked)).plans[0].engine
 
 
 def _times() -> Iterator[Figure]:

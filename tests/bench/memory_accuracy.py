@@ -15,6 +15,7 @@ from app.advisor.memory.estimate import components, estimate
 from app.advisor.memory.setting import HOST, Component, Setting
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
+from tests.bench.engine_table import LLAMA_CPP
 from tests.bench.figures import Figure, at_least, at_most, not_measured
 from tests.bench.memory_rows import DATA, MIB, Row, rows
 
@@ -76,7 +77,7 @@ def call_ms() -> float:
     taken = []
     for _ in range(_RUNS):
         start = time.process_time()
-        estimate(facts, machine, Setting(backend="cuda", context=8192))
+        estimate(facts, machine, Setting(engine=LLAMA_CPP, backend="cuda", context=8192))
         taken.append((time.process_time() - start) * 1000)
     return median(taken)
 

@@ -19,6 +19,7 @@ from app.core.model_facts import ModelFacts, WeightGroup
 from app.hub.facts.gguf import facts_from
 from app.hub.facts.tensors import TensorInfo
 from app.hub.shapes import find, shape_facts
+from tests.bench.engine_table import LLAMA_CPP, MLX_LM
 from tests.bench.programs import ROOT
 
 T = TypeVar("T")
@@ -72,8 +73,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def reading(self) -> str:
         """How the run was read, in a few words."""
         setting = self.setting
-        parts = [setting.engine, setting.backend, f"{setting.context} x {setting.slots}", setting.kv_type]
-        parts += [f"b{setting.build}"] if setting.engine == "llama.cpp" else []
+        parts = [setting.engine.id, setting.backend, f"{setting.context} x {setting.slots}", setting.kv_type]
+        parts += [f"b{setting.build}"] if setting.engine.is_ggml else []
         parts += ["one cache for all"] if setting.is_kv_unified else []
         parts += ["all logits"] if not setting.limits_outputs else []
         parts += [] if setting.prefills else ["no prompt"]
@@ -118,7 +119,7 @@ def _setting(raw: Mapping[str, str]) -> Setting:
     context = int(raw["ctx"] or 4096)
     keys, values = _kv_types(raw["kv_type"])
     setting = Setting(
-        engine="mlx-lm" if "mlx" in engine else "llama.cpp",
+        engine=MLX_LM if "mlx" in engine else LLAMA_CPP,
         backend=_first(_BACKENDS, raw["backend_device"]) or ("metal" if "mlx" in engine else "cpu"),
         context=context // slots,
         slots=slots,
@@ -164,7 +165,7 @@ def _facts(raw: Mapping[str, str], name: str, setting: Setting) -> ModelFacts | 
     if "mix" in raw["quant"]:
         facts = _mixed(name)
     else:
-        facts = _shape_facts(name, quantization, "mlx" if setting.engine == "mlx-lm" else "gguf")
+        facts = _shape_facts(name, quantization, "mlx" if setting.engine is MLX_LM else "gguf")
         facts = facts or _shape_facts(name, "Q4_K_M", "gguf")
     if facts is None:
         return None

@@ -129,7 +129,7 @@ def by_chip() -> dict[tuple[str, str], list[Row]]:
     """Return the held-out rows by chip and engine, where there are enough to calibrate with two and predict more."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in held_out_rows():
-        found.setdefault((row.device, row.setting.engine), []).append(row)
+        found.setdefault((row.device, row.setting.engine.id), []).append(row)
     return {name: rows for name, rows in found.items() if len(rows) >= FEWEST_RUNS}
 
 
@@ -151,7 +151,7 @@ def as_sample(row: Row) -> Sample:
     """Return a row as what a calibration run would have given. Raises ValueError where it rests on two memories."""
     generation = Generation(
         model=row.model,
-        engine=row.setting.engine,
+        engine=row.setting.engine.id,
         version="",
         backend=row.setting.backend,
         device="",

@@ -14,12 +14,13 @@ from pathlib import Path
 import msgspec
 
 from app.advisor.memory import estimate as memory
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import SHIPPED_BUILD, Setting
 from app.core.errors import NotFound
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from app.hub import shapes
+from tests.bench.engine_table import LLAMA_CPP, MLX_LM, VLLM
 from tests.bench.programs import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -196,7 +197,7 @@ def _with_half_float_ends(facts: ModelFacts) -> ModelFacts:
 
 def _setting(told: dict[str, str], place: _Place, machine: Machine) -> Setting:
     engine = told["engine"].lower()
-    ours = "mlx-lm" if engine.startswith("mlx") else "vllm" if engine == "vllm" else "llama.cpp"
+    ours = MLX_LM if engine.startswith("mlx") else VLLM if engine == "vllm" else LLAMA_CPP
     named = next((name for name in ("vulkan", "rocm", "cuda", "metal") if name in engine), "")
     vendor = machine.gpus[0].vendor if machine.gpus else ""
     on_cpu = not place.count or (engine.endswith("cpu") and "gpu" not in engine)
@@ -204,7 +205,7 @@ def _setting(told: dict[str, str], place: _Place, machine: Machine) -> Setting:
         engine=ours,
         backend="cpu" if on_cpu else named or _VENDOR_BACKENDS.get(vendor, "vulkan"),
         gpus=max(1, place.count),
-        build=int(_first(_BUILDS, told["source"], Setting().build)),
+        build=int(_first(_BUILDS, told["source"], SHIPPED_BUILD)),
     )
 
 

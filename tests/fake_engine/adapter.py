@@ -47,7 +47,7 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://example.org",
     family=Family.VENV_WORKER,
-    formats=frozenset({ModelFormat.GGUF}),
+    formats=(ModelFormat.GGUF,),
     modalities=frozenset({"text"}),
     routes={
         Route.CHAT: "/v1/chat/completions",

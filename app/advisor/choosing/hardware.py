@@ -5,11 +5,10 @@ An unknown fact never counts as a yes. A family name stands for the least any ca
 
 import re
 from collections.abc import Iterable
-from enum import StrEnum
 from functools import lru_cache
 
-from app.advisor.choosing.engine_table import AMPERE, INSTINCT_TARGETS, TURING, Version
 from app.core.machine import Confidence, Gpu, Machine
+from engines.api.traits import AMPERE, INSTINCT, TURING, MachineKind, Version
 
 FEW = 4
 """Up to so many cards are a workstation; more are a server."""
@@ -23,6 +22,8 @@ _DATA_CENTRE = re.compile(
 )
 _BLACKWELL_SERVER = re.compile(r"\bG?B[123]00\b")
 _INSTINCT = re.compile(r"\binstinct\b|\bMI\d{2,3}[AXP]?\b", re.IGNORECASE)
+_INSTINCT_TARGETS = INSTINCT | {"gfx906", "gfx908", "gfx940", "gfx941"}
+"""What AMD's server accelerators call themselves, those that engines made for servers no longer run on among them."""
 _JETSON = re.compile(r"\b(Orin|Xavier|Jetson (TX|Nano))\b", re.IGNORECASE)
 _UNIFIED = re.compile(r"\b(GB10|Thor|DGX Spark|Jetson)\b", re.IGNORECASE)
 _RECENT_INTEL = re.compile(r"\bXeon\b|\bCore(\(TM\)|™)? Ultra\b", re.IGNORECASE)
@@ -46,34 +47,7 @@ _FAMILIES: tuple[tuple[str, Version], ...] = (
 """NVIDIA's families and the least compute capability of each (CUDA programming guide, table of capabilities)."""
 
 
-class Strategy(StrEnum):
-    """The kinds of machine the decision guide tells apart; `strategy` finds the first that applies."""
-
-    APPLE = "apple"
-    BLACKWELL_SERVER = "blackwell-server"
-    NVIDIA_SERVER = "nvidia-server"
-    INSTINCT = "instinct"
-    MIXED = "mixed"
-    RTX_MANY = "rtx-many"
-    RTX_FEW = "rtx-few"
-    RTX_ONE = "rtx-one"
-    RTX_SMALL = "rtx-small"
-    NVIDIA_UNIFIED = "nvidia-unified"
-    JETSON = "jetson"
-    TURING_FEW = "turing-few"
-    NVIDIA_OLDER = "nvidia-older"
-    ARC = "arc"
-    RADEON = "radeon"
-    AMD_APU = "amd-apu"
-    SNAPDRAGON = "snapdragon"
-    INTEL_CPU = "intel-cpu"
-    INTEL_MAC = "intel-mac"
-    BOARD = "board"
-    CPU_SERVER = "cpu-server"
-    CPU = "cpu"
-
-
-_RTX = (Strategy.RTX_MANY, Strategy.RTX_FEW, Strategy.RTX_ONE, Strategy.RTX_SMALL)
+_RTX = (MachineKind.RTX_MANY, MachineKind.RTX_FEW, MachineKind.RTX_ONE, MachineKind.RTX_SMALL)
 
 
 class _Same:
@@ -89,16 +63,16 @@ class _Same:
         return isinstance(other, _Same) and other.machine is self.machine
 
 
-def strategy(machine: Machine) -> Strategy:
+def machine_kind(machine: Machine) -> MachineKind:
     """Return the machine's kind: what computes best decides, not what there is most of."""
-    return _strategy(_Same(machine))
+    return _machine_kind(_Same(machine))
 
 
 @lru_cache(maxsize=4)  # one advice asks fifty times, and there may be thousands of GPUs
-def _strategy(same: _Same) -> Strategy:
+def _machine_kind(same: _Same) -> MachineKind:
     machine = same.machine
     if is_apple_silicon(machine):
-        return Strategy.APPLE
+        return MachineKind.APPLE
     return _server(machine) or _mixed(machine) or _nvidia(machine) or _other_gpu(machine) or _processor(machine)
 
 
@@ -109,15 +83,15 @@ def main_gpus(machine: Machine) -> list[Gpu]:
 
 @lru_cache(maxsize=4)
 def _main_gpus(same: _Same) -> list[Gpu]:
-    machine, kind = same.machine, strategy(same.machine)
-    if kind is Strategy.MIXED:
+    machine, kind = same.machine, machine_kind(same.machine)
+    if kind is MachineKind.MIXED:
         return strongest_vendor(machine)
     return _GPUS_OF.get(kind, _none)(machine)
 
 
 def all_gpus(machine: Machine) -> list[Gpu]:
     """Return every GPU worth computing on, of whichever vendor: what one engine for all of them would use."""
-    return _discrete_usable(machine) if strategy(machine) is Strategy.MIXED else main_gpus(machine)
+    return _discrete_usable(machine) if machine_kind(machine) is MachineKind.MIXED else main_gpus(machine)
 
 
 def is_apple_silicon(machine: Machine) -> bool:
@@ -156,7 +130,9 @@ def is_data_centre(gpu: Gpu) -> bool:
 
 def is_instinct(gpu: Gpu) -> bool:
     """Whether this is one of AMD's accelerators for servers."""
-    return gpu.vendor == "amd" and bool(_INSTINCT.search(gpu.name.value or "") or gpu.compute.value in INSTINCT_TARGETS)
+    return gpu.vendor == "amd" and bool(
+        _INSTINCT.search(gpu.name.value or "") or gpu.compute.value in _INSTINCT_TARGETS
+    )
 
 
 def is_arc(gpu: Gpu) -> bool:
@@ -236,66 +212,66 @@ def strongest_vendor(machine: Machine) -> list[Gpu]:
     return max(by_vendor, key=memory_of, default=[])
 
 
-def _server(machine: Machine) -> Strategy | None:
+def _server(machine: Machine) -> MachineKind | None:
     servers = [gpu for gpu in machine.gpus if is_data_centre(gpu)]
     if any(_BLACKWELL_SERVER.search(gpu.name.value or "") for gpu in servers):
-        return Strategy.BLACKWELL_SERVER
+        return MachineKind.BLACKWELL_SERVER
     if servers:
-        return Strategy.NVIDIA_SERVER
-    return Strategy.INSTINCT if any(map(is_instinct, machine.gpus)) else None
+        return MachineKind.NVIDIA_SERVER
+    return MachineKind.INSTINCT if any(map(is_instinct, machine.gpus)) else None
 
 
-def _mixed(machine: Machine) -> Strategy | None:
+def _mixed(machine: Machine) -> MachineKind | None:
     """Cards of several vendors, none small beside the others: only one engine computes on all of them."""
     usable = _discrete_usable(machine)
     rest = memory_of(usable) - memory_of(strongest_vendor(machine))
     is_mixed = len({gpu.vendor for gpu in usable}) > 1 and 2 * rest >= memory_of(usable) - rest
-    return Strategy.MIXED if is_mixed else None
+    return MachineKind.MIXED if is_mixed else None
 
 
-def _nvidia(machine: Machine) -> Strategy | None:
+def _nvidia(machine: Machine) -> MachineKind | None:
     cards = _rtx_cards(machine)
     if cards:
         return _by_count(cards)
     if len(_turing_cards(machine)) > 1:
-        return Strategy.TURING_FEW
+        return MachineKind.TURING_FEW
     shared = _shared_nvidia(machine)
     if shared:
         is_small = any(_JETSON.search(gpu.name.value or "") for gpu in shared)
-        return Strategy.JETSON if is_small else Strategy.NVIDIA_UNIFIED
-    return Strategy.NVIDIA_OLDER if _of_vendor(machine, "nvidia") else None
+        return MachineKind.JETSON if is_small else MachineKind.NVIDIA_UNIFIED
+    return MachineKind.NVIDIA_OLDER if _of_vendor(machine, "nvidia") else None
 
 
-def _by_count(cards: list[Gpu]) -> Strategy:
+def _by_count(cards: list[Gpu]) -> MachineKind:
     if len(cards) > FEW:
-        return Strategy.RTX_MANY
+        return MachineKind.RTX_MANY
     if len(cards) > 1:
-        return Strategy.RTX_FEW
+        return MachineKind.RTX_FEW
     size = cards[0].memory_total.value
-    return Strategy.RTX_SMALL if size is not None and size < SMALL_GPU_BYTES else Strategy.RTX_ONE
+    return MachineKind.RTX_SMALL if size is not None and size < SMALL_GPU_BYTES else MachineKind.RTX_ONE
 
 
-def _other_gpu(machine: Machine) -> Strategy | None:
+def _other_gpu(machine: Machine) -> MachineKind | None:
     if machine.os.name.value == "macOS":
         return None
     arcs, radeons = _arcs(machine), _of_vendor(machine, "amd")
     if any(not is_shared(gpu) for gpu in arcs) or (arcs and not radeons):
-        return Strategy.ARC
+        return MachineKind.ARC
     if any(not is_shared(gpu) for gpu in radeons):
-        return Strategy.RADEON
+        return MachineKind.RADEON
     if _SNAPDRAGON.search(machine.cpu.model.value or "") or _of_vendor(machine, "qualcomm"):
-        return Strategy.SNAPDRAGON
-    return Strategy.AMD_APU if radeons and not is_recent_intel(machine) else None
+        return MachineKind.SNAPDRAGON
+    return MachineKind.AMD_APU if radeons and not is_recent_intel(machine) else None
 
 
-def _processor(machine: Machine) -> Strategy:
+def _processor(machine: Machine) -> MachineKind:
     if machine.os.name.value == "macOS":
-        return Strategy.INTEL_MAC
+        return MachineKind.INTEL_MAC
     if is_arm(machine) and _BOARD.search(machine.cpu.model.value or ""):
-        return Strategy.BOARD
+        return MachineKind.BOARD
     if is_recent_intel(machine):
-        return Strategy.INTEL_CPU
-    return Strategy.CPU_SERVER if is_server_processor(machine) else Strategy.CPU
+        return MachineKind.INTEL_CPU
+    return MachineKind.CPU_SERVER if is_server_processor(machine) else MachineKind.CPU
 
 
 def _rtx_cards(machine: Machine) -> list[Gpu]:
@@ -368,16 +344,16 @@ def _discrete_usable(machine: Machine) -> list[Gpu]:
 
 
 _GPUS_OF = {
-    Strategy.APPLE: _apples,
-    Strategy.BLACKWELL_SERVER: _servers,
-    Strategy.NVIDIA_SERVER: _servers,
-    Strategy.INSTINCT: _instincts,
+    MachineKind.APPLE: _apples,
+    MachineKind.BLACKWELL_SERVER: _servers,
+    MachineKind.NVIDIA_SERVER: _servers,
+    MachineKind.INSTINCT: _instincts,
     **dict.fromkeys(_RTX, _rtx_cards),
-    Strategy.NVIDIA_UNIFIED: _shared_nvidia,
-    Strategy.JETSON: _shared_nvidia,
-    Strategy.TURING_FEW: _turing_cards,
-    Strategy.NVIDIA_OLDER: _older_nvidia,
-    Strategy.ARC: _arcs,
-    Strategy.RADEON: _radeon_cards,
-    Strategy.AMD_APU: _apus,
+    MachineKind.NVIDIA_UNIFIED: _shared_nvidia,
+    MachineKind.JETSON: _shared_nvidia,
+    MachineKind.TURING_FEW: _turing_cards,
+    MachineKind.NVIDIA_OLDER: _older_nvidia,
+    MachineKind.ARC: _arcs,
+    MachineKind.RADEON: _radeon_cards,
+    MachineKind.AMD_APU: _apus,
 }

@@ -3,11 +3,10 @@
 Figures are targets with a reason each, said to the user; what a model or machine cannot give is cut and said too.
 """
 
-from enum import StrEnum
-
 import msgspec
 
 from app.core.advice import Intent
+from engines.api.traits import Need
 
 LONG_CONTEXT = 65_536
 """From here on a context asked for makes the attention cache, not the weights, decide; see `need`."""
@@ -131,26 +130,6 @@ INTENTS: dict[Intent, IntentNeeds] = {
         floor_why=_READING,
     ),
 }
-
-
-class Need(StrEnum):
-    """What the guide's rows are keyed by: who is served first, then the shape of the work."""
-
-    LOCAL = "local"
-    """One person, chat, coding, documents."""
-    AGENT = "agent"
-    STRUCTURED = "structured"
-    LORAS = "loras"
-    LONG = "long"
-    MOE = "moe"
-    BATCH = "batch"
-    TEAM = "team"
-    SERVING = "serving"
-    SERVING_SHAPED = "serving-shaped"
-    """Several people, and structured output, long contexts, many adapters or experts."""
-    FLEET = "fleet"
-    APP = "app"
-    BROWSER = "browser"
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

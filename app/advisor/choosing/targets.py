@@ -1,18 +1,9 @@
 """Where an engine would compute on a machine, and in plain words why it would not run there at all."""
 
 from app.advisor.choosing import hardware
-from app.advisor.choosing.engine_table import (
-    AMPERE,
-    ARM,
-    EVERYWHERE,
-    NOWHERE,
-    WINDOWS,
-    X86,
-    EngineTraits,
-    Target,
-    Version,
-)
+from app.advisor.choosing.engine_table import NOWHERE, EngineTraits
 from app.core.machine import Gpu, Machine
+from engines.api.traits import AMPERE, ARM, WINDOWS, X86, Ability, Target, Version
 
 
 def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
@@ -20,7 +11,7 @@ def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
     found = target(machine, engine)
     if not found.vendors:
         return []
-    gpus = hardware.all_gpus(machine) if engine.id == EVERYWHERE else hardware.main_gpus(machine)
+    gpus = hardware.all_gpus(machine) if engine.runs_everywhere else hardware.main_gpus(machine)
     fitting = [gpu for gpu in gpus if _fits(found, gpu)]
     return sorted(fitting, key=lambda gpu: -(gpu.memory_total.value or 0))
 
@@ -31,7 +22,7 @@ def target(machine: Machine, engine: EngineTraits) -> Target:
     if hardware.is_apple_silicon(machine):  # the chip has a GPU, also where no probe found it
         possible = [one for one in possible if "apple" in one.vendors] or possible
         return next(iter(possible), NOWHERE)
-    gpus = hardware.all_gpus(machine) if engine.id == EVERYWHERE else hardware.main_gpus(machine)
+    gpus = hardware.all_gpus(machine) if engine.runs_everywhere else hardware.main_gpus(machine)
     # One that computes on every card comes before one that computes on some.
     on_gpu = [one for one in possible if one.vendors and gpus and all(_fits(one, gpu) for gpu in gpus)]
     on_gpu = on_gpu or [one for one in possible if one.vendors and any(_fits(one, gpu) for gpu in gpus)]
@@ -51,7 +42,7 @@ def lack(machine: Machine, engine: EngineTraits) -> str:
     if not engine.targets:
         return engine.limits
     system = machine.os.name.value
-    if system == WINDOWS and engine.id in {"vllm", "sglang"} and hardware.main_gpus(machine):
+    if system == WINDOWS and Ability.WSL in engine.abilities and hardware.main_gpus(machine):
         return f"{engine.name} does not exist for Windows itself; it runs in WSL 2, the Linux inside Windows."
     return f"{engine.name} needs {engine.needs}; {_what_is_here(machine, engine)}."
 

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
-from app.advisor.choosing.hardware import Strategy, failed_probes, strategy
+from app.advisor.choosing.hardware import failed_probes, machine_kind
 from app.core import words
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Fact, Gpu, Machine
+from engines.api.traits import MachineKind
 
 CPU = "cpu"
 BACKENDS = {
@@ -20,28 +21,28 @@ BACKENDS = {
     "gpu": "the GPU",
 }
 _SUBJECTS = {
-    Strategy.APPLE: "Apple silicon",
-    Strategy.BLACKWELL_SERVER: "NVIDIA Blackwell server GPUs",
-    Strategy.NVIDIA_SERVER: "NVIDIA data-centre GPUs",
-    Strategy.INSTINCT: "AMD Instinct accelerators",
-    Strategy.MIXED: "cards of several makers",
-    Strategy.RTX_MANY: "more than four NVIDIA RTX cards",
-    Strategy.RTX_FEW: "two to four NVIDIA RTX cards",
-    Strategy.RTX_ONE: "one NVIDIA RTX card",
-    Strategy.RTX_SMALL: "an NVIDIA RTX card with little memory",
-    Strategy.NVIDIA_UNIFIED: "an NVIDIA chip that shares memory with its processor",
-    Strategy.JETSON: "an NVIDIA Jetson",
-    Strategy.TURING_FEW: "several NVIDIA cards of the Turing generation",
-    Strategy.NVIDIA_OLDER: "other NVIDIA GPUs",
-    Strategy.ARC: "Intel Arc GPUs",
-    Strategy.RADEON: "AMD Radeon GPUs",
-    Strategy.AMD_APU: "an AMD processor with a GPU inside",
-    Strategy.SNAPDRAGON: "Snapdragon processors",
-    Strategy.INTEL_CPU: "Intel Xeon and Core Ultra processors",
-    Strategy.INTEL_MAC: "Intel Macs",
-    Strategy.BOARD: "small boards",
-    Strategy.CPU_SERVER: "servers without a GPU",
-    Strategy.CPU: "any processor",
+    MachineKind.APPLE: "Apple silicon",
+    MachineKind.BLACKWELL_SERVER: "NVIDIA Blackwell server GPUs",
+    MachineKind.NVIDIA_SERVER: "NVIDIA data-centre GPUs",
+    MachineKind.INSTINCT: "AMD Instinct accelerators",
+    MachineKind.MIXED: "cards of several makers",
+    MachineKind.RTX_MANY: "more than four NVIDIA RTX cards",
+    MachineKind.RTX_FEW: "two to four NVIDIA RTX cards",
+    MachineKind.RTX_ONE: "one NVIDIA RTX card",
+    MachineKind.RTX_SMALL: "an NVIDIA RTX card with little memory",
+    MachineKind.NVIDIA_UNIFIED: "an NVIDIA chip that shares memory with its processor",
+    MachineKind.JETSON: "an NVIDIA Jetson",
+    MachineKind.TURING_FEW: "several NVIDIA cards of the Turing generation",
+    MachineKind.NVIDIA_OLDER: "other NVIDIA GPUs",
+    MachineKind.ARC: "Intel Arc GPUs",
+    MachineKind.RADEON: "AMD Radeon GPUs",
+    MachineKind.AMD_APU: "an AMD processor with a GPU inside",
+    MachineKind.SNAPDRAGON: "Snapdragon processors",
+    MachineKind.INTEL_CPU: "Intel Xeon and Core Ultra processors",
+    MachineKind.INTEL_MAC: "Intel Macs",
+    MachineKind.BOARD: "small boards",
+    MachineKind.CPU_SERVER: "servers without a GPU",
+    MachineKind.CPU: "any processor",
 }
 _VECTORS = (
     ("avx512f", "AVX-512"),
@@ -69,7 +70,7 @@ def choice_sentence(machine: Machine, engine: EngineInfo, *, because: str) -> st
 
 def subject(machine: Machine) -> str:
     """Return the machine's kind in words: "one NVIDIA RTX card"."""
-    return _SUBJECTS[strategy(machine)]
+    return _SUBJECTS[machine_kind(machine)]
 
 
 def summary(machine: Machine) -> str:

@@ -18,19 +18,12 @@ from app.advisor.memory.setting import HOST, Component, Components, Part, Settin
 from app.core.advice import Estimate, Offload, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts, WeightKind
+from engines.api.traits import GgmlMemory, ReservedMemory
 
 __all__ = ["HOST", "Component", "Components", "Setting", "Speed", "components", "estimate", "fits"]
 
 UNTRAINED_LIMIT = 1 << 20
 """The longest context looked for where the model does not say what it was trained for."""
-
-LLAMA_CPP = "llama.cpp"
-_Rule = Callable[[ModelFacts, Setting], list[Part]]
-_RULES: dict[str, _Rule] = {
-    LLAMA_CPP: llama_cpp_memory.parts,
-    **dict.fromkeys(reserved_memory.RESERVES, reserved_memory.parts),
-    **dict.fromkeys(library_memory.LIBRARIES, library_memory.parts),
-}
 
 
 Rates = tuple[Rate | None, Rate | None]
@@ -49,14 +42,14 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def components(facts: ModelFacts, setting: Setting) -> Components:
-    """Return what running the model takes, by component and place. Raises KeyError for an engine we do not know."""
-    return assemble(_RULES[setting.engine](facts, setting))
+    """Return what running the model takes, by component and place. Raises KeyError for a KV type we do not know."""
+    return assemble(_parts(facts, setting))
 
 
 def fits(facts: ModelFacts, machine: Machine, setting: Setting) -> bool:
     """Say whether the setting fits as it stands, nothing moved to make it so: the quick question of a search.
 
-    Raises KeyError for an engine or KV type we do not know.
+    Raises KeyError for a KV type we do not know.
     """
     adapted = placement.adapted(setting, machine)
     return _Fitting(facts, machine, adapted).holds(adapted)
@@ -66,7 +59,7 @@ def estimate(facts: ModelFacts, machine: Machine, setting: Setting, *, speed: Sp
     """Return the estimate of running `facts` as `setting` says on `machine`.
 
     Where the whole does not fit on the GPU, llama.cpp keeps experts or layers in system memory: the most that fits on
-    the GPU is chosen and said. Raises KeyError for an engine or KV type we do not know.
+    the GPU is chosen and said. Raises KeyError for a KV type we do not know.
     """
     fitting = _Fitting(facts, machine, placement.adapted(setting, machine))
     chosen = fitting.offloaded()
@@ -76,7 +69,7 @@ def estimate(facts: ModelFacts, machine: Machine, setting: Setting, *, speed: Sp
     is_fitting = fitting.holds(chosen)
     return Estimate(
         model=facts.name,
-        engine=chosen.engine,
+        engine=chosen.engine.id,
         backend=chosen.backend,
         context=chosen.context,
         slots=chosen.slots,
@@ -105,12 +98,22 @@ def estimate(facts: ModelFacts, machine: Machine, setting: Setting, *, speed: Sp
 def taken(facts: ModelFacts, machine: Machine, setting: Setting) -> dict[str, int]:
     """Return the bytes that running `facts` takes of each pool, with layers or experts moved as `estimate` moves them.
 
-    Caches the system may drop are not counted. Raises KeyError for an engine or KV type we do not know.
+    Caches the system may drop are not counted. Raises KeyError for a KV type we do not know.
     """
     fitting = _Fitting(facts, machine, placement.adapted(setting, machine))
     parts = components(facts, fitting.offloaded()).parts
     held = {room.pool.id: [part for part in parts if part.place in room.places] for room in fitting.rooms}
     return {pool: sum(part.bytes - part.reclaimable for part in mine) for pool, mine in held.items() if mine}
+
+
+def _parts(facts: ModelFacts, setting: Setting) -> list[Part]:
+    match setting.engine.memory:
+        case GgmlMemory():
+            return llama_cpp_memory.parts(facts, setting)
+        case ReservedMemory():
+            return reserved_memory.parts(facts, setting)
+        case _:
+            return library_memory.parts(facts, setting)
 
 
 def reported(found: Components) -> int:
@@ -128,17 +131,17 @@ class _Fitting:
 
     def holds(self, setting: Setting, *, fixed: Sequence[Part] | None = None) -> bool:
         """Whether a setting fits. `fixed`: what does not depend on the context, if that is at hand."""
-        if setting.engine in reserved_memory.RESERVES:
+        if isinstance(setting.engine.memory, ReservedMemory):
             return self._reserves(setting)
         if fixed is not None:
             return placement.fits([*fixed, *llama_cpp_memory.context_parts(self.facts, setting)], self.rooms)
-        return placement.fits(_RULES[setting.engine](self.facts, setting), self.rooms)
+        return placement.fits(_parts(self.facts, setting), self.rooms)
 
     def offloaded(self) -> Setting:
         """Return the setting, with experts or layers moved to system memory if that makes it fit."""
         whole = self.setting
         is_asked = whole.gpu_layers is not None or whole.cpu_moe_layers > 0
-        can_move = whole.engine == LLAMA_CPP and whole.uses_gpu
+        can_move = whole.engine.is_ggml and whole.uses_gpu
         if is_asked or not can_move or self.holds(whole):
             return whole
         moved = (tried for tried in (self._experts_aside(), self._layers_aside()) if tried is not None)
@@ -146,7 +149,7 @@ class _Fitting:
 
     def largest_context(self, setting: Setting, is_fast: Callable[[Setting], bool]) -> int:
         """Return the longest context, per conversation, that fits and is fast enough."""
-        fixed = llama_cpp_memory.fixed_parts(self.facts, setting) if setting.engine == LLAMA_CPP else None
+        fixed = llama_cpp_memory.fixed_parts(self.facts, setting) if setting.engine.is_ggml else None
 
         def serves(context: int) -> bool:
             tried = msgspec.structs.replace(setting, context=context, cache_tokens=None)
@@ -158,7 +161,7 @@ class _Fitting:
         """Yield what the machine adds."""
         if not is_fitting and any(room.free is None for room in self.rooms):
             yield "How much memory is free is not known, so nothing can be promised to fit."
-        if setting.engine in reserved_memory.RESERVES:
+        if isinstance(setting.engine.memory, ReservedMemory):
             yield from reserved_memory.notes(self.facts, setting)
 
     def _reserves(self, setting: Setting) -> bool:
@@ -166,7 +169,7 @@ class _Fitting:
         room = reserved_memory.capacity(self.facts, setting).bytes
         if room <= 0 or room < reserved_memory.wanted_cache(self.facts, setting):
             return False
-        return placement.fits(_RULES[setting.engine](self.facts, setting), self.rooms, margin=0)
+        return placement.fits(_parts(self.facts, setting), self.rooms, margin=0)
 
     def _experts_aside(self) -> Setting | None:
         layers = [group.layer for group in self.facts.weights if group.kind is WeightKind.EXPERTS]
@@ -181,7 +184,7 @@ class _Fitting:
     def _gpus_hold(self, setting: Setting) -> bool:
         """Whether the GPUs' part fits. Looked for alone, since whatever leaves them fills system memory."""
         on_gpus = [room for room in self.rooms if any(place != HOST for place in room.places)]
-        return placement.fits(_RULES[setting.engine](self.facts, setting), on_gpus)
+        return placement.fits(_parts(self.facts, setting), on_gpus)
 
     def _moved(self, **changes: int) -> Setting:
         return msgspec.structs.replace(self.setting, **changes)

@@ -1,4 +1,4 @@
-"""Engines that reserve a share of each GPU at the start: vLLM, SGLang, TensorRT-LLM, LMDeploy, TGI, Dynamo's workers.
+"""Engines that reserve a share of each GPU at the start, as those do that are made for servers.
 
 The question for them is not what they take but what remains for the cache: how many tokens, and so how many
 conversations of the wanted length at once.
@@ -14,43 +14,14 @@ from app.advisor.memory.runtime import MIB, cuda_context
 from app.advisor.memory.setting import HOST, Component, Part, Setting
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
+from engines.api.traits import ReservedMemory
 
 GIB = 1024 * MIB
 HALF = 2
 BLOCK = 16
-"""Tokens of one page of the cache (vLLM's default)."""
+"""Tokens of one page of the cache: the default of paged attention."""
 DEFAULT_GPU = 24 * GIB
 """Taken for the size of a GPU that is not known."""
-
-
-class Reserve(msgspec.Struct, frozen=True, kw_only=True):
-    """How one engine reserves. `fraction` is its documented default."""
-
-    fraction: float
-    is_of_rest: bool = False
-    """The share is of what is free once the weights are loaded, not of the whole GPU."""
-    holds_activations: bool = True
-    """Whether activations and graphs come out of the share, or lie beside it."""
-    tokens: int = 8192
-    """Tokens the largest step computes: activations are reserved for so many."""
-    sequences: int = 256
-    """Conversations whose logits are held in one step."""
-    graphs: int = 600 * MIB
-    """CUDA graphs and workspaces; from start-up logs of 7B to 8B models."""
-    process: int = 3 * GIB
-    """System memory of the Python processes; assumed."""
-
-
-RESERVES: dict[str, Reserve] = {
-    "vllm": Reserve(fraction=0.92),
-    "dynamo": Reserve(fraction=0.92),
-    "sglang": Reserve(fraction=0.85, holds_activations=False),
-    "tensorrt-llm": Reserve(fraction=0.9, is_of_rest=True),
-    "lmdeploy": Reserve(fraction=0.8, is_of_rest=True),
-    "tgi": Reserve(fraction=0.95, is_of_rest=True),
-}
-"""vLLM `--gpu-memory-utilization`, SGLang `--mem-fraction-static`, TensorRT-LLM
-`--kv_cache_free_gpu_memory_fraction`, LMDeploy `--cache-max-entry-count`, TGI `--cuda-memory-fraction`."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +35,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 def parts(facts: ModelFacts, setting: Setting) -> list[Part]:
     """Return what a launch takes: weights, activations, and a cache that fills the rest of the share."""
-    reserve, sizes = RESERVES[setting.engine], _memories(setting)
+    reserve, sizes = _reserve(setting), _memories(setting)
     found = [_part(HOST, Component.RUNTIME, reserve.process, "the engine's processes")]
     caches = _caches(facts, setting)
     weights, state, compute = weight_share(facts, setting), _state(facts, setting), activations(facts, setting)
@@ -103,7 +74,7 @@ def weight_share(facts: ModelFacts, setting: Setting) -> int:
 
 def activations(facts: ModelFacts, setting: Setting) -> int:
     """Return the peak of activations, logits and graphs on one GPU."""
-    reserve = RESERVES[setting.engine]
+    reserve = _reserve(setting)
     widest = max((max(1, layer.experts_used) * layer.feed_forward for layer in facts.layers), default=0)
     step = (3 * widest // max(1, setting.gpus) + 5 * facts.hidden) * reserve.tokens * HALF
     logits = facts.vocabulary * reserve.sequences * 4
@@ -120,15 +91,22 @@ def _caches(facts: ModelFacts, setting: Setting) -> dict[int, int]:
 
 
 def _cache_bytes(setting: Setting, memory: int, *, taken: int, beside: int) -> int:
-    reserve = RESERVES[setting.engine]
+    reserve = _reserve(setting)
     if reserve.is_of_rest:
         return int((memory - taken - beside) * _fraction(setting))
     share = int(memory * _fraction(setting))
     return share - taken - beside if reserve.holds_activations else min(share - taken, memory - taken - beside)
 
 
+def _reserve(setting: Setting) -> ReservedMemory:
+    memory = setting.engine.memory
+    if not isinstance(memory, ReservedMemory):
+        raise TypeError(f"{setting.engine.name} reserves nothing")
+    return memory
+
+
 def _fraction(setting: Setting) -> float:
-    return RESERVES[setting.engine].fraction if setting.memory_fraction is None else setting.memory_fraction
+    return _reserve(setting).fraction if setting.memory_fraction is None else setting.memory_fraction
 
 
 def _memories(setting: Setting) -> list[int]:
@@ -156,7 +134,7 @@ def _alike(facts: ModelFacts) -> Iterator[tuple[Layer, int]]:
 
 
 def _kept(layer: Layer, setting: Setting, tokens: int) -> int:
-    return min(tokens, layer.window + RESERVES[setting.engine].tokens) if layer.window else tokens
+    return min(tokens, layer.window + _reserve(setting).tokens) if layer.window else tokens
 
 
 def _part(place: int, component: Component, size: int, arithmetic: str) -> Part:

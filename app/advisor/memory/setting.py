@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from app.advisor.choosing.engine_table import EngineTraits
 from app.core.advice import Amount, EstimateConfidence
 from app.core.model_facts import ModelFacts
 
@@ -34,7 +35,7 @@ class Component(StrEnum):
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run a model. What is left at its default is as Roundhouse launches the engine."""
 
-    engine: str = "llama.cpp"
+    engine: EngineTraits
     backend: str = "cpu"
     context: int = 4096
     """Tokens per conversation; the engine is given `context` x `slots`."""

@@ -53,7 +53,7 @@ def notes(facts: ModelFacts, setting: Setting, found: Components) -> Iterator[st
             f"{words.size(copied)} of the weights are held twice: mapped from the file and in the processor's own "
             "layout. The system drops the mapped ones when it needs the memory."
         )
-    if setting.engine == "llama.cpp":
+    if setting.engine.is_ggml:
         yield from _checkpoints(facts, setting)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from app.advisor.choosing import hardware
-from app.advisor.choosing.engine_table import Ability
 from app.advisor.memory.estimate import components
 from app.advisor.memory.setting import Setting
 from app.advisor.plans.selection import Ask, Fit, Pick, moved
@@ -18,6 +17,7 @@ from app.core import words
 from app.core.advice import Counterfactual, Estimate
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
+from engines.api.traits import Ability
 
 NOTICEABLE = 1.1
 """A change by less than a tenth is not worth a line."""
@@ -133,7 +133,7 @@ def _slots(tried: _Tried) -> Iterator[Counterfactual]:
     """Tell what one conversation at a time frees: much where layers slide or recur, since each slot has its own."""
     facts, setting = tried.trial.facts, tried.setting
     keeps_windows = any(layer.attention is AttentionKind.SLIDING or layer.state_elements for layer in facts.layers)
-    if setting.engine != "llama.cpp" or not (keeps_windows or setting.slots > 1):
+    if not setting.engine.is_ggml or not (keeps_windows or setting.slots > 1):
         return
     slots = max(setting.slots, LLAMA_SERVER_SLOTS)
     shared = setting.slots == 1  # llama-server's own default divides one cache among its slots

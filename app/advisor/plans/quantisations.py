@@ -8,18 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from app.advisor.choosing import hardware
-from app.advisor.choosing.engine_table import (
-    ADA,
-    BLACKWELL,
-    FORMAT_NAMES,
-    EngineTraits,
-    inner_format,
-    kernel_lack,
-)
-from app.advisor.choosing.hardware import Strategy
+from app.advisor.choosing.engine_table import EngineTraits
+from app.advisor.choosing.formats import FORMAT_NAMES, inner_format, kernel_lack
 from app.advisor.choosing.targets import capability_of
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
+from engines.api.traits import ADA, BLACKWELL, MachineKind
 
 FULL = 8.0
 """Bits from which on more are not better."""
@@ -53,7 +47,7 @@ _WITHOUT_MODEL = {
     "safetensors": "BF16",
 }
 """What to look for where no model was named: the usual balance of each format."""
-_SERVERS = (Strategy.BLACKWELL_SERVER, Strategy.NVIDIA_SERVER, Strategy.INSTINCT)
+_SERVERS = (MachineKind.BLACKWELL_SERVER, MachineKind.NVIDIA_SERVER, MachineKind.INSTINCT)
 
 
 def nominal_bits(facts: ModelFacts) -> float:
@@ -115,7 +109,7 @@ def _preferred_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu
     known = [name for name in engine.formats if name in _WITHOUT_MODEL]
     if "awq" not in known and "fp8" not in known:
         return next(iter(engine.formats), "")
-    is_server, least = hardware.strategy(machine) in _SERVERS, capability_of(list(gpus))
+    is_server, least = hardware.machine_kind(machine) in _SERVERS, capability_of(list(gpus))
     wanted = ["awq"]
     if least >= BLACKWELL and "nvfp4" in known:
         wanted = ["nvfp4"]

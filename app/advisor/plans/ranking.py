@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.advisor.choosing import hardware, wording
-from app.advisor.choosing.engine_table import EVERYWHERE, FORMAT_NAMES, MADE_FROM_ORIGINALS, NOWHERE, EngineTraits
-from app.advisor.choosing.hardware import Strategy
+from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
+from app.advisor.choosing.formats import FORMAT_NAMES, MADE_FROM_ORIGINALS
 from app.advisor.choosing.intents import Workload, workload
 from app.advisor.choosing.rules import Ranked, guide_row, ranking
 from app.advisor.choosing.targets import gpus_for
@@ -24,6 +24,7 @@ from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, 
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from engines.api.traits import MachineKind
 
 ESTIMATED = 2
 """So many of the best plans carry the whole arithmetic: the choice and its runner-up, quick enough to answer live."""
@@ -37,6 +38,7 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     shown. `is_fixed` says that a certain file or folder was given: nothing else of that model is to be had.
     """
 
+    traits: EngineTable
     machine: Machine
     candidates: list[ModelFacts] = []
     model: str = ""
@@ -68,7 +70,7 @@ class _Draft(msgspec.Struct, frozen=True, kw_only=True):
 def advise(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
     work = _work(inputs)
-    ranked = ranking(inputs.machine, work, sees=_sees(inputs.candidates))
+    ranked = ranking(inputs.traits, inputs.machine, work, sees=_sees(inputs.candidates))
     trials = Trials(inputs.machine, inputs.calibrations)
     asks = [(one, _ask(inputs, one, work, trials)) for one in ranked if not one.refused]
     shown = _shown(inputs, asks[0][1])
@@ -76,7 +78,7 @@ def advise(inputs: PlanInputs) -> Advice:
     usable = _ordered(inputs, drafts)
     refused = [*_without_weights(drafts, usable), *(one for one in ranked if one.refused)]
     plans = [_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
-    passed = _passed_over(guide_row(inputs.machine, work), usable, refused)
+    passed = _passed_over(guide_row(inputs.traits, inputs.machine, work), usable, refused)
     plans[0] = msgspec.structs.replace(plans[0], reasons=[*plans[0].reasons, *passed])
     return Advice(
         plans=[*plans, *(_refusal(inputs, one) for one in refused)],
@@ -190,7 +192,7 @@ def _tier(draft: _Draft, *, has_gpu: bool) -> int:
 
 def _joins_for_nothing(draft: _Draft) -> bool:
     """Whether an engine is there to join cards of several makers, and one card is enough."""
-    is_mixed = hardware.strategy(draft.ask.machine) is Strategy.MIXED and draft.engine == EVERYWHERE
+    is_mixed = hardware.machine_kind(draft.ask.machine) is MachineKind.MIXED and draft.ask.engine.runs_everywhere
     return is_mixed and draft.chosen.facts is not None and draft.chosen.spread.cards == 1
 
 

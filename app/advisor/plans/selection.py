@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from app.advisor.choosing import hardware
-from app.advisor.choosing.engine_table import ADA, Ability, EngineTraits, Target
+from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.choosing.intents import Workload
 from app.advisor.choosing.targets import capability_of
 from app.advisor.memory.setting import Setting
@@ -20,6 +20,7 @@ from app.advisor.plans.trials import Trial, Trials
 from app.core.advice import Estimate
 from app.core.machine import Gpu, Machine, Pool
 from app.core.model_facts import ModelFacts
+from engines.api.traits import ADA, Ability, Target
 
 ROUND = 1024
 """Contexts are said in whole thousands."""
@@ -63,7 +64,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def may_offload(self) -> bool:
         """Whether a part may stay in system memory that is not the GPU's own."""
         has_own = any(not hardware.is_shared(gpu) for gpu in self.gpus)
-        return self.engine.id == "llama.cpp" and Ability.HOST_OFFLOAD in self.engine.abilities and has_own
+        return self.engine.is_ggml and Ability.HOST_OFFLOAD in self.engine.abilities and has_own
 
 
 class Pick(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,7 +269,7 @@ def moved(setting: Setting, found: Estimate) -> Setting:
 
 def _setting(ask: Ask, spread: Spread, *, kv_type: str, context: int) -> Setting:
     return Setting(
-        engine=ask.engine.id,
+        engine=ask.engine,
         backend=ask.target.backend,
         context=context,
         kv_type=kv_type,

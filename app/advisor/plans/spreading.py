@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from app.advisor.choosing import hardware
-from app.advisor.choosing.engine_table import Ability, EngineTraits
+from app.advisor.choosing.engine_table import EngineTraits
 from app.core.machine import Gpu
 from app.core.model_facts import ModelFacts
+from engines.api.traits import Ability
 
 MOST_CARDS = 64
 """More cards than any one model is spread over inside one computer or rack; further ones hold replicas."""

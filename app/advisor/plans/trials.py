@@ -19,6 +19,7 @@ from app.advisor.speed import prefill as speed_prefill
 from app.core.advice import Calibration, Estimate, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from engines.api.traits import ReservedMemory
 
 UNTRAINED_LIMIT = memory.UNTRAINED_LIMIT
 HALF_FULL = 2
@@ -92,7 +93,7 @@ class Trial:
 
     def conversations(self, setting: Setting) -> int:
         """Return how many conversations of the setting's context fit at once."""
-        if setting.engine in reserved_memory.RESERVES:
+        if isinstance(setting.engine.memory, ReservedMemory):
             adapted = placement.adapted(setting, self.machine)
             return int(reserved_memory.capacity(self.facts, adapted).conversations)
         return largest(lambda slots: self.fits(msgspec.structs.replace(setting, slots=slots)), most=setting.slots)
@@ -100,7 +101,9 @@ class Trial:
     def calibration(self, setting: Setting) -> Calibration | None:
         """Return what this machine showed with the engine and backend, the latest first."""
         mine = [
-            found for found in self._calibrations if (found.engine, found.backend) == (setting.engine, setting.backend)
+            found
+            for found in self._calibrations
+            if (found.engine, found.backend) == (setting.engine.id, setting.backend)
         ]
         return max(mine, key=lambda found: found.measured_at, default=None)
 

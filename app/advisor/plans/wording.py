@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from app.advisor.choosing import hardware, wording
-from app.advisor.choosing.engine_table import EVERYWHERE, Ability
-from app.advisor.choosing.hardware import Strategy
-from app.advisor.choosing.intents import Need, Workload, need
+from app.advisor.choosing.intents import Workload, need
 from app.advisor.plans.quantisations import FULL, USUAL, format_title, nominal_bits
 from app.advisor.plans.selection import Ask, Fit, Pick
 from app.core import words
 from app.core.advice import Estimate, Intent
 from app.core.engines import Reason
 from app.core.machine import Gpu, Machine
+from engines.api.traits import Ability, MachineKind, Need
 
 GUIDE = "decision guide"
 _ESTIMATE = "estimate"
@@ -68,10 +67,10 @@ def _clauses(parts: Sequence[str]) -> str:
 
 
 def _machine_clause(ask: Ask) -> str:
-    kind = hardware.strategy(ask.machine)
+    kind = hardware.machine_kind(ask.machine)
     if not ask.target.vendors:
         return _PROCESSOR_CLAUSES.get(kind, _any_processor)(ask)
-    if ask.engine.id == EVERYWHERE and kind not in _SAID_OTHERWISE:
+    if ask.engine.runs_everywhere and kind not in _SAID_OTHERWISE:
         return _runs_on(ask)
     return _GPU_CLAUSES.get(kind, _plain_gpu)(ask)
 
@@ -99,7 +98,7 @@ def _apple(ask: Ask) -> str:
     speeds += [fact.value for fact in (known.theoretical_gb_s, known.bandwidth_gb_s) if fact.value]
     size = f"this Mac's {_whole(memory)} are one pool" if memory else "this Mac's memory is one pool"
     at = f" at {speeds[0]:.0f} GB/s" if speeds else ""
-    return f"{size}{at}" if ask.engine.id != EVERYWHERE else f"{size}{at}, and it runs on Metal"
+    return f"{size}{at}" if not ask.engine.runs_everywhere else f"{size}{at}, and it runs on Metal"
 
 
 def _rtx_one(ask: Ask) -> str:
@@ -107,7 +106,7 @@ def _rtx_one(ask: Ask) -> str:
 
 
 def _rtx_several(ask: Ask) -> str:
-    if ask.engine.id == EVERYWHERE:
+    if ask.engine.runs_everywhere:
         return f"it runs on {_counted(ask.gpus)}, though it is not made for speed on several cards"
     return f"{_counted(ask.gpus)} are NVIDIA, Ampere or newer{_strength(ask)}"
 
@@ -123,7 +122,7 @@ def _instinct(ask: Ask) -> str:
 
 def _mixed(ask: Ask) -> str:
     together = wording.joined([f"the {name}" for name in dict.fromkeys(short_name(gpu) for gpu in ask.gpus)])
-    if ask.engine.id == EVERYWHERE:
+    if ask.engine.runs_everywhere:
         return f"no other engine computes on {together} together"
     return f"it {ask.engine.strength}, on {together} alone"
 
@@ -139,7 +138,7 @@ def _older(ask: Ask) -> str:
 
 
 def _arc(ask: Ask) -> str:
-    if ask.engine.id == "openvino":
+    if ask.engine.kernels_of == "intel":
         return f"Intel's own kernels make the most of {_counted(ask.gpus)}"
     return _plain_gpu(ask)
 
@@ -152,7 +151,7 @@ def _plain_gpu(ask: Ask) -> str:
 
 
 def _intel_processor(ask: Ask) -> str:
-    if ask.engine.id != "openvino":
+    if ask.engine.kernels_of != "intel":
         return _any_processor(ask)
     model = ask.machine.cpu.model.value or "Intel processor"
     for noise in ("(R)", "(TM)", "Intel "):
@@ -163,7 +162,7 @@ def _intel_processor(ask: Ask) -> str:
 def _any_processor(ask: Ask) -> str:
     if hardware.main_gpus(ask.machine):
         return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
-    if ask.engine.id == EVERYWHERE:
+    if ask.engine.runs_everywhere:
         return "it runs on any processor (no GPU here could do the work)"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
 
@@ -177,25 +176,25 @@ def _is(ask: Ask) -> str:
     return "is" if len(ask.gpus) == 1 else "are"
 
 
-_GPU_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {
-    Strategy.APPLE: _apple,
-    Strategy.BLACKWELL_SERVER: _server,
-    Strategy.NVIDIA_SERVER: _server,
-    Strategy.INSTINCT: _instinct,
-    Strategy.MIXED: _mixed,
-    Strategy.RTX_MANY: _rtx_several,
-    Strategy.RTX_FEW: _rtx_several,
-    Strategy.RTX_ONE: _rtx_one,
-    Strategy.RTX_SMALL: _rtx_one,
-    Strategy.NVIDIA_UNIFIED: _unified,
-    Strategy.JETSON: _unified,
-    Strategy.TURING_FEW: _older,
-    Strategy.NVIDIA_OLDER: _older,
-    Strategy.ARC: _arc,
+_GPU_CLAUSES: dict[MachineKind, Callable[[Ask], str]] = {
+    MachineKind.APPLE: _apple,
+    MachineKind.BLACKWELL_SERVER: _server,
+    MachineKind.NVIDIA_SERVER: _server,
+    MachineKind.INSTINCT: _instinct,
+    MachineKind.MIXED: _mixed,
+    MachineKind.RTX_MANY: _rtx_several,
+    MachineKind.RTX_FEW: _rtx_several,
+    MachineKind.RTX_ONE: _rtx_one,
+    MachineKind.RTX_SMALL: _rtx_one,
+    MachineKind.NVIDIA_UNIFIED: _unified,
+    MachineKind.JETSON: _unified,
+    MachineKind.TURING_FEW: _older,
+    MachineKind.NVIDIA_OLDER: _older,
+    MachineKind.ARC: _arc,
 }
-_SAID_OTHERWISE = (Strategy.APPLE, Strategy.MIXED, Strategy.RTX_FEW, Strategy.RTX_MANY)
+_SAID_OTHERWISE = (MachineKind.APPLE, MachineKind.MIXED, MachineKind.RTX_FEW, MachineKind.RTX_MANY)
 """Where the engine that runs everywhere has a clause of its own."""
-_PROCESSOR_CLAUSES: dict[Strategy, Callable[[Ask], str]] = {Strategy.INTEL_CPU: _intel_processor}
+_PROCESSOR_CLAUSES: dict[MachineKind, Callable[[Ask], str]] = {MachineKind.INTEL_CPU: _intel_processor}
 
 
 def _offload_clause(ask: Ask, chosen: Pick) -> str:
@@ -210,7 +209,7 @@ def _need_clause(ask: Ask) -> str:
         Need.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
         Need.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
         Need.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
-        Need.FLEET: f"it {ask.engine.strength}" if ask.engine.id == "dynamo" else "a fleet is served",
+        Need.FLEET: f"it {ask.engine.strength}" if Ability.ORCHESTRATES in can else "a fleet is served",
         Need.BATCH: "batches keep it busy" if serves else "",
         Need.STRUCTURED: "it holds answers to a JSON schema" if Ability.JSON_SCHEMA in can else "",
         Need.LORAS: f"{work.loras} adapters are loaded beside each other" if Ability.LORAS in can else "",
@@ -398,7 +397,7 @@ def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
         yield "This program runs translated (Rosetta); install the one for Apple silicon first."
     if ask.gpus and hardware.is_instinct(ask.gpus[0]):
         yield "Figures published for NVIDIA cards say nothing about these; measure here."
-    kind = hardware.strategy(ask.machine)
-    is_served = kind is Strategy.NVIDIA_SERVER and ask.work.serves_several
-    if is_served or kind is Strategy.BLACKWELL_SERVER:
+    kind = hardware.machine_kind(ask.machine)
+    is_served = kind is MachineKind.NVIDIA_SERVER and ask.work.serves_several
+    if is_served or kind is MachineKind.BLACKWELL_SERVER:
         yield "Measure vLLM, SGLang and TensorRT-LLM with your own requests before deciding; they differ by workload."

@@ -19,11 +19,10 @@ from app.advisor.speed.reads import TokenReads, token_reads
 from app.core.advice import Calibration, EstimateConfidence, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from engines.api.traits import Ability
 
 __all__ = ["decode", "prefill"]
 
-TENSOR_PARALLEL = frozenset({"vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy", "dynamo"})
-"""Engines that cut each matrix over the GPUs; the others give each GPU layers of its own, which saves no time."""
 NVLINK_GAIN = 0.72
 PCIE_GAIN = 0.15
 """n GPUs decode n ** gain times as fast: two with NVLink 1.5 to 1.8 times, over PCIe hardly faster
@@ -100,7 +99,7 @@ def _read_seconds(reads: TokenReads, devices: Sequence[Device], setting: Setting
     """Return the time reading takes: by turns where each GPU has layers of its own, together where matrices are cut."""
     shares = _shares(devices, setting)
     by_turns = sum(share * reading_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
-    if len(devices) == 1 or setting.engine not in TENSOR_PARALLEL:
+    if len(devices) == 1 or Ability.SCALES not in setting.engine.abilities:
         return by_turns
     gain = NVLINK_GAIN if all(device.has_nvlink for device in devices) else PCIE_GAIN
     return by_turns / exp(gain * log(len(devices)))

@@ -119,14 +119,14 @@ def device_class(gpu: Gpu) -> str:
 
 def software_class(setting: Setting, device: str) -> str:
     """Return the name of the class of software an engine is on that backend, build and class of device."""
-    if setting.engine.startswith("mlx"):
-        return "mlx"
+    if setting.engine.speed_class:
+        return setting.engine.speed_class
     if setting.backend in {"vulkan", "sycl"} and device == "arc":
         return "vulkan intel"
     if setting.backend == "cuda" and device == "pascal":
         return "cuda early"  # no CUDA graphs there to this day
     early = f"{setting.backend} early"
-    if setting.engine == "llama.cpp" and setting.build < EARLY_BUILD and early in SOFTWARE:
+    if setting.engine.is_ggml and setting.build < EARLY_BUILD and early in SOFTWARE:
         return early
     return setting.backend if setting.backend in SOFTWARE else "unknown"
 

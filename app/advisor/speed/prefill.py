@@ -110,7 +110,7 @@ def prefill_kind(device: Device) -> str:
 
 def is_early(setting: Setting, device: Device) -> bool:
     """Whether the build is of before llama.cpp fed tensor cores with quantised weights as they are."""
-    return setting.engine == "llama.cpp" and setting.build < EARLY_BUILD and device.kind in _TENSOR_CORES
+    return setting.engine.is_ggml and setting.build < EARLY_BUILD and device.kind in _TENSOR_CORES
 
 
 def _expert_factor(facts: ModelFacts, kind: Prefill) -> float:

@@ -117,5 +117,7 @@ async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
 async def choice(call: Call[None, NoQuery]) -> EngineChoice:
     """Name the engine this computer should use, and why."""
     from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
-    return choose(await call.services.machine.read(), await asyncio.to_thread(call.services.catalogue.list))
+    machine = await call.services.machine.read()
+    return choose(engine_table(), machine, await asyncio.to_thread(call.services.catalogue.list))

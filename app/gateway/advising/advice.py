@@ -19,7 +19,7 @@ import msgspec
 import psutil
 
 from app.advisor.choosing import targets
-from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
 from app.advisor.memory.setting import Setting
 from app.advisor.plans.ranking import PlanInputs, advise
@@ -43,6 +43,7 @@ from app.core.errors import BadRequest, NotFound, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
+from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.measuring import Measuring, best_for
 from app.gateway.advising.model_facts import FactsReader, well_known
@@ -58,17 +59,6 @@ USUAL_CONTEXT = 8192
 _LOADS_LOOKED_AT = 5
 MOST_CONTEXT = 1 << 24
 
-READERS = {
-    "gguf": "llama.cpp",
-    "mlx": "mlx-lm",
-    "exl2": "exllamav2",
-    "exl3": "exllamav3",
-    "openvino": "openvino",
-    "onnx-genai": "onnxruntime-genai",
-    "mlc": "mlc-llm",
-    "tensorrt": "tensorrt-llm",
-}
-"""Which engine a format is for; the rest is served by vLLM."""
 FORMS: dict[str, tuple[str, ...]] = {
     "gguf": ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K"),
     "mlx": ("8bit", "6bit", "4bit", "3bit"),
@@ -123,6 +113,7 @@ async def plan(services: Services, request: PlanRequest) -> Advice:
         candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
     inputs = PlanInputs(
+        traits=engine_table(),
         machine=machine,
         candidates=found.candidates,
         model=found.model,
@@ -147,12 +138,12 @@ async def estimate(services: Services, request: EstimateRequest) -> Estimate:
     engines = await asyncio.to_thread(services.catalogue.list) if is_here else []
     setting = setting_for(facts, machine, request, engines)
     if is_here:
-        shift = runtime_shift(await services.chats.loads(), setting.engine)
+        shift = runtime_shift(await services.chats.loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = await seen(services.library, services.measuring, request.model, setting) if is_here else Seen()
     found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
-    if not any(engine.id == setting.engine and engine.installed for engine in engines):
-        found = where_it_runs(found, targets.lack(machine, ENGINES[setting.engine]))
+    if not any(engine.id == setting.engine.id and engine.installed for engine in engines):
+        found = where_it_runs(found, targets.lack(machine, setting.engine))
     return _by_name(found, facts) if facts.confidence is Confidence.TABLE else found
 
 
@@ -194,7 +185,7 @@ async def machine_for(machine: MachineReader, described: Mapping[str, msgspec.Ra
 
 async def seen(library: Library, measuring: Measuring, model: str, setting: Setting) -> Seen:
     """Return what was measured of an engine here, and of this model on it."""
-    engine, backend = setting.engine, setting.backend
+    engine, backend = setting.engine.id, setting.backend
     try:
         name = (await asyncio.to_thread(library.find, model)).name
     except NotFound:
@@ -209,7 +200,7 @@ def speed_of(facts: ModelFacts, machine: Machine, known: Seen, *, depth: int = 0
     """Return how to predict the speed of a model: measured beats calibrated beats predicted."""
 
     def rates(setting: Setting, at: int) -> tuple[Rate | None, Rate | None]:
-        found = best_for(known.calibrations, engine=setting.engine, backend=setting.backend)
+        found = best_for(known.calibrations, engine=setting.engine.id, backend=setting.backend)
         decode = speed.decode(facts, machine, setting, depth=at, calibration=found)
         if decode is not None and known.generations:
             expected = speed_seen.expectations(known.generations, facts, machine, setting, found)
@@ -223,7 +214,8 @@ def setting_for(
     facts: ModelFacts, machine: Machine, request: EstimateRequest, engines: Sequence[EngineInfo]
 ) -> Setting:
     """Return the setting a request stands for. An engine that is installed runs on the backend it was built for."""
-    engine = request.engine or READERS.get(facts.format, "vllm")
+    known = engine_table()
+    engine = known[request.engine] if request.engine else known.reader(facts.format)
     wanted = request.context or USUAL_CONTEXT
     return Setting(
         engine=engine,
@@ -233,23 +225,23 @@ def setting_for(
         kv_type=request.kv_type or "f16",
         task="embed" if "chat" not in facts.capabilities and "embedding" in facts.capabilities else "chat",
         gpu_layers=request.gpu_layers,
-        gpus=max(1, len(targets.gpus_for(machine, ENGINES[engine]))),
+        gpus=max(1, len(targets.gpus_for(machine, engine))),
     )
 
 
-def backend_of(engine: str, machine: Machine, engines: Sequence[EngineInfo]) -> str:
+def backend_of(engine: EngineTraits, machine: Machine, engines: Sequence[EngineInfo]) -> str:
     """Return what an engine computes with: as it is installed here, else the best the machine offers it."""
-    installed = next((found for found in engines if found.id == engine and found.installed), None)
+    installed = next((found for found in engines if found.id == engine.id and found.installed), None)
     if installed is not None and installed.backend:
         return installed.backend
-    return targets.target(machine, ENGINES[engine]).backend or "cpu"
+    return targets.target(machine, engine).backend or "cpu"
 
 
 def _check(request: EstimateRequest) -> None:
-    if request.engine is not None and request.engine not in ENGINES:
+    if request.engine is not None and request.engine not in engine_table():
         raise BadRequest(
             f"There is no engine called {request.engine!r}.",
-            hint=f"There are {', '.join(ENGINES)}.",
+            hint=f"There are {', '.join(engine_table())}.",
             code="engine_unknown",
         )
     _check_figures(request, context=(1, MOST_CONTEXT), slots=(1, 1024), gpu_layers=(0, 4096), depth=(0, MOST_CONTEXT))

@@ -26,11 +26,11 @@ from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
 
 if TYPE_CHECKING:
+    from app.advisor.choosing.engine_table import EngineTraits
     from app.advisor.speed.calibration import Sample
 
 log = logging.getLogger(__name__)
 
-ENGINE = "llama.cpp"
 CONTEXT = 1024
 PROMPT_TOKENS, ANSWER_TOKENS, ROUNDS = 512, 64, 3
 """What scoreboards use; of several rounds the fastest counts, since whatever else runs only ever slows one down."""
@@ -99,7 +99,7 @@ class Calibrator:
 
         self._say("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
         request = LoadRequest(
-            engine=ENGINE,
+            engine=_engine().id,
             source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
             options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
         )
@@ -117,12 +117,12 @@ class Calibrator:
         from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
 
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
-        setting = Setting(engine=ENGINE, backend=generation.backend, context=CONTEXT)
+        setting = Setting(engine=_engine(), backend=generation.backend, context=CONTEXT)
         return sample(generation, facts, machine, setting)
 
     async def _timed(self, lease: Lease, number: int) -> Generation:
         """Return the timing of one answer. Raises EngineFailed when the engine says none."""
-        routes = self._services.adapters[ENGINE].descriptor.routes
+        routes = self._services.adapters[_engine().id].descriptor.routes
         body = {
             "model": lease.served_name,
             "prompt": [32 + (_SPREAD * (number + 1) + index) % 90 for index in range(PROMPT_TOKENS)],
@@ -161,6 +161,13 @@ class Calibrator:
     def _publish(self, event: CalibrationChanged) -> None:
         self.last = event
         self._services.events.publish(event)
+
+
+def _engine() -> "EngineTraits":
+    """Return the engine for what is measured with: models in GGUF."""
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
+
+    return engine_table().reader(ModelFormat.GGUF)
 
 
 class _Answer(msgspec.Struct):

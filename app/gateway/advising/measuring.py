@@ -89,11 +89,13 @@ class Measuring(Sink):
         from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- the advisor is brought in once it is needed
         from app.advisor.speed.calibration import refine  # noqa: PLC0415 -- as above
         from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
+        from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
         facts, machine = await self._facts.find(generation.model), await self._machine.read()
-        setting = Setting(engine=generation.engine, backend=generation.backend)
-        if facts.file_bytes < LEAST_BYTES:
+        engine = engine_table().get(generation.engine)
+        if engine is None or facts.file_bytes < LEAST_BYTES:
             return
+        setting = Setting(engine=engine, backend=generation.backend)
         seen = sample(generation, facts, machine, setting)
         if seen is not None:
             await self.keep(refine(known, seen))

@@ -14,6 +14,7 @@ from app.engine_store.host import Host, gain, is_for, this_host, unfit
 from app.engine_store.placed import missing
 from app.engine_store.recipe import Recipe
 from app.engine_store.shelf import Manifest, State, place_of
+from app.gateway.advising.engine_table import engine_table
 from engines.api import Failure, FailureKind, Family, Installation
 
 
@@ -29,7 +30,7 @@ def host_of(machine: Machine, *, has_uv: bool) -> Host:
 
 def stock(catalogue: Catalogue, machine: Machine, host: Host, preferred: Sequence[str]) -> list[EngineStock]:
     """Return every engine, those that suit this machine first. Looks at the disk."""
-    ranked = ranking(machine, workload(Intent.CHAT))
+    ranked = ranking(engine_table(), machine, workload(Intent.CHAT))
     order = {one.traits.id: number for number, one in enumerate((one for one in ranked if not one.refused), start=1)}
     judged = {one.traits.id: one for one in ranked}
     found = [

@@ -11,13 +11,12 @@ from functools import lru_cache
 import msgspec
 
 from app.advisor.choosing import targets
-from app.advisor.choosing.engine_table import ENGINES
 from app.core.advice import Estimate, Rate
 from app.core.errors import RoundhouseError
 from app.core.hub import HubCard
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising.advice import READERS
+from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.model_facts import well_known
 from app.gateway.hub.repositories import Ground, estimate_on
 from app.hub.shapes import Shape, find, shape_facts, shapes
@@ -63,7 +62,7 @@ def fitted(card: HubCard, ground: Ground) -> HubCard:
         card,
         format=kind,
         quantization=quantization,
-        engine_name=ENGINES[found.engine].name,
+        engine_name=engine_table()[found.engine].name,
         parameters=card.parameters or facts.parameters,
     )
     if shape is not None:
@@ -78,7 +77,7 @@ def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
     known = [kind for kind in order if kind in there]
     if not known:
         return None
-    runs = (kind for kind in known if not targets.lack(machine, ENGINES[READERS.get(kind, "vllm")]))
+    runs = (kind for kind in known if not targets.lack(machine, engine_table().reader(kind)))
     chosen = next(runs, known[0])
     return chosen, _quantization(card, chosen)
 

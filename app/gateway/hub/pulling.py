@@ -234,9 +234,11 @@ def recommended(plans: Iterable[Plan], offered: Iterable[Variant], facts: Mappin
 async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list[Plan]:
     """Return how these variants would be run here, the best that is installed first."""
     from app.advisor.plans.ranking import PlanInputs, advise  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list) if engine.installed]
     inputs = PlanInputs(
+        traits=engine_table(),
         machine=await services.machine.read_free(),
         candidates=list(facts.values()),
         model=next(iter(facts.values())).name,

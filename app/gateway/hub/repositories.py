@@ -105,8 +105,8 @@ def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVar
 
 
 def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
-    from app.advisor.choosing.engine_table import ENGINES  # noqa: PLC0415 -- the gateway starts without the advisor
-    from app.advisor.plans.quantisations import nominal_bits  # noqa: PLC0415 -- as above
+    from app.advisor.plans.quantisations import nominal_bits  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
     bits = nominal_bits(facts)
     quality = next(said for least, said in _QUALITY if bits >= least)
@@ -118,7 +118,7 @@ def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
         shown,
         quality=quality,
         engine=found.engine,
-        engine_name=ENGINES[found.engine].name,
+        engine_name=engine_table()[found.engine].name,
         fits=found.fits,
         memory_bytes=found.total.bytes,
         context=found.context,
@@ -131,16 +131,15 @@ def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
 def estimate_on(facts: ModelFacts, ground: Ground) -> Estimate:
     """Return what a model would take here, at the usual context. Raises BadRequest where nobody can tell."""
     from app.advisor.choosing import targets  # noqa: PLC0415 -- as above
-    from app.advisor.choosing.engine_table import ENGINES  # noqa: PLC0415 -- as above
     from app.advisor.memory import estimate as memory  # noqa: PLC0415 -- as above
     from app.gateway.advising import advice  # noqa: PLC0415 -- as above
 
     setting = advice.setting_for(facts, ground.machine, EstimateRequest(model=facts.name), ground.engines)
     rates = advice.speed_of(facts, ground.machine, ground.known)
     found = memory.estimate(facts, ground.machine, setting, speed=rates)
-    if any(engine.id == setting.engine and engine.installed for engine in ground.engines):
+    if any(engine.id == setting.engine.id and engine.installed for engine in ground.engines):
         return found
-    return advice.where_it_runs(found, targets.lack(ground.machine, ENGINES[setting.engine]))
+    return advice.where_it_runs(found, targets.lack(ground.machine, setting.engine))
 
 
 def _marked(

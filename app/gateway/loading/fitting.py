@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
-from app.advisor.choosing.engine_table import ENGINES
+from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
 from app.advisor.memory import placement
 from app.advisor.memory.setting import Components, Setting
@@ -27,6 +27,7 @@ from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.engine_store.catalogue import Catalogue
+from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.machine import MachineReader, with_capacity
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.requested_model import Found
@@ -92,13 +93,14 @@ async def _with_all_there_is(supervisor: Supervisor, machine: MachineReader, mod
 
 
 async def _known(services: Services, request: LoadRequest) -> _Known | None:
-    if request.engine not in ENGINES:  # one of the user's own
+    engine = engine_table().get(request.engine)
+    if engine is None:  # one of the user's own
         return None
     try:
         facts = await services.facts.of_file(request.source.path)
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
-    setting = _setting(request, await asyncio.to_thread(_backend, services.catalogue, request.engine))
+    setting = _setting(request, engine, await asyncio.to_thread(_backend, services.catalogue, request.engine))
     setting = await _with_companions(services.facts, setting, request.options)
     if services.machine.last is not None:  # its processor decides what is copied into another layout
         setting = placement.adapted(setting, services.machine.last)
@@ -174,10 +176,10 @@ def _backend(catalogue: Catalogue, engine: str) -> str:
     return catalogue.backend_of(engine) or "cpu"
 
 
-def _setting(request: LoadRequest, backend: str) -> Setting:
+def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> Setting:
     options = request.options
     return Setting(
-        engine=request.engine,
+        engine=engine,
         backend=backend,
         context=options.context or LEAST_CONTEXT,
         slots=options.slots,

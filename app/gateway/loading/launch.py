@@ -291,5 +291,6 @@ def _advised(machine: Machine | None) -> list[str]:
     from app.advisor.choosing.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
     from app.advisor.choosing.rules import ranking  # noqa: PLC0415 -- as above
     from app.core.advice import Intent  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
-    return [one.traits.id for one in ranking(machine, workload(Intent.CHAT)) if not one.refused]
+    return [one.traits.id for one in ranking(engine_table(), machine, workload(Intent.CHAT)) if not one.refused]

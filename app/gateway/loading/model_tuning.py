@@ -61,7 +61,7 @@ def with_tuning(
         extra_args=tuple(own.extra_args),
         draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
         lora=tuple(_present(Path(path)) for path in own.loras),
-        projector=_projector(model, own, engine, options.task),
+        projector=_projector(model, own, takes_one=_sees(services.adapters, engine) and options.task == "chat"),
         sampling=_told(services.hub, model, own) if _is_told(services.adapters, engine) else Sampling(),
     )
 
@@ -117,7 +117,7 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 def has_projector(tuning: ModelSettingsFile, model: ModelInfo) -> bool:
     """Tell whether a projector, which lets it see, is loaded with a model."""
     try:
-        return model.chats and _projector(model, tuning.of(model.runs_as), _SEES, "chat") is not None
+        return model.chats and _projector(model, tuning.of(model.runs_as), takes_one=True) is not None
     except NotFound:
         return False
 
@@ -149,16 +149,17 @@ def _is_told(adapters: Mapping[str, Adapter], engine: str) -> bool:
     return Feature.SAMPLING_DEFAULTS in adapters[engine].descriptor.features
 
 
-def _projector(model: ModelInfo, own: ModelSettings, engine: str, task: str) -> Path | None:
-    """Return the projector to load. One that merely lies there is loaded where the engine is known to take it."""
+def _sees(adapters: Mapping[str, Adapter], engine: str) -> bool:
+    return Feature.VISION in adapters[engine].descriptor.features
+
+
+def _projector(model: ModelInfo, own: ModelSettings, *, takes_one: bool) -> Path | None:
+    """Return the projector to load. One that merely lies there is loaded where it is known to be taken."""
     if own.projector == NO_PROJECTOR or model.format != "gguf":
         return None
     if own.projector is not None:
         return _present(Path(own.projector))
-    return projector_beside(Path(model.path)) if engine == _SEES and task == "chat" else None
-
-
-_SEES = "llama.cpp"
+    return projector_beside(Path(model.path)) if takes_one else None
 
 
 def _present(path: Path) -> Path:

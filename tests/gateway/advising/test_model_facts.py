@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.advisor.choosing.engine_table import ENGINES
 from app.advisor.choosing.targets import lack
 from app.advisor.memory import estimate as memory
-from app.advisor.memory.setting import Setting
 from app.config.environment import HUB, hub_endpoint
 from app.core.errors import NotFound, RoundhouseError, Unavailable
 from app.gateway.advising.advice import where_it_runs
@@ -19,6 +17,7 @@ from app.hub.library.library import Library
 from app.hub.shapes import shape_facts
 from tests.gguf_files import TinyLlama
 from tests.range_server import Hub, serving
+from tests.unit.advisor.engines import ENGINES, setting_for
 
 NOBODY = "http://127.0.0.1:1"
 """A port that nothing listens on."""
@@ -107,7 +106,7 @@ async def test_what_nobody_knows_is_refused(facts: FactsReader) -> None:
 def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
     machine = machine_from(b'{"os": "linux", "cpu": "AMD EPYC 9654", "ram_gb": 384}')
     why_not = lack(machine, ENGINES["vllm"])
-    found = memory.estimate(shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, Setting(engine="vllm"))
+    found = memory.estimate(shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, setting_for(engine="vllm"))
     assert "vLLM needs Linux and an NVIDIA GPU" in why_not
     assert where_it_runs(found, "") == found
     elsewhere = where_it_runs(found, why_not)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from app.advisor.choosing.engine_table import NAMES
 from app.core.engines import EngineInfo
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, OperatingSystem, ProbeReport, T
+from tests.unit.advisor.engines import ENGINES
 
 GIB = 1024**3
 GPU_PROBE = "nvidia"
@@ -88,7 +88,7 @@ class Box:
 def engine(engine_id: str, backend: str = "cpu", *, installed: bool = True) -> EngineInfo:
     return EngineInfo(
         id=engine_id,
-        name=NAMES[engine_id],
+        name=ENGINES[engine_id].name,
         licence="MIT",
         homepage="https://example.org",
         formats=["gguf"],

@@ -4,12 +4,12 @@ import json
 
 import msgspec
 
-from app.advisor.memory.setting import Setting
 from app.core.machine import Confidence, Fact, Machine
 from app.hardware.description import machine_from
+from tests.unit.advisor.engines import setting_for
 
-CUDA = Setting(backend="cuda")
-CPU = Setting(backend="cpu")
+CUDA = setting_for(backend="cuda")
+CPU = setting_for(backend="cpu")
 
 
 def described(**told: object) -> Machine:

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from app.advisor.memory.estimate import components
-from app.advisor.memory.setting import Setting
 from app.advisor.plans.ranking import PlanInputs, advise
 from app.advisor.plans.trials import Trial
 from app.core.advice import Counterfactual, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.hardware.description import machine_from
+from tests.unit.advisor.engines import ENGINES, setting_for
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, MIXTURE, SEVENTY, SLIDING, THIRTY_TWO, Made
 
 MIB = 1 << 20
@@ -34,7 +34,7 @@ MAC_64 = machine_from(b'{"os": "macos", "cpu": "Apple M3 Max", "ram_gb": 64}')
 def first(
     where: Machine, candidates: list[ModelFacts], intent: Intent = Intent.CHAT, context: int | None = None
 ) -> Plan:
-    asked = PlanInputs(machine=where, model="it", candidates=candidates, intent=intent, context=context)
+    asked = PlanInputs(traits=ENGINES, machine=where, model="it", candidates=candidates, intent=intent, context=context)
     return advise(asked).plans[0]
 
 
@@ -52,7 +52,13 @@ def test_eight_bit_kv_gives_the_context_it_says() -> None:
     plan = first(RTX_4090, THIRTY_TWO.every("exl2"))
     told = one(plan, "kv_type")
     changed = advise(
-        PlanInputs(machine=RTX_4090, model="it", candidates=[THIRTY_TWO.facts("4.0bpw", "exl2")], kv_type="q8_0")
+        PlanInputs(
+            traits=ENGINES,
+            machine=RTX_4090,
+            model="it",
+            candidates=[THIRTY_TWO.facts("4.0bpw", "exl2")],
+            kv_type="q8_0",
+        )
     ).plans[0]
     assert changed.estimate is not None
     assert told.context == changed.estimate.largest_context
@@ -71,7 +77,7 @@ def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() 
     assert told.tokens_per_second is not None
     assert told.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
     smaller = next(facts for facts in candidates if facts.quantization == told.change["quantization"])
-    whole = Setting(engine="llama.cpp", backend="cuda", context=8192)
+    whole = setting_for(engine="llama.cpp", backend="cuda", context=8192)
     assert Trial(smaller, machine("RTX 3080")).fits(whole)
 
 
@@ -90,7 +96,7 @@ def test_one_slot_frees_what_the_windows_of_four_would_take() -> None:
     plan = first(RTX_4090, SLIDING.every("gguf"))
     told = one(plan, "slots")
     facts = SLIDING.facts(plan.quantization)
-    alone = Setting(engine="llama.cpp", backend="cuda", context=16_384)
+    alone = setting_for(engine="llama.cpp", backend="cuda", context=16_384)
     four = msgspec.structs.replace(alone, context=4096, slots=4, is_kv_unified=True)
     freed = components(facts, four).total.bytes - components(facts, alone).total.bytes
     assert f"-np 1 frees {round(freed / MIB)} MiB" in told.text

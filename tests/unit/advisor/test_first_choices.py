@@ -5,12 +5,12 @@ One letter per use, in the order of `Intent`: chat coding agent rag structured b
 
 import pytest
 
-from app.advisor.choosing.engine_table import ENGINES
 from app.advisor.choosing.intents import Workload, workload
 from app.advisor.choosing.rules import ranking
 from app.advisor.plans.ranking import PlanInputs, advise
 from app.core.advice import Intent
 from app.core.machine import Machine
+from tests.unit.advisor.engines import ENGINES
 from tests.unit.advisor.test_recipes import (
     B200,
     EPYC,
@@ -137,13 +137,13 @@ def test_who_is_first(name: str, wish: int) -> None:
 
 
 def first(machine: Machine, work: Workload) -> str:
-    return next(one.traits.id for one in ranking(machine, work) if not one.refused)
+    return next(one.traits.id for one in ranking(ENGINES, machine, work) if not one.refused)
 
 
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_engine_is_ranked_refused_or_beside_the_point_and_no_other_named(name: str, intent: Intent) -> None:
-    advice = advise(PlanInputs(machine=described(MACHINES[name]), intent=intent))
+    advice = advise(PlanInputs(traits=ENGINES, machine=described(MACHINES[name]), intent=intent))
     assert {plan.engine for plan in advice.plans} <= set(ENGINES)
     assert {"tgi"} <= {plan.engine for plan in advice.plans if plan.refused}
     assert not advice.plans[0].refused

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from app.advisor.memory import libraries as library_memory
 from app.advisor.memory import reserved as reserved_memory
 from app.advisor.memory.estimate import Speed, components, estimate, fits
 from app.advisor.memory.llama_cpp.layer_split import layer_places
@@ -16,6 +15,7 @@ from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
+from tests.unit.advisor.engines import ENGINES, setting_for
 
 GIB = 1024**3
 MIB = 1024**2
@@ -47,7 +47,7 @@ def on_gpu(found: Estimate) -> int:
 
 
 def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama: ModelFacts) -> None:
-    found = components(llama, Setting(backend="cuda"))
+    found = components(llama, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in llama.weights if g.kind is WeightKind.INPUT_EMBEDDING)
     assert found.at(HOST)["weights"] == embedding
     assert found.weights.bytes == sum(group.padded_bytes for group in llama.weights)
@@ -57,18 +57,18 @@ def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama
 def test_a_tied_embedding_is_held_twice() -> None:
     tied = shape_facts("Llama 3.2 1B", "Q4_K_M")
     assert tied.tied_embeddings
-    once, twice = components(tied, Setting()), components(tied, Setting(backend="cuda"))
+    once, twice = components(tied, setting_for()), components(tied, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in tied.weights if g.kind is WeightKind.INPUT_EMBEDDING)
     assert twice.weights.bytes - once.weights.bytes == embedding
 
 
 def test_unified_memory_is_one_pool_and_keeps_its_bound(llama: ModelFacts) -> None:
-    found = estimate(llama, MAC, Setting(backend="metal", context=8192))
+    found = estimate(llama, MAC, setting_for(backend="metal", context=8192))
     assert len(found.pools) == 1
     assert found.pools[0].bytes == found.total.bytes
     assert found.fits
     tight = msgspec.structs.replace(MAC, gpus=[_bounded(MAC, 2 * GIB)])
-    assert estimate(llama, tight, Setting(backend="metal", gpu_layers=99)).fits is False
+    assert estimate(llama, tight, setting_for(backend="metal", gpu_layers=99)).fits is False
 
 
 def _bounded(box: Machine, size: int) -> Gpu:
@@ -77,20 +77,20 @@ def _bounded(box: Machine, size: int) -> Gpu:
 
 
 def test_what_does_not_fit_is_moved_aside_as_little_as_needed(llama: ModelFacts) -> None:
-    found = estimate(shape_facts("Llama 3.1 70B", "Q4_K_M"), WORKSTATION, Setting(backend="cuda", context=4096))
+    found = estimate(shape_facts("Llama 3.1 70B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=4096))
     assert found.fits
     assert 0 < found.offload.gpu_layers < found.offload.layers == 80
     assert on_gpu(found) + GIB <= 24 * GIB
-    whole = estimate(llama, WORKSTATION, Setting(backend="cuda"))
+    whole = estimate(llama, WORKSTATION, setting_for(backend="cuda"))
     assert (whole.offload.gpu_layers, whole.offload.layers) == (32, 32)
 
 
 def test_experts_go_before_layers(mixture: ModelFacts) -> None:
-    found = estimate(mixture, SMALL_CARD, Setting(backend="cuda", context=8192))
+    found = estimate(mixture, SMALL_CARD, setting_for(backend="cuda", context=8192))
     assert found.fits
     assert 0 < found.offload.cpu_moe_layers < 48
     assert found.offload.gpu_layers == found.offload.layers
-    fewer = Setting(backend="cuda", context=8192, cpu_moe_layers=found.offload.cpu_moe_layers - 1)
+    fewer = setting_for(backend="cuda", context=8192, cpu_moe_layers=found.offload.cpu_moe_layers - 1)
     assert not estimate(mixture, SMALL_CARD, fewer).fits
 
 
@@ -100,7 +100,7 @@ def test_experts_go_before_layers(mixture: ModelFacts) -> None:
 def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quantization: str, kv_type: str) -> None:
     tight = machine(f'{{"os": "Windows", "ram_gb": {ram_gb}, "gpus": [{{"name": "RTX 2060"}}]}}')
     facts = shape_facts("Qwen3 30B A3B", quantization)
-    setting = Setting(backend="cuda", context=8192, kv_type=kv_type)
+    setting = setting_for(backend="cuda", context=8192, kv_type=kv_type)
     possible = [
         {"gpu_layers": layers, "cpu_moe_layers": experts}
         for layers, experts in [(layers, 0) for layers in range(49)] + [(99, experts) for experts in range(49)]
@@ -110,13 +110,13 @@ def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quant
 
 
 def test_what_is_asked_for_is_not_changed(llama: ModelFacts) -> None:
-    found = estimate(llama, SMALL_CARD, Setting(backend="cuda", gpu_layers=5))
+    found = estimate(llama, SMALL_CARD, setting_for(backend="cuda", gpu_layers=5))
     assert found.offload.gpu_layers == 5
 
 
 def test_the_largest_context_fits_and_one_step_more_does_not() -> None:
     facts = shape_facts("Qwen3 32B", "Q4_K_M")
-    setting = Setting(backend="cuda", context=4096)
+    setting = setting_for(backend="cuda", context=4096)
     most = estimate(facts, WORKSTATION, setting).largest_context
     assert 4096 < most < (facts.trained_context or 0)
     whole = msgspec.structs.replace(setting, gpu_layers=99)
@@ -128,7 +128,7 @@ def test_slots_and_kv_types_share_out_the_context() -> None:
     facts = shape_facts("Qwen3 32B", "Q4_K_M")
     contexts = {
         (slots, kv_type): estimate(
-            facts, WORKSTATION, Setting(backend="cuda", slots=slots, kv_type=kv_type, context=1024)
+            facts, WORKSTATION, setting_for(backend="cuda", slots=slots, kv_type=kv_type, context=1024)
         ).largest_context
         for slots in (1, 2)
         for kv_type in ("f16", "q8_0")
@@ -138,7 +138,7 @@ def test_slots_and_kv_types_share_out_the_context() -> None:
 
 
 def test_a_context_is_never_longer_than_the_model_was_trained_for(llama: ModelFacts) -> None:
-    assert estimate(llama, SERVER, Setting(context=4096)).largest_context == llama.trained_context
+    assert estimate(llama, SERVER, setting_for(context=4096)).largest_context == llama.trained_context
 
 
 def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
@@ -146,7 +146,7 @@ def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
         speed = 100 - depth / 1000
         return Rate(tokens_per_second=speed, low=0, high=200, confidence=EstimateConfidence.PREDICTED), None
 
-    found = estimate(llama, SERVER, Setting(context=4096), speed=Speed(rates=rates, floor=80.0, depth=512))
+    found = estimate(llama, SERVER, setting_for(context=4096), speed=Speed(rates=rates, floor=80.0, depth=512))
     assert found.largest_context == 20_000 // 256 * 256
     assert found.depth == 512
     assert found.decode is not None
@@ -159,7 +159,7 @@ def test_a_tiny_model_is_said_in_mebibytes() -> None:
 
 
 def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
-    found = estimate(llama, WORKSTATION, Setting(backend="cuda", context=8192))
+    found = estimate(llama, WORKSTATION, setting_for(backend="cuda", context=8192))
     card = found.sentence.split("; ")[0]
     assert "weights" in card
     assert "KV" in card
@@ -170,12 +170,12 @@ def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
 
 
 def test_repacked_weights_are_counted_and_said_but_do_not_bar_a_fit(llama: ModelFacts) -> None:
-    found = estimate(llama, SERVER, Setting(isa=("avx2",)))
-    plain = estimate(llama, SERVER, Setting(isa=("sse4_2",)))
+    found = estimate(llama, SERVER, setting_for(isa=("avx2",)))
+    plain = estimate(llama, SERVER, setting_for(isa=("sse4_2",)))
     assert found.weights.bytes > 1.4 * plain.weights.bytes
     assert any("held twice" in note for note in found.notes)
     narrow = machine('{"os": "Linux", "ram_gb": 10, "free_gb": 8}')
-    assert estimate(llama, narrow, Setting(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
+    assert estimate(llama, narrow, setting_for(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
 
 
 @pytest.mark.parametrize(
@@ -191,16 +191,16 @@ def test_which_types_are_repacked_depends_on_the_processor(isa: tuple[str, ...],
 
 
 def test_layers_are_split_in_order_and_the_last_card_has_the_output(llama: ModelFacts) -> None:
-    places = layer_places(llama, Setting(backend="cuda", gpus=2, split=(3.0, 1.0)))
+    places = layer_places(llama, setting_for(backend="cuda", gpus=2, split=(3.0, 1.0)))
     assert places == sorted(places)
     assert places.count(0) == 25
     assert places[-1] == 1
-    partly = layer_places(llama, Setting(backend="cuda", gpu_layers=10))
+    partly = layer_places(llama, setting_for(backend="cuda", gpu_layers=10))
     assert partly == [HOST] * 23 + [0] * 10
 
 
 def test_two_cards_are_two_pools(llama: ModelFacts) -> None:
-    found = estimate(llama, TWO_CARDS, Setting(backend="cuda", gpus=2))
+    found = estimate(llama, TWO_CARDS, setting_for(backend="cuda", gpus=2))
     assert len(found.pools) == 3
     assert abs(found.pools[1].bytes - found.pools[2].bytes) < GIB
 
@@ -211,19 +211,19 @@ def test_an_unknown_amount_of_memory_is_no_promise(llama: ModelFacts) -> None:
     unknown = msgspec.structs.replace(
         unknown, memory=msgspec.structs.replace(SERVER.memory, total=blank, available=blank, limit=blank)
     )
-    found = estimate(llama, unknown, Setting())
+    found = estimate(llama, unknown, setting_for())
     assert not found.fits
     assert any("not known" in note for note in found.notes)
 
 
 def test_a_hybrids_checkpoints_are_said() -> None:
-    found = estimate(shape_facts("Qwen3.5 27B", "Q4_K_M"), WORKSTATION, Setting(backend="cuda", context=32768))
+    found = estimate(shape_facts("Qwen3.5 27B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=32768))
     assert any("checkpoint of 150 MiB" in note for note in found.notes)
 
 
 def test_a_reserving_engine_turns_memory_into_tokens() -> None:
     facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
-    setting = Setting(engine="vllm", backend="cuda", context=16384)
+    setting = setting_for(engine="vllm", backend="cuda", context=16384)
     found = estimate(facts, WORKSTATION, setting)
     assert found.fits
     card = found.pools[-1]
@@ -236,14 +236,14 @@ def test_a_reserving_engine_turns_memory_into_tokens() -> None:
 
 def test_a_reservation_too_small_for_one_conversation_does_not_fit() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
-    found = estimate(facts, WORKSTATION, Setting(engine="vllm", backend="cuda", context=4096))
+    found = estimate(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
     assert not found.fits
     assert found.largest_context == 0
 
 
 def test_tensor_parallel_halves_weights_and_cache() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
-    one, two = (Setting(engine="sglang", backend="cuda", gpus=count) for count in (1, 2))
+    one, two = (setting_for(engine="sglang", backend="cuda", gpus=count) for count in (1, 2))
     assert reserved_memory.weight_share(facts, two) * 2 == pytest.approx(
         reserved_memory.weight_share(facts, one), rel=0.01
     )
@@ -253,25 +253,25 @@ def test_tensor_parallel_halves_weights_and_cache() -> None:
 def test_mlx_and_exllama_keep_their_own_kinds_of_cache() -> None:
     facts = shape_facts("Qwen3 4B", "4bit", format="mlx")
     sizes = {
-        kv_type: components(facts, Setting(engine="mlx-lm", backend="metal", kv_type=kv_type)).kv.bytes
+        kv_type: components(facts, setting_for(engine="mlx-lm", backend="metal", kv_type=kv_type)).kv.bytes
         for kv_type in ("f16", "q8_0", "q4_0")
     }
     assert sizes["q8_0"] / sizes["f16"] == pytest.approx(68 / 128)
     assert sizes["q4_0"] / sizes["f16"] == pytest.approx(36 / 128)
-    exl = components(facts, Setting(engine="exllamav3", backend="cuda", cache_tokens=32768, context=4096))
+    exl = components(facts, setting_for(engine="exllamav3", backend="cuda", cache_tokens=32768, context=4096))
     assert exl.kv.bytes == 36 * 32768 * 8 * 256 * 2
 
 
 def test_exllama_keeps_the_embedding_in_system_memory() -> None:
     facts = shape_facts("Llama 3.1 8B", "4.0bpw", format="exl3")
-    found = components(facts, Setting(engine="exllamav3", backend="cuda"))
+    found = components(facts, setting_for(engine="exllamav3", backend="cuda"))
     assert found.at(HOST)["weights"] == sum(g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
 
 
-@pytest.mark.parametrize("engine", [*reserved_memory.RESERVES, *library_memory.LIBRARIES, "llama.cpp"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_a_rule(engine: str, llama: ModelFacts) -> None:
     backend = {"mlx-lm": "metal", "mlx-vlm": "metal", "openvino": "cpu", "onnxruntime-genai": "cpu"}.get(engine, "cuda")
-    found = components(llama, Setting(engine=engine, backend=backend))
+    found = components(llama, setting_for(engine=engine, backend=backend))
     assert found.weights.bytes > 4 * GIB
     assert found.kv.bytes > 0
     assert found.runtime.bytes > 10 * MIB
@@ -281,7 +281,7 @@ def test_every_engine_has_a_rule(engine: str, llama: ModelFacts) -> None:
 
 def test_a_draft_and_a_projector_are_counted_apart(llama: ModelFacts) -> None:
     draft = shape_facts("Llama 3.2 1B", "Q4_K_M")
-    found = components(llama, Setting(draft=draft, projector=draft))
+    found = components(llama, setting_for(draft=draft, projector=draft))
     assert found.draft is not None
     assert found.projector is not None
     assert found.draft.bytes > found.projector.bytes == draft.file_bytes

@@ -5,6 +5,7 @@ import pytest
 from app.advisor.memory import kv
 from app.advisor.memory.setting import Setting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts
+from tests.unit.advisor.engines import setting_for
 
 MIB = 1024 * 1024
 
@@ -59,16 +60,20 @@ def state_mib(model: ModelFacts, setting: Setting) -> float:
 @pytest.mark.parametrize(
     ("model", "setting", "logged"),
     [
-        (LLAMA_8B, Setting(context=2048), 256.0),
-        (LLAMA_8B, Setting(context=8192), 1024.0),
-        (LLAMA_8B, Setting(context=8192, kv_type="q8_0"), 544.0),
-        (QWEN36_27B, Setting(context=32768, slots=4, kv_type="q8_0"), 4352.0),
-        (QWEN36_27B, Setting(context=65024, slots=4, is_kv_unified=True), 16256.0),
-        (QWEN36_27B, Setting(context=131072, slots=2, kv_type="q8_0", value_type="q5_1", is_kv_unified=True), 7424.0),
-        (GPT_OSS_120B, Setting(context=16384, slots=4, is_kv_unified=True), 2340.0),
-        (GEMMA4_12B, Setting(context=4096, kv_type="q8_0"), 289.0),
-        (GEMMA4_12B, Setting(context=2048, slots=4, kv_type="q8_0", is_kv_unified=True), 833.0),
-        (GEMMA4_12B, Setting(context=8192, kv_type="q8_0"), 323.0),
+        (LLAMA_8B, setting_for(context=2048), 256.0),
+        (LLAMA_8B, setting_for(context=8192), 1024.0),
+        (LLAMA_8B, setting_for(context=8192, kv_type="q8_0"), 544.0),
+        (QWEN36_27B, setting_for(context=32768, slots=4, kv_type="q8_0"), 4352.0),
+        (QWEN36_27B, setting_for(context=65024, slots=4, is_kv_unified=True), 16256.0),
+        (
+            QWEN36_27B,
+            setting_for(context=131072, slots=2, kv_type="q8_0", value_type="q5_1", is_kv_unified=True),
+            7424.0,
+        ),
+        (GPT_OSS_120B, setting_for(context=16384, slots=4, is_kv_unified=True), 2340.0),
+        (GEMMA4_12B, setting_for(context=4096, kv_type="q8_0"), 289.0),
+        (GEMMA4_12B, setting_for(context=2048, slots=4, kv_type="q8_0", is_kv_unified=True), 833.0),
+        (GEMMA4_12B, setting_for(context=8192, kv_type="q8_0"), 323.0),
     ],
 )
 def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: Setting, logged: float) -> None:
@@ -78,9 +83,9 @@ def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: Setting, logged
 @pytest.mark.parametrize(
     ("setting", "logged"),
     [
-        (Setting(), 149.62),
-        (Setting(slots=4), 598.5),
-        (Setting(rollback_copies=2), 448.88),
+        (setting_for(), 149.62),
+        (setting_for(slots=4), 598.5),
+        (setting_for(rollback_copies=2), 448.88),
     ],
 )
 def test_state_is_what_llama_cpp_logged(setting: Setting, logged: float) -> None:
@@ -88,26 +93,26 @@ def test_state_is_what_llama_cpp_logged(setting: Setting, logged: float) -> None
 
 
 def test_a_context_is_rounded_up_to_whole_steps_in_each_slot() -> None:
-    assert kv.cells(full(8, 128), Setting(context=1000)) == 1024
-    assert kv_mib(LLAMA_8B, Setting(context=1000, slots=3)) == 3 * kv_mib(LLAMA_8B, Setting(context=1024))
+    assert kv.cells(full(8, 128), setting_for(context=1000)) == 1024
+    assert kv_mib(LLAMA_8B, setting_for(context=1000, slots=3)) == 3 * kv_mib(LLAMA_8B, setting_for(context=1024))
 
 
 def test_a_latent_takes_one_vector_per_token_whatever_the_heads() -> None:
     layer = Layer(attention=AttentionKind.LATENT, heads=128, kv_heads=1, latent_dim=576)
-    assert kv_mib(facts(*[layer] * 61), Setting(context=1024)) * MIB == 61 * 1024 * 576 * 2
+    assert kv_mib(facts(*[layer] * 61), setting_for(context=1024)) * MIB == 61 * 1024 * 576 * 2
 
 
 def test_a_shared_layer_keeps_nothing() -> None:
     layer = Layer(attention=AttentionKind.SHARED, heads=8, kv_heads=2, key_dim=256, value_dim=256)
-    assert kv_mib(facts(layer), Setting()) == 0
+    assert kv_mib(facts(layer), setting_for()) == 0
 
 
 def test_a_full_window_cache_keeps_every_token() -> None:
     layer = sliding(8, 128, 512)
-    assert kv.cells(layer, Setting(context=8192)) == 1024
-    assert kv.cells(layer, Setting(context=8192, is_swa_full=True)) == 8192
+    assert kv.cells(layer, setting_for(context=8192)) == 1024
+    assert kv.cells(layer, setting_for(context=8192, is_swa_full=True)) == 8192
 
 
 def test_the_arithmetic_says_what_is_multiplied() -> None:
-    assert kv.kv_arithmetic(LLAMA_8B, Setting(context=8192)) == "32 layers x 8192 x 8 x (128 + 128) f16"
-    assert kv.kv_arithmetic(LLAMA_8B, Setting(context=8192, slots=2)).endswith(" x 2 slots")
+    assert kv.kv_arithmetic(LLAMA_8B, setting_for(context=8192)) == "32 layers x 8192 x 8 x (128 + 128) f16"
+    assert kv.kv_arithmetic(LLAMA_8B, setting_for(context=8192, slots=2)).endswith(" x 2 slots")

@@ -17,6 +17,7 @@ from app.hub.facts.gguf import facts_from
 from app.hub.shapes.shape import Shape
 from tests.oracle import Allocated, Setting, load
 from tests.oracle_models import QUANTIZATION, SETTINGS, models, write_model
+from tests.unit.advisor.engines import setting_for
 from tests.weightless import write_weightless
 
 MIB = 2**20
@@ -67,7 +68,7 @@ def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: s
     tensors = model.tensors(quantization)
     path = write_weightless(tmp_path / "model.gguf", model.metadata(), tensors)
     facts = facts_from(model.metadata(), tensors, name=name)
-    copied = sum(part.reclaimable for part in model_parts(facts, Ours(context=512, isa=ISA)))
+    copied = sum(part.reclaimable for part in model_parts(facts, setting_for(context=512, isa=ISA)))
     found = load(path, Setting(context=512, repack=True))
     assert copied == pytest.approx(found.of("model", "CPU_REPACK"), abs=PRINTED)
 
@@ -101,7 +102,7 @@ def computed(parts: Sequence[Part], component: Component) -> int:
 
 
 def ours(setting: Setting) -> Ours:
-    return Ours(
+    return setting_for(
         context=setting.context,
         slots=setting.slots,
         kv_type=setting.kv_type,

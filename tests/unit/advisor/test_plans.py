@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.advisor.choosing.engine_table import ENGINES, NOWHERE
+from app.advisor.choosing.engine_table import NOWHERE
 from app.advisor.choosing.intents import INTENTS
 from app.advisor.choosing.targets import target
 from app.advisor.memory import estimate as memory
@@ -21,6 +21,7 @@ from app.core.model_facts import ModelFacts
 from app.hardware.description import machine_from
 from app.hardware.pools import with_pools
 from tests.unit.advisor.boxes import Box, gpu
+from tests.unit.advisor.engines import ENGINES
 from tests.unit.advisor.made_models import (
     EIGHT,
     FOURTEEN,
@@ -50,7 +51,9 @@ def plans_for(where: Machine, model: Made | None = None, *formats: str, **asked:
 
 def asked_of(where: Machine, model: Made | None = None, *formats: str, **asked: Any) -> Advice:  # noqa: ANN401 -- as above
     candidates = model.every(*formats) if model else []
-    return advise(PlanInputs(machine=where, model=model.name if model else "", candidates=candidates, **asked))
+    return advise(
+        PlanInputs(traits=ENGINES, machine=where, model=model.name if model else "", candidates=candidates, **asked)
+    )
 
 
 RTX_4090 = machine("linux", ("RTX 4090", 1))
@@ -227,7 +230,9 @@ def test_exl2_is_not_offered_for_architectures_its_engine_never_learned() -> Non
 @pytest.mark.parametrize("card", ["MI300X", "MI355X", "Radeon AI PRO R9700"])
 def test_mxfp4_is_served_where_vllm_s_recipe_names_the_card(card: str) -> None:
     files = [msgspec.structs.replace(facts, format="mxfp4", quantization="MXFP4") for facts in EIGHT.every("awq")]
-    asked = PlanInputs(machine=machine("linux", (card, 1)), model="Some", candidates=files, intent=Intent.TEAM)
+    asked = PlanInputs(
+        traits=ENGINES, machine=machine("linux", (card, 1)), model="Some", candidates=files, intent=Intent.TEAM
+    )
     assert "vllm" in [plan.engine for plan in advise(asked).plans if not plan.refused]
 
 
@@ -269,10 +274,10 @@ def test_a_speed_says_how_full_the_context_is() -> None:
 
 def test_without_a_model_the_largest_that_runs_well_takes_the_measure() -> None:
     candidates = [*SMALL.every("gguf"), *EIGHT.every("gguf"), *SEVENTY.every("gguf")]
-    advice = advise(PlanInputs(machine=LAPTOP, candidates=candidates))
+    advice = advise(PlanInputs(traits=ENGINES, machine=LAPTOP, candidates=candidates))
     assert advice.model == "Made 1B"
     server = machine_from(b'{"cpu": "AMD EPYC 9654", "ram_gb": 768, "ram_bandwidth_gb_s": 460}')
-    assert advise(PlanInputs(machine=server, candidates=candidates)).model == "Made 8B"
+    assert advise(PlanInputs(traits=ENGINES, machine=server, candidates=candidates)).model == "Made 8B"
 
 
 def test_the_best_plans_carry_the_arithmetic() -> None:
@@ -328,7 +333,7 @@ def test_unknown_memory_promises_nothing() -> None:
 )
 def test_advice_comes_at_once(where: Machine, model: Made, asked: Json) -> None:
     candidates = model.every()
-    inputs = PlanInputs(machine=where, model=model.name, candidates=candidates, **asked)
+    inputs = PlanInputs(traits=ENGINES, machine=where, model=model.name, candidates=candidates, **asked)
     advise(inputs)
     best = min(_seconds(inputs) for _ in range(5))
     assert best < 0.15, "the target is 50 ms on a machine at rest; tests share theirs"
@@ -404,7 +409,7 @@ def trained(candidates: list[ModelFacts]) -> int:
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(asked=wishes())
 def test_what_holds_for_every_machine_and_wish(asked: Json) -> None:
-    inputs = PlanInputs(**asked)
+    inputs = PlanInputs(traits=ENGINES, **asked)
     advice = advise(inputs)
     used = [plan for plan in advice.plans if not plan.refused]
     assert used

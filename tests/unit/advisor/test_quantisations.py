@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from app.advisor.choosing.engine_table import ENGINES
 from app.advisor.plans.quantisations import balanced, loadable, nominal_bits, usual, why_not
 from app.core.machine import Gpu
 from tests.unit.advisor.boxes import gpu
+from tests.unit.advisor.engines import ENGINES
 from tests.unit.advisor.made_models import EIGHT
 
 RTX_3090 = gpu("nvidia", "NVIDIA GeForce RTX 3090", "8.6")

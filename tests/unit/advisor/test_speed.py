@@ -12,10 +12,11 @@ from app.advisor.speed.prefill import prefill_kind
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.machine import Machine
 from app.hardware import devices
+from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, MIXTURE, SEVENTY, SMALL
 from tests.unit.advisor.speed_cases import CPU, CUDA, described, with_card, with_memory
 
-METAL = Setting(backend="metal")
+METAL = setting_for(backend="metal")
 RTX_4090 = with_card("NVIDIA GeForce RTX 4090")
 Q4 = EIGHT.facts("Q4_K_M")
 
@@ -85,8 +86,8 @@ def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> No
     linked = described(os="linux", gpus=[{"name": "RTX 3090", "count": 2, "nvlink": True}])
     by_turns = rate(two, msgspec.structs.replace(CUDA, gpus=2))
     assert by_turns == pytest.approx(rate(with_card("RTX 3090")))
-    cut = Setting(engine="vllm", backend="cuda", gpus=2)
-    alone = Setting(engine="vllm", backend="cuda", gpus=1)
+    cut = setting_for(engine="vllm", backend="cuda", gpus=2)
+    alone = setting_for(engine="vllm", backend="cuda", gpus=1)
     fp16 = EIGHT.facts("BF16", "safetensors")
     rates = [decode(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked, cut))]
     one, over_pcie, over_nvlink = (found.tokens_per_second for found in rates if found)
@@ -214,16 +215,16 @@ def test_each_chip_belongs_to_its_class(name: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "device", "expected"),
     [
-        (Setting(backend="cuda"), "geforce", "cuda"),
-        (Setting(backend="cuda"), "pascal", "cuda early"),
-        (Setting(backend="metal", build=2000), "apple", "metal early"),
-        (Setting(engine="mlx-lm", backend="metal"), "apple", "mlx"),
-        (Setting(engine="mlx-vlm", backend="metal"), "apple", "mlx"),
-        (Setting(backend="vulkan"), "arc", "vulkan intel"),
-        (Setting(backend="sycl"), "arc", "vulkan intel"),
-        (Setting(backend="vulkan", build=2000), "radeon", "vulkan"),
-        (Setting(engine="vllm", backend="rocm"), "hbm", "rocm"),
-        (Setting(backend="directml"), "radeon", "unknown"),
+        (setting_for(backend="cuda"), "geforce", "cuda"),
+        (setting_for(backend="cuda"), "pascal", "cuda early"),
+        (setting_for(backend="metal", build=2000), "apple", "metal early"),
+        (setting_for(engine="mlx-lm", backend="metal"), "apple", "mlx"),
+        (setting_for(engine="mlx-vlm", backend="metal"), "apple", "mlx"),
+        (setting_for(backend="vulkan"), "arc", "vulkan intel"),
+        (setting_for(backend="sycl"), "arc", "vulkan intel"),
+        (setting_for(backend="vulkan", build=2000), "radeon", "vulkan"),
+        (setting_for(engine="vllm", backend="rocm"), "hbm", "rocm"),
+        (setting_for(backend="directml"), "radeon", "unknown"),
     ],
 )
 def test_each_engine_and_backend_has_its_cost_per_layer(setting: Setting, device: str, expected: str) -> None:
@@ -238,7 +239,7 @@ def test_every_class_has_all_its_constants_and_they_are_physical() -> None:
         assert 0 <= software.expert_layer_s < 1e-3 > software.layer_s > 1e-6, name
     for device in devices.table():
         for gpu in described(gpus=[{"name": device.name}], ram_gb=64).gpus:
-            for used in used_devices(described(gpus=[{"name": device.name}], ram_gb=64), Setting(backend="vulkan")):
+            for used in used_devices(described(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")):
                 assert device_class(gpu) in DEVICES
                 assert prefill_kind(used) in PREFILL
 

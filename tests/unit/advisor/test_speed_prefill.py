@@ -1,12 +1,12 @@
 import msgspec
 import pytest
 
-from app.advisor.memory.setting import Setting
 from app.advisor.speed.estimate import prefill
 from app.advisor.speed.families import PREFILL, PREFILL_EARLY
 from app.advisor.speed.prefill import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.model_facts import WeightKind
+from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SEVENTY, SLIDING
 from tests.unit.advisor.speed_cases import CPU, CUDA, described, with_card
 
@@ -87,7 +87,7 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
 def test_nothing_is_said_where_nothing_is_known() -> None:
     assert prefill(Q4, described(os="linux"), CPU) is None
     assert prefill(Q4, with_card("Nobody's Card", vendor="nvidia", ram_gb=8), CUDA) is None
-    assert prefill(Q4, RTX_4090, Setting(backend="metal")) is None
+    assert prefill(Q4, RTX_4090, setting_for(backend="metal")) is None
 
 
 def test_a_calibration_replaces_the_share() -> None:

@@ -6,6 +6,7 @@ import pytest
 from app.advisor.memory.setting import Setting
 from app.advisor.speed.reads import KERNELS_PLAIN_LAYER, kernels, token_reads
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
+from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SLIDING, group_of
 from tests.unit.advisor.speed_cases import CPU, CUDA
 
@@ -107,7 +108,7 @@ def test_experts_kept_in_system_memory_leave_attention_on_the_gpu() -> None:
     assert (reads.host_layers, reads.host_cache_bytes) == (12, 0)
 
 
-@pytest.mark.parametrize("setting", [CPU, Setting(backend="cpu", cpu_moe_layers=12)])
+@pytest.mark.parametrize("setting", [CPU, setting_for(backend="cpu", cpu_moe_layers=12)])
 def test_without_a_gpu_the_processor_is_the_device(setting: Setting) -> None:
     reads = token_reads(MIXTURE.facts("Q4_K_M"), setting, depth=0)
     assert reads.host_bytes == 0

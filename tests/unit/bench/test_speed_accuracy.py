@@ -66,4 +66,4 @@ def test_each_family_is_drawn_as_its_own(cases: tuple[Case, ...]) -> None:
     rows = held_out_rows()
     assert of(next(row for row in rows if "1050 Ti" in row.device)) == "GeForce GTX 10"
     assert of(next(row for row in rows if "GB10" in row.device)) == "shared memory (GB10, Strix Halo)"
-    assert of(next(row for row in rows if row.setting.engine == "mlx-lm")) == "Apple, MLX"
+    assert of(next(row for row in rows if row.setting.engine.id == "mlx-lm")) == "Apple, MLX"

@@ -1,0 +1,96 @@
+"""What the advisor knows of ExLlamaV3 and ExLlamaV2."""
+
+from engines.api import ModelFormat
+from engines.api.traits import (
+    AMPERE,
+    DESKTOP,
+    GIB,
+    MIB,
+    X86,
+    Ability,
+    GrowingMemory,
+    MachineKind,
+    Places,
+    Target,
+    Traits,
+)
+
+EXL2_ARCHITECTURES = frozenset(
+    {"llama", "mistral", "mistral3", "mixtral", "yi", "orion", "qwen2", "qwen2vl", "qwen3", "qwen3moe", "gemma"}
+    | {"gemma2", "gemma3", "starcoder", "starcoder2", "command-r", "cohere2", "dbrx", "phi3", "gpt2", "minicpm"}
+    | {"internlm2", "granite", "glm4"}
+)
+"""What `exllamav2.architecture` of 0.3.2, its last release, tells apart."""
+EXL3_UNCUT = frozenset({"afmoe", "lfm2", "lfm2moe", "mistral4", "olmo2", "qwen3next"})
+"""Architectures that exllamav3 1.6.5 marks `supports_tp: False`."""
+MEMORY = GrowingMemory(
+    kv_types={"q8_0": "exl-q8", "q5_1": "exl-q6", "q4_0": "exl-q4"},
+    embedding_on_host=True,
+    process=2 * GIB,
+    device=256 * MIB,
+)
+"""Caches of 8, 6 and 4 bits, the embedding in system memory."""
+FOR_A_DESK = "This is an engine for a desk: nothing in it keeps many users apart or tells one from another."
+
+EXL3 = Traits(
+    default_formats=frozenset({ModelFormat.EXL3}),
+    targets=(Target(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
+    strength="splits tensors and experts across consumer cards",
+    needs="NVIDIA cards, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
+    limits="It does not spread every architecture over several cards yet.",
+    abilities=frozenset(
+        {
+            Ability.JSON_SCHEMA,
+            Ability.KV_QUANT,
+            Ability.HOST_OFFLOAD,
+            Ability.TENSOR,
+            Ability.PIPELINE,
+            Ability.EXPERT,
+            Ability.VISION,
+        }
+    ),
+    uncut=EXL3_UNCUT,
+    most_slots=16,
+    memory=MEMORY,
+    places={
+        MachineKind.MIXED: Places(local=30, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.RTX_MANY: Places(local=40, structured=30, long=30, moe=30, fleet=60),
+        MachineKind.RTX_FEW: Places(
+            local=10, structured=30, loras=40, long=20, batch=40, serving=40, serving_shaped=40, fleet=60
+        ),
+        MachineKind.RTX_ONE: Places(
+            local=30, agent=40, structured=40, loras=0, long=40, moe=10, batch=0, serving=0, serving_shaped=0, fleet=0
+        ),
+        MachineKind.RTX_SMALL: Places(
+            local=30, agent=40, loras=0, moe=20, batch=0, serving=0, serving_shaped=0, fleet=0
+        ),
+    },
+    order=50,
+    serving_warning=FOR_A_DESK,
+)
+
+EXL2 = Traits(
+    default_formats=frozenset({ModelFormat.EXL2}),
+    targets=(Target(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
+    strength="gets the most speed and the largest model out of one such card",
+    needs="an NVIDIA card, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
+    limits="It is frozen since December 2025: architectures that came later are missing.",
+    abilities=frozenset({Ability.JSON_SCHEMA, Ability.LORAS, Ability.KV_QUANT, Ability.PIPELINE}),
+    architectures=EXL2_ARCHITECTURES,
+    most_slots=8,
+    memory=MEMORY,
+    places={
+        MachineKind.MIXED: Places(local=20, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.RTX_FEW: Places(
+            local=40, structured=0, loras=0, long=0, moe=0, batch=0, serving=0, serving_shaped=0, fleet=0
+        ),
+        MachineKind.RTX_ONE: Places(
+            local=10, agent=20, structured=50, loras=40, moe=30, batch=40, serving=40, serving_shaped=40, fleet=60
+        ),
+        MachineKind.RTX_SMALL: Places(
+            local=20, structured=40, loras=40, moe=30, batch=40, serving=40, serving_shaped=40, fleet=60
+        ),
+    },
+    order=40,
+    serving_warning=FOR_A_DESK,
+)

@@ -1,0 +1,77 @@
+"""What the advisor knows of llama.cpp."""
+
+from engines.api import ModelFormat
+from engines.api.traits import (
+    ANY_CUDA,
+    ARM,
+    DESKTOP,
+    MAC,
+    X86,
+    Ability,
+    GgmlMemory,
+    MachineKind,
+    Places,
+    Target,
+    Traits,
+)
+
+TRAITS = Traits(
+    default_formats=frozenset({ModelFormat.GGUF}),
+    targets=(
+        Target(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),
+        Target(backend="cuda", vendors=("nvidia",), systems=DESKTOP, compute=ANY_CUDA),
+        Target(backend="vulkan", vendors=("amd", "intel", "nvidia", "apple"), systems=DESKTOP),
+        Target(backend="rocm", vendors=("amd",), systems=DESKTOP, architectures=(X86,)),
+        Target(backend="cpu", systems=(), architectures=()),
+    ),
+    strength="runs on any processor and nearly any GPU, and can keep a part of a model in system memory",
+    needs="a computer",
+    limits="It is not made for speed on several GPUs, and its RPC between computers is fragile and open to anyone.",
+    abilities=frozenset(
+        {
+            Ability.JSON_SCHEMA,
+            Ability.LORAS,
+            Ability.KV_QUANT,
+            Ability.HOST_OFFLOAD,
+            Ability.PIPELINE,
+            Ability.VISION,
+            Ability.EVERYWHERE,
+        }
+    ),
+    most_slots=16,
+    memory=GgmlMemory(),
+    places={
+        MachineKind.APPLE: Places(local=20, structured=10, loras=10, serving=10, serving_shaped=10, fleet=10),
+        MachineKind.BLACKWELL_SERVER: Places(
+            local=50, structured=40, loras=40, long=40, moe=40, serving_shaped=40, fleet=0
+        ),
+        MachineKind.NVIDIA_SERVER: Places(local=50, fleet=0),
+        MachineKind.INSTINCT: Places(local=30, fleet=0),
+        MachineKind.MIXED: Places(local=10, batch=40, serving=40, serving_shaped=40, fleet=40),
+        MachineKind.RTX_MANY: Places(local=60, agent=50, structured=40, loras=50, long=40, moe=40, batch=50, fleet=0),
+        MachineKind.RTX_FEW: Places(local=60, agent=50, structured=40, loras=50, long=40, moe=40, batch=50, fleet=0),
+        MachineKind.RTX_ONE: Places(local=20, agent=10, loras=30, batch=50, serving=50, serving_shaped=50, fleet=0),
+        MachineKind.RTX_SMALL: Places(local=10, loras=30, batch=50, serving=50, serving_shaped=50, fleet=0),
+        MachineKind.NVIDIA_UNIFIED: Places(local=10, batch=40, serving=40, serving_shaped=40, fleet=30),
+        MachineKind.JETSON: Places(local=10),
+        MachineKind.TURING_FEW: Places(local=30, fleet=0),
+        MachineKind.NVIDIA_OLDER: Places(local=10, batch=30, serving=30, serving_shaped=30, fleet=30),
+        MachineKind.ARC: Places(local=30),
+        MachineKind.RADEON: Places(local=10, batch=20, serving=20, serving_shaped=20, fleet=20),
+        MachineKind.AMD_APU: Places(local=10),
+        MachineKind.SNAPDRAGON: Places(local=10),
+        MachineKind.INTEL_CPU: Places(local=20),
+        MachineKind.INTEL_MAC: Places(local=10),
+        MachineKind.BOARD: Places(local=10),
+        MachineKind.CPU_SERVER: Places(local=10),
+        MachineKind.CPU: Places(local=10),
+    },
+    app=30,
+    app_on={MachineKind.APPLE: 40},
+    browser=30,
+    order=10,
+    unlisted="llama.cpp reaches other computers only by its RPC, which is fragile and open to anyone: no production.",
+    fleet_warning=(
+        "For several computers start one server on each, behind a load balancer; llama.cpp's RPC is open to anyone."
+    ),
+)
