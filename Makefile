@@ -38,9 +38,10 @@ check: .venv/ready  ## lint, format, types, import rules
 	@$(RUN) mypy
 	@$(RUN) pytest -q tests/unit/test_layout.py
 
-fix: .venv/ready  ## put right what the linter and formatter can
+fix: .venv/ready  ## put right what the linter and formatter can, and the docs' tables about engines
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
+	@$(RUN) python -m tests.engine_docs --write
 
 bench: .venv/ready  ## measure the figures this project promises
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.bench

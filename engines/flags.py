@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -75,6 +75,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Names, also with * for any ending."""
     takes_abbreviations: bool = True
     """argparse takes --por for --port, -t for -tp, and -p8000 for -p 8000."""
+
+
+@runtime_checkable
+class TakesFlags(Protocol):
+    """An adapter whose engine is told its options on a command line."""
+
+    @property
+    def table(self) -> Table:
+        """How options become its flags."""
 
 
 class Spoken(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,6 +117,11 @@ class Dynamo:
         """What Dynamo is."""
         return DESCRIPTOR
 
+    @property
+    def table(self) -> Table:
+        """How options become its flags."""
+        return TABLE
+
     def probe(self, place: Place | None = None) -> Installation | Failure:
         """Look at the environment in `place`."""
         if place is None or place.python is None:

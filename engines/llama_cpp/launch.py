@@ -27,6 +27,7 @@ from engines.api import (
     Stop,
 )
 from engines.environment import engine_environment
+from engines.flags import Table
 from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
@@ -90,6 +91,11 @@ class LlamaCpp:
     def descriptor(self) -> Descriptor:
         """What llama.cpp is."""
         return DESCRIPTOR
+
+    @property
+    def table(self) -> Table:
+        """How options become the flags of `llama-server`."""
+        return binary.TABLE
 
     def probe(self, place: Place | None = None) -> Installation | Failure:
         """Find xllamacpp in this environment by its metadata, or in `place`; nothing native is loaded here."""

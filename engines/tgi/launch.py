@@ -157,6 +157,11 @@ class Tgi:
         """What TGI is."""
         return DESCRIPTOR
 
+    @property
+    def table(self) -> Table:
+        """How options become its flags."""
+        return TABLE
+
     def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- containers lie in no place of ours
         """Find a container program that has the image. Nothing is fetched."""
         for name in (DOCKER, PODMAN):

@@ -20,7 +20,7 @@ BACKENDS = {
     "npu": "the NPU",
     "gpu": "the GPU",
 }
-_SUBJECTS = {
+SUBJECTS = {
     MachineKind.APPLE: "Apple silicon",
     MachineKind.BLACKWELL_SERVER: "NVIDIA Blackwell server GPUs",
     MachineKind.NVIDIA_SERVER: "NVIDIA data-centre GPUs",
@@ -70,7 +70,7 @@ def choice_sentence(machine: Machine, engine: EngineInfo, *, because: str) -> st
 
 def subject(machine: Machine) -> str:
     """Return the machine's kind in words: "one NVIDIA RTX card"."""
-    return _SUBJECTS[machine_kind(machine)]
+    return SUBJECTS[machine_kind(machine)]
 
 
 def summary(machine: Machine) -> str:
