@@ -33,6 +33,7 @@ switch ($Target) {
     "fix" {
         Invoke-Step @("ruff", "check", "--fix", ".")
         Invoke-Step @("ruff", "format", ".")
+        Invoke-Step @("python", "-m", "tests.engine_docs", "--write")
     }
     "bench" { Invoke-Step @("python", "-m", "tests.bench") }
     "screenshots" { Invoke-Step @("python", "-m", "tests.demo.screenshots", "screenshots") }
