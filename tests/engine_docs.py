@@ -14,7 +14,7 @@ from app.advisor.choosing.wording import SUBJECTS
 from app.engine_store.recipe import recipes
 from app.gateway.advising.engine_table import engine_table
 from engines.api import Adapter, Family
-from engines.api.traits import MachineKind, Need
+from engines.api.traits import GuideNeed, MachineKind
 from engines.flags import WORDS, Table, TakesFlags
 from engines.registry import ADAPTERS
 
@@ -22,19 +22,19 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 RAN = "Run for real "
 SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 WORK = {
-    Need.LOCAL: "one person",
-    Need.AGENT: "an agent",
-    Need.STRUCTURED: "answers to a schema",
-    Need.LORAS: "several adapters",
-    Need.LONG: "long contexts",
-    Need.MOE: "mixtures of experts",
-    Need.BATCH: "batches",
-    Need.TEAM: "a team",
-    Need.SERVING: "an API",
-    Need.SERVING_SHAPED: "several people with schemas, adapters, long contexts or experts",
-    Need.FLEET: "a fleet",
-    Need.APP: "an app",
-    Need.BROWSER: "a browser or phone",
+    GuideNeed.LOCAL: "one person",
+    GuideNeed.AGENT: "an agent",
+    GuideNeed.STRUCTURED: "answers to a schema",
+    GuideNeed.LORAS: "several adapters",
+    GuideNeed.LONG: "long contexts",
+    GuideNeed.MOE: "mixtures of experts",
+    GuideNeed.BATCH: "batches",
+    GuideNeed.TEAM: "a team",
+    GuideNeed.SERVING: "an API",
+    GuideNeed.SERVING_SHAPED: "several people with schemas, adapters, long contexts or experts",
+    GuideNeed.FLEET: "a fleet",
+    GuideNeed.APP: "an app",
+    GuideNeed.BROWSER: "a browser or phone",
 }
 _SPAN = re.compile(r"(?P<begin><!-- engines: (?P<name>[a-z-]+) -->)(?P<text>.*?)(?P<end><!-- end -->)", re.DOTALL)
 
@@ -60,11 +60,11 @@ def options() -> Iterator[str]:
 def guide() -> Iterator[str]:
     """Yield the decision guide: which engines suit which machine and work, the best first."""
     yield from heading("machine", "work", "engines, the best first")
-    nearly_everywhere = {need: most_common(need) for need in (Need.APP, Need.BROWSER)}
+    nearly_everywhere = {need: most_common(need) for need in (GuideNeed.APP, GuideNeed.BROWSER)}
     for kind in MachineKind:
-        usual = row(kind, Need.LOCAL)
-        works: dict[str, list[str]] = {usual: [WORK[Need.LOCAL]]}
-        for need in Need:
+        usual = row(kind, GuideNeed.LOCAL)
+        works: dict[str, list[str]] = {usual: [WORK[GuideNeed.LOCAL]]}
+        for need in GuideNeed:
             if row(kind, need) not in {usual, nearly_everywhere.get(need)}:
                 works.setdefault(row(kind, need), []).append(WORK[need])
         for engines, work in works.items():
@@ -73,7 +73,7 @@ def guide() -> Iterator[str]:
         yield line("any other", WORK[need], engines)
 
 
-def most_common(need: Need) -> str:
+def most_common(need: GuideNeed) -> str:
     """Return the row that most kinds of machine have for a need."""
     return Counter(row(kind, need) for kind in MachineKind).most_common(1)[0][0]
 
@@ -130,7 +130,7 @@ def flags(table: Table, option: str) -> str:
     return names or "by other means"
 
 
-def row(kind: MachineKind, need: Need) -> str:
+def row(kind: MachineKind, need: GuideNeed) -> str:
     """Return the engines the guide names, by name."""
     return ", ".join(engine.name for engine in engine_table().row(kind, need))
 

@@ -65,7 +65,7 @@ class MachineKind(StrEnum):
     CPU = "cpu"
 
 
-class Need(StrEnum):
+class GuideNeed(StrEnum):
     """What the guide tells apart on one kind of machine: who is served first, then the shape of the work."""
 
     LOCAL = "local"
@@ -85,11 +85,11 @@ class Need(StrEnum):
     BROWSER = "browser"
 
 
-SERVING_NEEDS = frozenset({Need.TEAM, Need.SERVING, Need.SERVING_SHAPED, Need.FLEET})
+SERVING_NEEDS = frozenset({GuideNeed.TEAM, GuideNeed.SERVING, GuideNeed.SERVING_SHAPED, GuideNeed.FLEET})
 """Several people or programs are served at once."""
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
+class GuidePlaces(msgspec.Struct, frozen=True, kw_only=True):
     """Where an engine stands in the guide for one kind of machine, by need: the least comes first, 0 is not named.
 
     None stands as `local` does; a team as `serving`. Leave gaps between numbers, so that others find a place.
@@ -107,15 +107,15 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     serving_shaped: int | None = None
     fleet: int | None = None
 
-    def of(self, need: Need) -> int:
+    def of(self, need: GuideNeed) -> int:
         """Return the place for a need that depends on the machine: all but an app's and a browser's."""
         own: int | None = getattr(self, need.value)
-        if own is None and need is Need.TEAM:
+        if own is None and need is GuideNeed.TEAM:
             own = self.serving
         return self.local if own is None else own
 
 
-class Ability(StrEnum):
+class EngineAbility(StrEnum):
     """What a need can ask of an engine beyond generating text, and what sets one apart from the others."""
 
     SERVES = "serves"
@@ -142,7 +142,7 @@ class Ability(StrEnum):
     """Runs under Windows in WSL 2 alone."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class EngineTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of device an engine computes on, and the systems it is published for.
 
     `vendors` is empty for the processor. `compute` is the least CUDA capability; `gfx` the AMD targets, all when empty.
@@ -209,11 +209,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     default_formats: frozenset[ModelFormat] = frozenset()
     """Those it is asked about where no engine is named."""
-    targets: tuple[Target, ...] = ()
+    targets: tuple[EngineTarget, ...] = ()
     strength: str
     needs: str
     limits: str = ""
-    abilities: frozenset[Ability] = frozenset()
+    abilities: frozenset[EngineAbility] = frozenset()
     architectures: frozenset[str] = frozenset()
     """Those it knows, by llama.cpp's names, where it will learn no more; empty: most, and growing."""
     uncut: frozenset[str] = frozenset()
@@ -227,16 +227,16 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     kernels_of: str = ""
     """The maker of hardware whose own kernels it has, as in `Gpu.vendor`."""
 
-    places: Mapping[MachineKind, Places] = {}
+    places: Mapping[MachineKind, GuidePlaces] = {}
     """Where it stands in the guide; on other kinds of machine nobody would want it."""
     app: int = 0
-    """Where it stands for use inside an app, as in `Places`, on any kind of machine that `app_on` does not name."""
+    """Where it stands for use inside an app, on any kind of machine that `app_on` does not name."""
     app_on: Mapping[MachineKind, int] = {}
     browser: int = 0
     """Where it stands for a browser or phone, on any kind of machine."""
     order: int = 1000
     """Its place among those that the guide does not order, such as all that cannot run on a machine."""
-    blind_needs: frozenset[Need] | None = None
+    blind_needs: frozenset[GuideNeed] | None = None
     """The needs it is named for although no images are read; None: all of them."""
     advised_on: frozenset[MachineKind] | None = None
     """The kinds of machine it is advised on; on others it stands last, and `limits` says why. None: on all."""
@@ -252,10 +252,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Whether llama.cpp's library computes: its builds, buffers and ways of leaving GPUs are then known."""
         return isinstance(self.memory, GgmlMemory)
 
-    def place(self, kind: MachineKind, need: Need) -> int:
+    def place(self, kind: MachineKind, need: GuideNeed) -> int:
         """Return where it stands in the guide for one need on one kind of machine; 0: it is not named."""
-        if need is Need.APP:
+        if need is GuideNeed.APP:
             return self.app_on.get(kind, self.app)
-        if need is Need.BROWSER:
+        if need is GuideNeed.BROWSER:
             return self.browser
         return self.places[kind].of(need) if kind in self.places else 0

@@ -7,11 +7,11 @@ from engines.api.traits import (
     GIB,
     MIB,
     X86,
-    Ability,
+    EngineAbility,
+    EngineTarget,
     GrowingMemory,
+    GuidePlaces,
     MachineKind,
-    Places,
-    Target,
     Traits,
 )
 
@@ -34,34 +34,34 @@ FOR_A_DESK = "This is an engine for a desk: nothing in it keeps many users apart
 
 EXL3 = Traits(
     default_formats=frozenset({ModelFormat.EXL3}),
-    targets=(Target(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
+    targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
     strength="splits tensors and experts across consumer cards",
     needs="NVIDIA cards, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
     limits="It does not spread every architecture over several cards yet.",
     abilities=frozenset(
         {
-            Ability.JSON_SCHEMA,
-            Ability.KV_QUANT,
-            Ability.HOST_OFFLOAD,
-            Ability.TENSOR,
-            Ability.PIPELINE,
-            Ability.EXPERT,
-            Ability.VISION,
+            EngineAbility.JSON_SCHEMA,
+            EngineAbility.KV_QUANT,
+            EngineAbility.HOST_OFFLOAD,
+            EngineAbility.TENSOR,
+            EngineAbility.PIPELINE,
+            EngineAbility.EXPERT,
+            EngineAbility.VISION,
         }
     ),
     uncut=EXL3_UNCUT,
     most_slots=16,
     memory=MEMORY,
     places={
-        MachineKind.MIXED: Places(local=30, batch=0, serving=0, serving_shaped=0, fleet=0),
-        MachineKind.RTX_MANY: Places(local=40, structured=30, long=30, moe=30, fleet=60),
-        MachineKind.RTX_FEW: Places(
+        MachineKind.MIXED: GuidePlaces(local=30, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.RTX_MANY: GuidePlaces(local=40, structured=30, long=30, moe=30, fleet=60),
+        MachineKind.RTX_FEW: GuidePlaces(
             local=10, structured=30, loras=40, long=20, batch=40, serving=40, serving_shaped=40, fleet=60
         ),
-        MachineKind.RTX_ONE: Places(
+        MachineKind.RTX_ONE: GuidePlaces(
             local=30, agent=40, structured=40, loras=0, long=40, moe=10, batch=0, serving=0, serving_shaped=0, fleet=0
         ),
-        MachineKind.RTX_SMALL: Places(
+        MachineKind.RTX_SMALL: GuidePlaces(
             local=30, agent=40, loras=0, moe=20, batch=0, serving=0, serving_shaped=0, fleet=0
         ),
     },
@@ -71,23 +71,25 @@ EXL3 = Traits(
 
 EXL2 = Traits(
     default_formats=frozenset({ModelFormat.EXL2}),
-    targets=(Target(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
+    targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
     strength="gets the most speed and the largest model out of one such card",
     needs="an NVIDIA card, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
     limits="It is frozen since December 2025: architectures that came later are missing.",
-    abilities=frozenset({Ability.JSON_SCHEMA, Ability.LORAS, Ability.KV_QUANT, Ability.PIPELINE}),
+    abilities=frozenset(
+        {EngineAbility.JSON_SCHEMA, EngineAbility.LORAS, EngineAbility.KV_QUANT, EngineAbility.PIPELINE}
+    ),
     architectures=EXL2_ARCHITECTURES,
     most_slots=8,
     memory=MEMORY,
     places={
-        MachineKind.MIXED: Places(local=20, batch=0, serving=0, serving_shaped=0, fleet=0),
-        MachineKind.RTX_FEW: Places(
+        MachineKind.MIXED: GuidePlaces(local=20, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.RTX_FEW: GuidePlaces(
             local=40, structured=0, loras=0, long=0, moe=0, batch=0, serving=0, serving_shaped=0, fleet=0
         ),
-        MachineKind.RTX_ONE: Places(
+        MachineKind.RTX_ONE: GuidePlaces(
             local=10, agent=20, structured=50, loras=40, moe=30, batch=40, serving=40, serving_shaped=40, fleet=60
         ),
-        MachineKind.RTX_SMALL: Places(
+        MachineKind.RTX_SMALL: GuidePlaces(
             local=20, structured=40, loras=40, moe=30, batch=40, serving=40, serving_shaped=40, fleet=60
         ),
     },

@@ -1,7 +1,17 @@
 """What the advisor knows of MLX-LM."""
 
 from engines.api import ModelFormat
-from engines.api.traits import ARM, MAC, MIB, Ability, GrowingMemory, MachineKind, Places, Target, Traits
+from engines.api.traits import (
+    ARM,
+    MAC,
+    MIB,
+    EngineAbility,
+    EngineTarget,
+    GrowingMemory,
+    GuidePlaces,
+    MachineKind,
+    Traits,
+)
 
 MLX_MEMORY = GrowingMemory(
     kv_types={"q8_0": "mlx-8bit", "q4_0": "mlx-4bit"}, computes_all_logits=True, process=300 * MIB
@@ -12,16 +22,16 @@ LIMITS = "Its server is not made for the public: it has no keys and only basic c
 
 TRAITS = Traits(
     default_formats=frozenset({ModelFormat.MLX}),
-    targets=(Target(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),),
+    targets=(EngineTarget(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),),
     strength="is made for memory that processor and GPU share",
     needs="a Mac with Apple silicon (Windows has no build, and those for Linux are young)",
     limits=LIMITS,
-    abilities=frozenset({Ability.KV_QUANT}),
+    abilities=frozenset({EngineAbility.KV_QUANT}),
     most_slots=32,
     memory=MLX_MEMORY,
     speed_class="mlx",
     places={
-        MachineKind.APPLE: Places(local=10, structured=30, loras=20, serving=20, serving_shaped=30, fleet=20),
+        MachineKind.APPLE: GuidePlaces(local=10, structured=30, loras=20, serving=20, serving_shaped=30, fleet=20),
     },
     app_on={MachineKind.APPLE: 30},
     order=20,

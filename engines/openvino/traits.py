@@ -1,26 +1,44 @@
 """What the advisor knows of OpenVINO GenAI."""
 
 from engines.api import ModelFormat
-from engines.api.traits import DESKTOP, MIB, X86, Ability, GrowingMemory, MachineKind, Places, Target, Traits
+from engines.api.traits import (
+    DESKTOP,
+    MIB,
+    X86,
+    EngineAbility,
+    EngineTarget,
+    GrowingMemory,
+    GuidePlaces,
+    MachineKind,
+    Traits,
+)
 
 TRAITS = Traits(
     default_formats=frozenset({ModelFormat.OPENVINO}),
     targets=(
-        Target(backend="gpu", vendors=("intel",), systems=DESKTOP, architectures=(X86,)),
-        Target(backend="cpu", systems=DESKTOP, architectures=(X86,), isa="avx2"),
+        EngineTarget(backend="gpu", vendors=("intel",), systems=DESKTOP, architectures=(X86,)),
+        EngineTarget(backend="cpu", systems=DESKTOP, architectures=(X86,), isa="avx2"),
     ),
     strength="has Intel's own kernels for vector and matrix units",
     needs="an x86-64 processor with AVX2 or an Intel GPU, and Linux or Windows",
-    abilities=frozenset({Ability.SERVES, Ability.JSON_SCHEMA, Ability.LORAS, Ability.KV_QUANT, Ability.VISION}),
+    abilities=frozenset(
+        {
+            EngineAbility.SERVES,
+            EngineAbility.JSON_SCHEMA,
+            EngineAbility.LORAS,
+            EngineAbility.KV_QUANT,
+            EngineAbility.VISION,
+        }
+    ),
     most_slots=64,
     memory=GrowingMemory(kv_types={"q8_0": "u8"}, chunk=256, process=400 * MIB),  # 8 bits if asked for
     kernels_of="intel",
     places={
-        MachineKind.MIXED: Places(local=50, batch=0, serving=0, serving_shaped=0, fleet=0),
-        MachineKind.ARC: Places(local=10),
-        MachineKind.INTEL_CPU: Places(local=10),
-        MachineKind.CPU_SERVER: Places(local=20),
-        MachineKind.CPU: Places(local=40),
+        MachineKind.MIXED: GuidePlaces(local=50, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.ARC: GuidePlaces(local=10),
+        MachineKind.INTEL_CPU: GuidePlaces(local=10),
+        MachineKind.CPU_SERVER: GuidePlaces(local=20),
+        MachineKind.CPU: GuidePlaces(local=40),
     },
     order=120,
 )

@@ -10,7 +10,7 @@ import pytest
 from app.advisor.choosing.formats import FORMAT_NAMES
 from app.gateway.advising.engine_table import engine_table
 from engines.api import Adapter, Family, ModelFormat
-from engines.api.traits import LINUX, MAC, WINDOWS, Ability, ReservedMemory, Traits
+from engines.api.traits import LINUX, MAC, WINDOWS, EngineAbility, ReservedMemory, Traits
 from engines.registry import ADAPTERS
 
 APP = Path(__file__).resolve().parents[2] / "app"
@@ -43,7 +43,7 @@ def test_the_sentences_about_it_can_be_put_together(adapter: Adapter) -> None:
 @ALL
 def test_the_advisor_offers_no_device_the_adapter_has_not(adapter: Adapter) -> None:
     # The further builds of what runs everywhere are chosen by the engine store.
-    if Ability.EVERYWHERE not in traits_of(adapter).abilities:
+    if EngineAbility.EVERYWHERE not in traits_of(adapter).abilities:
         assert {target.backend for target in traits_of(adapter).targets} <= set(adapter.descriptor.accelerators)
 
 
@@ -83,7 +83,7 @@ def test_engines_that_share_a_rank_nowhere_have_an_order() -> None:
 
 def test_who_reserves_memory_says_so_to_plans_too() -> None:
     for adapter in ADVISED.values():
-        if Ability.RESERVES in traits_of(adapter).abilities:
+        if EngineAbility.RESERVES in traits_of(adapter).abilities:
             assert isinstance(traits_of(adapter).memory, ReservedMemory), adapter.descriptor.id
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from engines.api.about import Descriptor
-from engines.api.traits import Ability, MachineKind, Need, Target, Traits
+from engines.api.traits import EngineAbility, EngineTarget, GuideNeed, MachineKind, Traits
 
-NOWHERE = Target(backend="cpu", systems=("nowhere",))
+NOWHERE = EngineTarget(backend="cpu", systems=("nowhere",))
 """Where an engine computes that cannot run here."""
 _PLAIN_FORMAT = "safetensors"
 """Whoever is asked about these is asked about formats that nobody claims."""
@@ -23,7 +23,7 @@ class EngineTraits(Traits, frozen=True, kw_only=True, eq=False):
     @property
     def runs_everywhere(self) -> bool:
         """Whether it is what is left where no other engine can run."""
-        return Ability.EVERYWHERE in self.abilities
+        return EngineAbility.EVERYWHERE in self.abilities
 
 
 class EngineTable(Mapping[str, EngineTraits]):
@@ -70,7 +70,7 @@ class EngineTable(Mapping[str, EngineTraits]):
         """Return what people call an engine, its id where it is not known."""
         return self._engines[engine].name if engine in self._engines else engine
 
-    def row(self, kind: MachineKind, need: Need) -> list[EngineTraits]:
+    def row(self, kind: MachineKind, need: GuideNeed) -> list[EngineTraits]:
         """Return the engines the guide names for one need on one kind of machine, the best first."""
         placed = [(one.place(kind, need), one) for one in self._engines.values()]
         return [one for place, one in sorted(placed, key=lambda pair: pair[0]) if place]

@@ -6,7 +6,7 @@ Figures are targets with a reason each, said to the user; what a model or machin
 import msgspec
 
 from app.core.advice import Intent
-from engines.api.traits import Need
+from engines.api.traits import GuideNeed
 
 LONG_CONTEXT = 65_536
 """From here on a context asked for makes the attention cache, not the weights, decide; see `need`."""
@@ -173,28 +173,28 @@ def workload(intent: Intent, *, users: int = 1, context: int | None = None, lora
     )
 
 
-def need(work: Workload) -> Need:
+def need(work: Workload) -> GuideNeed:
     """Return which of the guide's rows the work falls under."""
     own = _OWN_ROW.get(work.intent)
     if own is not None:
         return own
     if work.intent is Intent.BATCH:
-        return Need.BATCH if _shape(work) is None else Need.SERVING_SHAPED
+        return GuideNeed.BATCH if _shape(work) is None else GuideNeed.SERVING_SHAPED
     if work.serves_several:
-        plain = Need.TEAM if work.intent is Intent.TEAM else Need.SERVING
-        return plain if _shape(work) is None else Need.SERVING_SHAPED
-    return _shape(work) or (Need.AGENT if work.intent is Intent.AGENT else Need.LOCAL)
+        plain = GuideNeed.TEAM if work.intent is Intent.TEAM else GuideNeed.SERVING
+        return plain if _shape(work) is None else GuideNeed.SERVING_SHAPED
+    return _shape(work) or (GuideNeed.AGENT if work.intent is Intent.AGENT else GuideNeed.LOCAL)
 
 
-_OWN_ROW = {Intent.FLEET: Need.FLEET, Intent.APP: Need.APP, Intent.BROWSER: Need.BROWSER}
+_OWN_ROW = {Intent.FLEET: GuideNeed.FLEET, Intent.APP: GuideNeed.APP, Intent.BROWSER: GuideNeed.BROWSER}
 
 
-def _shape(work: Workload) -> Need | None:
+def _shape(work: Workload) -> GuideNeed | None:
     """Return what makes the work special, the strongest first; None for plain work."""
     if work.intent is Intent.STRUCTURED:
-        return Need.STRUCTURED
+        return GuideNeed.STRUCTURED
     if work.loras > 1:
-        return Need.LORAS
+        return GuideNeed.LORAS
     if work.is_long:
-        return Need.LONG
-    return Need.MOE if work.is_moe else None
+        return GuideNeed.LONG
+    return GuideNeed.MOE if work.is_moe else None

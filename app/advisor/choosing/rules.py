@@ -16,14 +16,14 @@ from app.advisor.choosing.targets import lack, target
 from app.core.advice import Intent
 from app.core.engines import EngineChoice, EngineInfo
 from app.core.machine import Machine
-from engines.api.traits import SERVING_NEEDS, MachineKind, Need, Target
+from engines.api.traits import SERVING_NEEDS, EngineTarget, GuideNeed, MachineKind
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """One engine in the ranking: where it would run, or why it does not; `warnings` are whole sentences."""
 
     traits: EngineTraits
-    target: Target = NOWHERE
+    target: EngineTarget = NOWHERE
     refused: str = ""
     warnings: tuple[str, ...] = ()
     is_discouraged: bool = False
@@ -52,11 +52,11 @@ def guide_row(engines: EngineTable, machine: Machine, work: Workload) -> list[st
     return [engine.id for engine in engines.row(hardware.machine_kind(machine), need(work))]
 
 
-def _is_of_use(engine: EngineTraits, asked: Need, *, sees: bool) -> bool:
+def _is_of_use(engine: EngineTraits, asked: GuideNeed, *, sees: bool) -> bool:
     return sees or engine.blind_needs is None or asked in engine.blind_needs
 
 
-def _judged(machine: Machine, engine: EngineTraits, kind: MachineKind, asked: Need) -> Ranked:
+def _judged(machine: Machine, engine: EngineTraits, kind: MachineKind, asked: GuideNeed) -> Ranked:
     why_not = lack(machine, engine)
     if why_not:
         return Ranked(traits=engine, refused=why_not)
@@ -78,11 +78,11 @@ def _last_resort(machine: Machine, engine: EngineTraits) -> Ranked:
     return Ranked(traits=engine, target=target(machine, engine), warnings=tuple(filter(None, [engine.fleet_warning])))
 
 
-def _warnings(engine: EngineTraits, kind: MachineKind, asked: Need) -> tuple[str, ...]:
+def _warnings(engine: EngineTraits, kind: MachineKind, asked: GuideNeed) -> tuple[str, ...]:
     found = []
     if asked in SERVING_NEEDS:
         found.append(engine.serving_warning)
-    if asked is Need.FLEET:
+    if asked is GuideNeed.FLEET:
         found.append(engine.fleet_warning)
     if _is_discouraged(engine, kind):
         found.append(f"Not advised here: {engine.limits[0].lower()}{engine.limits[1:]}")

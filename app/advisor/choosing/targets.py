@@ -3,7 +3,7 @@
 from app.advisor.choosing import hardware
 from app.advisor.choosing.engine_table import NOWHERE, EngineTraits
 from app.core.machine import Gpu, Machine
-from engines.api.traits import AMPERE, ARM, WINDOWS, X86, Ability, Target, Version
+from engines.api.traits import AMPERE, ARM, WINDOWS, X86, EngineAbility, EngineTarget, Version
 
 
 def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
@@ -16,7 +16,7 @@ def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
     return sorted(fitting, key=lambda gpu: -(gpu.memory_total.value or 0))
 
 
-def target(machine: Machine, engine: EngineTraits) -> Target:
+def target(machine: Machine, engine: EngineTraits) -> EngineTarget:
     """Return where the engine computes: the machine's main GPUs, else its processor; NOWHERE if it cannot run."""
     possible = [one for one in engine.targets if _is_published(one, machine)]
     if hardware.is_apple_silicon(machine):  # the chip has a GPU, also where no probe found it
@@ -42,7 +42,7 @@ def lack(machine: Machine, engine: EngineTraits) -> str:
     if not engine.targets:
         return engine.limits
     system = machine.os.name.value
-    if system == WINDOWS and Ability.WSL in engine.abilities and hardware.main_gpus(machine):
+    if system == WINDOWS and EngineAbility.WSL in engine.abilities and hardware.main_gpus(machine):
         return f"{engine.name} does not exist for Windows itself; it runs in WSL 2, the Linux inside Windows."
     return f"{engine.name} needs {engine.needs}; {_what_is_here(machine, engine)}."
 
@@ -52,7 +52,7 @@ def capability_of(gpus: list[Gpu]) -> Version:
     return min((hardware.capability(gpu) for gpu in gpus), default=(0, 0))
 
 
-def _is_published(one: Target, machine: Machine) -> bool:
+def _is_published(one: EngineTarget, machine: Machine) -> bool:
     if not one.systems:
         return True
     return machine.os.name.value in one.systems and _architecture(machine) in one.architectures
@@ -65,7 +65,7 @@ def _architecture(machine: Machine) -> str:
     return X86 if hardware.is_x86(machine) else ""
 
 
-def _fits(one: Target, gpu: Gpu) -> bool:
+def _fits(one: EngineTarget, gpu: Gpu) -> bool:
     if gpu.vendor not in one.vendors:
         return False
     if gpu.vendor == "nvidia":
@@ -73,20 +73,20 @@ def _fits(one: Target, gpu: Gpu) -> bool:
     return not one.gfx or hardware.gfx(gpu) in one.gfx
 
 
-def _has_vectors(one: Target, machine: Machine) -> bool:
+def _has_vectors(one: EngineTarget, machine: Machine) -> bool:
     """Whether the processor has the vectors asked for, or wider ones; unknown ones are no reason to refuse."""
     isa = machine.cpu.isa.value
     return not one.isa or isa is None or one.isa in isa or "avx512f" in isa
 
 
-def _roomiest(possible: list[Target], gpus: list[Gpu]) -> Target:
+def _roomiest(possible: list[EngineTarget], gpus: list[Gpu]) -> EngineTarget:
     """Return the target that may allocate most: drivers of one AMD chip differ by a third in what they let be used."""
     if any(gpu.vendor != "amd" for gpu in gpus):
         return possible[0]
     return max(possible, key=lambda one: _room(one, gpus))
 
 
-def _room(one: Target, gpus: list[Gpu]) -> int:
+def _room(one: EngineTarget, gpus: list[Gpu]) -> int:
     told = [gpu.addressable.get(one.backend, gpu.memory_total) for gpu in gpus]
     return sum(fact.value or 0 for fact in told)
 

@@ -17,7 +17,7 @@ from app.core import words
 from app.core.advice import Counterfactual, Estimate
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
-from engines.api.traits import Ability
+from engines.api.traits import EngineAbility
 
 NOTICEABLE = 1.1
 """A change by less than a tenth is not worth a line."""
@@ -116,9 +116,9 @@ def _larger(tried: _Tried, others: Sequence[ModelFacts]) -> Iterator[Counterfact
 
 def _kv(tried: _Tried) -> Iterator[Counterfactual]:
     """Try the other KV type: 8 bits for more context, or 16 for what they cost."""
-    if Ability.KV_QUANT not in tried.ask.engine.abilities:
+    if EngineAbility.KV_QUANT not in tried.ask.engine.abilities:
         return
-    eight = "fp8" if Ability.RESERVES in tried.ask.engine.abilities else "q8_0"
+    eight = "fp8" if EngineAbility.RESERVES in tried.ask.engine.abilities else "q8_0"
     other = eight if tried.setting.kv_type == "f16" else "f16"
     room = tried.trial.largest_context(msgspec.structs.replace(tried.setting, kv_type=other))
     now = tried.found.largest_context
@@ -200,7 +200,7 @@ def _second_gpu(tried: _Tried) -> Iterator[Counterfactual]:
     """Try a second card of the same kind, where one is short."""
     gpus = tried.ask.gpus
     has_short_one = len(gpus) == 1 and not hardware.is_shared(gpus[0]) and not gpus[0].partition_of
-    if not has_short_one or tried.chosen.fit is Fit.WHOLE or Ability.PIPELINE not in tried.ask.engine.abilities:
+    if not has_short_one or tried.chosen.fit is Fit.WHOLE or EngineAbility.PIPELINE not in tried.ask.engine.abilities:
         return
     trial = tried.on(_doubled(tried.ask.machine, gpus[0].id))
     setting = msgspec.structs.replace(tried.setting, gpus=2, gpu_layers=None, cpu_moe_layers=0)
@@ -224,7 +224,7 @@ def _longer(tried: _Tried) -> Iterator[Counterfactual]:
     """Twice the context: what it takes, or that it does not fit."""
     setting = tried.setting
     wanted = min(2 * setting.context, tried.trial.longest)
-    if wanted <= setting.context or not tried.found.fits or Ability.RESERVES in tried.ask.engine.abilities:
+    if wanted <= setting.context or not tried.found.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
         return
     longer = msgspec.structs.replace(setting, context=wanted)
     more = components(tried.trial.facts, longer).total.bytes - components(tried.trial.facts, setting).total.bytes

@@ -20,7 +20,7 @@ from app.advisor.plans.trials import Trial, Trials
 from app.core.advice import Estimate
 from app.core.machine import Gpu, Machine, Pool
 from app.core.model_facts import ModelFacts
-from engines.api.traits import ADA, Ability, Target
+from engines.api.traits import ADA, EngineAbility, EngineTarget
 
 ROUND = 1024
 """Contexts are said in whole thousands."""
@@ -49,7 +49,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """One engine on one machine for one kind of work. `kv_type` is None where the advisor may choose."""
 
     engine: EngineTraits
-    target: Target
+    target: EngineTarget
     gpus: list[Gpu]
     machine: Machine
     work: Workload
@@ -64,7 +64,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def may_offload(self) -> bool:
         """Whether a part may stay in system memory that is not the GPU's own."""
         has_own = any(not hardware.is_shared(gpu) for gpu in self.gpus)
-        return self.engine.is_ggml and Ability.HOST_OFFLOAD in self.engine.abilities and has_own
+        return self.engine.is_ggml and EngineAbility.HOST_OFFLOAD in self.engine.abilities and has_own
 
 
 class Pick(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,14 +82,14 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
 
 def kv_types(ask: Ask) -> tuple[str, ...]:
     """Return the KV types to try, the better first: 16 bits, then the engine's own 8 bits; or the one asked for."""
-    has_eight = Ability.KV_QUANT in ask.engine.abilities
-    if Ability.RESERVES in ask.engine.abilities:
+    has_eight = EngineAbility.KV_QUANT in ask.engine.abilities
+    if EngineAbility.RESERVES in ask.engine.abilities:
         on_nvidia = ask.target.backend == "cuda"
         has_eight = not on_nvidia or capability_of(ask.gpus) >= ADA
         wanted = "fp8" if ask.kv_type not in {None, "f16", "f32", "bf16"} else ask.kv_type
     else:
         wanted = ask.kv_type
-    eight = "fp8" if Ability.RESERVES in ask.engine.abilities else "q8_0"
+    eight = "fp8" if EngineAbility.RESERVES in ask.engine.abilities else "q8_0"
     if wanted is None:
         return ("f16", eight) if has_eight else ("f16",)
     return (wanted,) if has_eight or wanted == "f16" else ("f16",)

@@ -12,7 +12,7 @@ from app.advisor.choosing import hardware
 from app.advisor.choosing.engine_table import EngineTraits
 from app.core.machine import Gpu
 from app.core.model_facts import ModelFacts
-from engines.api.traits import Ability
+from engines.api.traits import EngineAbility
 
 MOST_CARDS = 64
 """More cards than any one model is spread over inside one computer or rack; further ones hold replicas."""
@@ -65,11 +65,13 @@ def _replicated(spread: Spread, count: int, *, serves: bool) -> Spread:
 def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
     """Return the powers of two the heads divide by; none where only slow links join the cards and there is a choice."""
     has_links = hardware.has_fast_links(gpus)
-    if Ability.TENSOR not in engine.abilities or not (has_links or Ability.PIPELINE not in engine.abilities):
+    if EngineAbility.TENSOR not in engine.abilities or not (
+        has_links or EngineAbility.PIPELINE not in engine.abilities
+    ):
         return []
     if facts is not None and facts.architecture in engine.uncut:
         return []
-    mode = "expert" if _is_moe(facts) and Ability.EXPERT in engine.abilities else "tensor"
+    mode = "expert" if _is_moe(facts) and EngineAbility.EXPERT in engine.abilities else "tensor"
     joined = "NVLink" if gpus[0].vendor == "nvidia" else "Infinity Fabric"
     why = f"{joined} joins the cards, so each matrix is cut over them." if has_links else ""
     warning = "" if has_links else "The cards reach each other over PCIe only, which slows tensor parallelism down."
@@ -81,7 +83,7 @@ def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None)
 
 
 def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
-    if Ability.PIPELINE not in engine.abilities:
+    if EngineAbility.PIPELINE not in engine.abilities:
         return []
     if facts is not None and facts.architecture in engine.uncut:
         why = f"{engine.name} cannot cut this architecture's matrices yet, so each card gets layers of its own."
@@ -89,9 +91,9 @@ def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | Non
         why = "Its attention heads do not divide by the number of cards, so each card gets layers of its own."
     else:
         why = "The cards reach each other over PCIe, so each gets layers of its own (pipeline)."
-    if Ability.TENSOR not in engine.abilities:
+    if EngineAbility.TENSOR not in engine.abilities:
         why = f"{engine.name} gives each card layers of its own."
-    offers_both = Ability.TENSOR in engine.abilities
+    offers_both = EngineAbility.TENSOR in engine.abilities
     warning = (
         "Measure tensor parallelism too: it depends on the slots' PCIe lanes which is faster." if offers_both else ""
     )

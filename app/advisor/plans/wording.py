@@ -10,7 +10,7 @@ from app.core import words
 from app.core.advice import Estimate, Intent
 from app.core.engines import Reason
 from app.core.machine import Gpu, Machine
-from engines.api.traits import Ability, MachineKind, Need
+from engines.api.traits import EngineAbility, GuideNeed, MachineKind
 
 GUIDE = "decision guide"
 _ESTIMATE = "estimate"
@@ -204,19 +204,19 @@ def _offload_clause(ask: Ask, chosen: Pick) -> str:
 
 def _need_clause(ask: Ask) -> str:
     work, can = ask.work, ask.engine.abilities
-    serves = Ability.SERVES in can
+    serves = EngineAbility.SERVES in can
     clauses = {
-        Need.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
-        Need.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
-        Need.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
-        Need.FLEET: f"it {ask.engine.strength}" if Ability.ORCHESTRATES in can else "a fleet is served",
-        Need.BATCH: "batches keep it busy" if serves else "",
-        Need.STRUCTURED: "it holds answers to a JSON schema" if Ability.JSON_SCHEMA in can else "",
-        Need.LORAS: f"{work.loras} adapters are loaded beside each other" if Ability.LORAS in can else "",
-        Need.LONG: f"a context of {words.tokens(work.wanted_context)} is asked for",
-        Need.AGENT: "an agent works with it",
-        Need.APP: "an app needs it inside",
-        Need.BROWSER: "a browser or phone is to run it",
+        GuideNeed.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
+        GuideNeed.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
+        GuideNeed.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
+        GuideNeed.FLEET: f"it {ask.engine.strength}" if EngineAbility.ORCHESTRATES in can else "a fleet is served",
+        GuideNeed.BATCH: "batches keep it busy" if serves else "",
+        GuideNeed.STRUCTURED: "it holds answers to a JSON schema" if EngineAbility.JSON_SCHEMA in can else "",
+        GuideNeed.LORAS: f"{work.loras} adapters are loaded beside each other" if EngineAbility.LORAS in can else "",
+        GuideNeed.LONG: f"a context of {words.tokens(work.wanted_context)} is asked for",
+        GuideNeed.AGENT: "an agent works with it",
+        GuideNeed.APP: "an app needs it inside",
+        GuideNeed.BROWSER: "a browser or phone is to run it",
     }
     return clauses.get(need(work), "")
 
@@ -391,7 +391,7 @@ def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     if chosen.spread.warning and chosen.spread.cards > 1:
         yield chosen.spread.warning
     shows = [gpu for gpu in ask.gpus if gpu.drives_display.value is True]
-    if Ability.RESERVES in ask.engine.abilities and shows:
+    if EngineAbility.RESERVES in ask.engine.abilities and shows:
         yield f"{ask.engine.name} takes most of the memory at start, and the {short_name(shows[0])} drives a display."
     if hardware.is_translated(ask.machine):
         yield "This program runs translated (Rosetta); install the one for Apple silicon first."

@@ -19,7 +19,7 @@ from app.advisor.speed.reads import TokenReads, token_reads
 from app.core.advice import Calibration, EstimateConfidence, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from engines.api.traits import Ability
+from engines.api.traits import EngineAbility
 
 __all__ = ["decode", "prefill"]
 
@@ -99,7 +99,7 @@ def _read_seconds(reads: TokenReads, devices: Sequence[Device], setting: Setting
     """Return the time reading takes: by turns where each GPU has layers of its own, together where matrices are cut."""
     shares = _shares(devices, setting)
     by_turns = sum(share * reading_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
-    if len(devices) == 1 or Ability.SCALES not in setting.engine.abilities:
+    if len(devices) == 1 or EngineAbility.SCALES not in setting.engine.abilities:
         return by_turns
     gain = NVLINK_GAIN if all(device.has_nvlink for device in devices) else PCIE_GAIN
     return by_turns / exp(gain * log(len(devices)))

@@ -2,7 +2,7 @@ import pytest
 
 from app.advisor.choosing.hardware import machine_kind
 from app.advisor.choosing.rules import choose
-from engines.api.traits import MachineKind, Need
+from engines.api.traits import GuideNeed, MachineKind
 from tests.unit.advisor.boxes import GPU_PROBE, Box, engine, gpu
 from tests.unit.advisor.engines import ENGINES
 
@@ -109,7 +109,7 @@ def test_today_llama_cpp_runs_everywhere_and_the_better_engine_is_named(name: st
 
 def test_every_kind_of_machine_is_the_answer_for_some_machine() -> None:
     assert {machine_kind(box.machine()) for box, _ in MACHINES.values()} == set(MachineKind)
-    assert all(ENGINES.row(kind, need) for kind in MachineKind for need in Need)
+    assert all(ENGINES.row(kind, need) for kind in MachineKind for need in GuideNeed)
 
 
 def test_the_sentence_says_engine_place_reason_and_hardware() -> None:
