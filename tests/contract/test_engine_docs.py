@@ -36,7 +36,7 @@ def test_every_table_stands_on_some_page(name: str) -> None:
 
 
 def test_a_table_that_was_changed_by_hand_is_found() -> None:
-    page = (DOCS / "engines.md").read_text(encoding="utf-8")
+    page = next(text for text in pages().values() if "<!-- engines: list -->" in text)
     changed = page.replace("| never; played |", "| on every card |")
     assert changed != page
     assert as_generated(changed) == page

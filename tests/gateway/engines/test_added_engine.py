@@ -113,4 +113,4 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
 
 def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, stale = output_of(added, gateway, "tests.engine_docs")
-    assert (code, stale.split()) == (1, ["docs/advisor.md", "docs/engines.md", "docs/options.md"])
+    assert (code, {Path(one).name for one in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})
