@@ -53,7 +53,7 @@ package: .venv/ready  ## freeze the application and pack it for this system, int
 	@UV_PROJECT_ENVIRONMENT=build/package-env $(UV) sync --frozen --quiet --no-default-groups --group package
 	@QT_QPA_PLATFORM=offscreen build/package-env/bin/python packaging/build.py
 
-appimage: .venv/ready  ## after `make package`: an AppImage, with RUNTIME=FILE SHA256=HEX (docs/installing.md)
+appimage: .venv/ready  ## after `make package`: an AppImage, with RUNTIME=FILE SHA256=HEX (docs/guide/installing.md)
 	@QT_QPA_PLATFORM=offscreen build/package-env/bin/python packaging/build.py appimage --runtime "$(RUNTIME)" --sha256 "$(SHA256)"
 
 wheel: .venv/ready  ## build the wheel and the source distribution, into dist/

@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--sha256", default="", help="what that file is known by")
     options = parser.parse_args()
     if IMAGE in options.steps and not (options.runtime and options.sha256):
-        parser.error("an AppImage takes --runtime and --sha256; see docs/installing.md")
+        parser.error("an AppImage takes --runtime and --sha256; see docs/guide/installing.md")
     wanted = options.steps or STEPS
     do = {"freeze": freeze, "archive": archive, "deb": deb, IMAGE: partial(image, options.runtime, options.sha256)}
     DIST.mkdir(exist_ok=True)

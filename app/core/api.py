@@ -94,8 +94,8 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /calibrate                          202; /events say how far it is
     DELETE /calibrate                          204, stops it
     GET    /loads                              list[LoadTruth], newest first
-    GET    /doctor                             the report, see docs/advisor.md
-    GET    /bundle                             Bundle, with the report in it, see docs/security.md
+    GET    /doctor                             the report, see docs/reference/advisor.md
+    GET    /bundle                             Bundle, with the report in it, see docs/guide/security.md
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build/package/Roundhouse.app -> dist/roundhouse-VERSION-macos-ARCH.dmg. Never run yet; see docs/installing.md.
+# Build/package/Roundhouse.app -> dist/roundhouse-VERSION-macos-ARCH.dmg. Never run yet; see docs/guide/installing.md.
 # With SIGNING_IDENTITY it signs for the hardened runtime; with NOTARY_PROFILE too (made by `xcrun notarytool
 # store-credentials`) it has Apple notarise the image. Without them the image is unsigned, and macOS says so.
 set -eu

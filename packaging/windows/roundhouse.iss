@@ -1,4 +1,4 @@
-; Inno Setup 6.3: one person's installer, no administrator. Tried with stand-ins for the programs; see docs/installing.md.
+; Inno Setup 6.3: one person's installer, no administrator. Tried with stand-ins for the programs; see docs/guide/installing.md.
 ;   iscc /DVersion=0.1.0 packaging\windows\roundhouse.iss
 ; reads build\package\roundhouse, which `python packaging/build.py freeze` makes, and writes dist\.
 

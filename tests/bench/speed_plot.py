@@ -16,7 +16,7 @@ from tests.bench.figures import Figure, table
 from tests.bench.programs import ROOT
 from tests.bench.speed_accuracy import Case, coverage, held_out, measure, p90
 
-PAGE, PLOT = ROOT / "docs" / "accuracy.md", ROOT / "docs" / "accuracy-decode.svg"
+PAGE, PLOT = ROOT / "docs" / "internals" / "accuracy.md", ROOT / "docs" / "internals" / "accuracy-decode.svg"
 _BEGIN, _END = "<!-- figures of `python -m tests.bench.speed_plot` -->", "<!-- end of figures -->"
 _SIZE, _EDGE = 640, 56
 _LOW, _HIGH = 0.2, 1000.0

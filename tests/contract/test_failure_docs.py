@@ -1,4 +1,4 @@
-"""`docs/failures.md` lists every cause with what is said and what may help; its table is what the code says."""
+"""`docs/reference/failures.md` lists every cause with what is said and what may help, and its table is the code's."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from engines.api import FailureKind, LaunchOptions
 from engines.failure_words import SAID
 from engines.remedies import Means, Shortage, remedies
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "failures.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "failures.md"
 LARGE = LaunchOptions(context=16_384, slots=4, gpu_layers=32)
 ALL = Means(cache_type="q8_0", gpu_layers=True, gpu_share=True)
 HALF = Shortage(free=12 << 30, total=24 << 30)

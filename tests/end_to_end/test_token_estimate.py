@@ -21,7 +21,14 @@ pytestmark = pytest.mark.real_engine
 ROOT = Path(__file__).parents[2]
 GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
 OPTIONS = LaunchOptions(context=512, slots=1, threads=2)
-TEXT = ("README.md", "ARCHITECTURE.md", "docs/endpoint.md", "docs/security.md", "docs/advisor.md", "LICENSE")
+TEXT = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/reference/endpoint.md",
+    "docs/guide/security.md",
+    "docs/reference/advisor.md",
+    "LICENSE",
+)
 CODE = (
     "app/gateway/exchange/upstream.py",
     "app/gateway/dialects/openai/chat_request.py",

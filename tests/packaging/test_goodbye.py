@@ -15,7 +15,7 @@ DOCUMENTED = (
     "var/log",
     "var/cache",
 )
-"""What the system notes for itself when a package comes and goes, and a program draws; docs/installing.md has them."""
+"""What the system notes for itself when a package comes and goes, and a program draws; see docs/guide/installing.md."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every test that docs/security.md names is there: a promise nobody tries any more must not stay on the page."""
+"""Every test that docs/guide/security.md names is there: a promise nobody tries any more must not stay on the page."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ def functions(file: Path) -> set[str]:
 
 
 def test_each_attack_has_the_test_that_is_named() -> None:
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "security.md").read_text(encoding="utf-8")
     named = NAMED.findall(page)
     assert len(named) > 30
     missing = [f"{file}::{test}" for file, test in named if test and test not in functions(ROOT / file)]

@@ -1,4 +1,4 @@
-"""`docs/metrics.md` lists what `/metrics` really says: every name with its kind and labels, and no other."""
+"""`docs/reference/metrics.md` lists what `/metrics` really says: every name with its kind and labels, and no other."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from app.gateway.exchange.observer import Caller, Figures, Observation, Observer
 from app.gateway.watching.metrics import Metrics, Said, prefill_rate
 from engines.api import Gauge
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 ENGINE = EngineStatus(
     model="m", engine="e", state=EngineState.READY, memory_bytes=7, slots=4, buffers={"kv": 3}, restarts=1
 )
