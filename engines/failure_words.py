@@ -42,7 +42,7 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
             "Download it again; an interrupted download is the usual cause.",
         ),
         _K.MODEL_UNSUPPORTED: Said(
-            "This {engine} does not know this kind of model.",
+            "This version of {engine} does not support this kind of model.",
             "Update {engine}, or choose another model or another engine.",
         ),
         _K.MODEL_NOT_FOUND: Said(
@@ -137,7 +137,7 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
             _K.MODEL_UNSUPPORTED,
             r"supported in vllm until|not supported in-tree",
             Said(
-                "This {engine} no longer runs this kind of model; older versions did.",
+                "This version of {engine} no longer runs this kind of model; older versions did.",
                 "Choose another model, another engine or an older version of {engine}.",
             ),
         ),

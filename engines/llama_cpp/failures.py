@@ -57,7 +57,7 @@ _SAID = {
         "Download it again; an interrupted download is the usual cause.",
     ),
     _K.MODEL_UNSUPPORTED: Said(
-        "This llama.cpp does not know this kind of model.",
+        "This version of llama.cpp does not support this kind of model.",
         "Update Roundhouse for a newer llama.cpp, or choose another model.",
     ),
     _K.MODEL_NOT_FOUND: Said(

@@ -15,7 +15,13 @@ HALF = Shortage(free=12 << 30, total=24 << 30)
 def row(kind: FailureKind) -> str:
     said = SAID[kind]
     helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in remedies(kind, LARGE, HALF, ALL))
-    return f"| `{kind.value}` | {said.sentence} | {said.hint} | {helps or '-'} |".format(engine="The engine")
+    return f"| `{kind.value}` | {worded(said.sentence)} | {worded(said.hint)} | {helps or '-'} |"
+
+
+def worded(text: str) -> str:
+    """Return a sentence about any engine."""
+    words = text.format(engine="the engine")
+    return words[0].upper() + words[1:]
 
 
 def test_every_cause_is_in_the_table_as_it_is_said() -> None:
