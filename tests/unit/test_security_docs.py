@@ -1,4 +1,4 @@
-"""Every test that docs/internals/attacks.md names is there: a promise nobody tries any more must not stay on the page."""
+"""Every test that docs/internals/attacks.md names is there: a promise that nobody tests must not stay on the page."""
 
 import ast
 import re
