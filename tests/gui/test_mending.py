@@ -11,7 +11,7 @@ from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureRe
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.core.models import LoadModel, ModelSettings, SetModel
-from app.gui.net.mirror import Preferences, Running
+from app.gui.net.stores import Preferences, Running
 from app.gui.screens.server.mending_model import DONE_HERE, WAYS, Mending
 from app.gui.screens.server.model import ServerModel
 from app.gui.screens.server.rows import EngineRow

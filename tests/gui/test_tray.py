@@ -10,8 +10,8 @@ from app.core.downloads import DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.core.memory import Pause
-from app.gui.net.mirror import Downloads, Preferences, Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Downloads, Preferences, Running
 from app.gui.shell.notices import Notices
 from app.gui.shell.tray import SETTING, Tray, TrayKnown
 from app.gui.shell.tray_icon import SIZES, tray_icon

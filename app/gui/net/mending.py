@@ -4,7 +4,7 @@ from functools import partial
 
 from app.core.engines import EngineStatus
 from app.gui.net.api import Failed
-from app.gui.net.mirror import Preferences, Running
+from app.gui.net.stores import Preferences, Running
 
 SETTING = "engine.mend_"
 """What begins the name of the setting for each kind of remedy."""

@@ -8,8 +8,8 @@ from types import NoneType
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Library, Preferences, Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Library, Preferences, Running
 from app.gui.shell.contract import RAIL, Command, Page, Shell, Task
 from app.gui.shell.looks import Looks
 from app.gui.shell.rail import TITLES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.gui.net.mirror import Preferences, Running
+from app.gui.net.stores import Preferences, Running
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.leaving import Service, Situation, Step, keeping, on_close, on_quit
 from app.gui.shell.tray import Tray

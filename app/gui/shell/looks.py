@@ -5,7 +5,7 @@ from typing import cast
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.core.settings import SettingValue
-from app.gui.net.mirror import Preferences
+from app.gui.net.stores import Preferences
 from app.gui.shell.contract import Shell
 from app.gui.shell.memory import WindowMemory
 from app.gui.theme.theme import Mode, Theme

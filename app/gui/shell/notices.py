@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from app.core.downloads import Download
-from app.gui.net.mirror import Downloads
+from app.gui.net.stores import Downloads
 from app.gui.phrases import download_ended
 from app.gui.shell.tray import Tray
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from app.gui.net.mirror import Library
+from app.gui.net.stores import Library
 from app.gui.shell.contract import Page, Shell
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.opening import ChatWith, FindModel, NotOpened, OpenFile, openings

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from app.core.engines import EngineStatus
-from app.gui.net.mirror import Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Running
 from app.gui.shell.bar import Bar
 from app.gui.theme.theme import Theme
 

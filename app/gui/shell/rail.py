@@ -5,7 +5,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
-from app.gui.net.mirror import BUSY_STATES
+from app.gui.net.stores import BUSY_STATES
 from app.gui.shell.contract import RAIL, Page
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import RAIL_WIDTH

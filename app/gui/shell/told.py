@@ -8,7 +8,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import Event, Notice
 from app.gui.net.mending import take_back
-from app.gui.net.mirror import Preferences, Running
+from app.gui.net.stores import Preferences, Running
 from app.gui.shell.contract import Shell
 
 

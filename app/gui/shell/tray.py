@@ -12,8 +12,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.core.errors import ErrorBody
-from app.gui.net.mirror import Preferences, Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Preferences, Running
 from app.gui.shell.contract import Shell
 from app.gui.shell.tray_icon import tray_icon
 from app.gui.shell.tray_model import MOST_LINES, Sign, TrayLook, tray_look

@@ -21,8 +21,8 @@ from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Downloads, Library, Preferences, Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Downloads, Library, Preferences, Running
 from app.gui.net.updates import Updates
 from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders

@@ -17,7 +17,7 @@ from app.core.models import ModelInfo, RegisterModel
 from app.core.words import tokens
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.net.stores import BUSY_STATES, Library, Preferences, Running
 from app.gui.screens.chat.conversations import Conversations
 from app.gui.screens.chat.estimate import Estimate
 from app.gui.screens.chat.talk import Talk

@@ -11,7 +11,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.core.words import size
 from app.gui import phrases
-from app.gui.net.mirror import BUSY_STATES
+from app.gui.net.stores import BUSY_STATES
 from app.gui.screens.chat.words import progress_words
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius

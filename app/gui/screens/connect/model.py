@@ -10,7 +10,7 @@ from app.core.errors import ErrorBody
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Library, Mirror
+from app.gui.net.stores import Library, Mirror
 from app.gui.shell.contract import Command, Page, Shell
 
 

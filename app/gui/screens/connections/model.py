@@ -8,7 +8,7 @@ from app.core.connections import SAID, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, Event
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Mirror, Preferences
+from app.gui.net.stores import Mirror, Preferences
 from app.gui.shell.contract import Shell
 
 OFFLINE = "network.offline"

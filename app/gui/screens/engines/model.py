@@ -20,7 +20,7 @@ from app.core.engine_store import (
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged, Event
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Mirror
+from app.gui.net.stores import Mirror
 from app.gui.shell.contract import Shell
 
 CANCELLED = "cancelled"

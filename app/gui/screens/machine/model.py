@@ -6,7 +6,7 @@ from app.core.engines import SETTLED
 from app.core.errors import ErrorBody
 from app.core.machine import Machine
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Running
+from app.gui.net.stores import Running
 from app.gui.screens.machine.calibrating import Calibrating
 from app.gui.screens.machine.loads import Loads
 from app.gui.screens.machine.pools import PoolDrawing, pool_drawings

@@ -14,7 +14,7 @@ from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import Call, Failed, GatewayApi
 from app.gui.net.live import LiveQuestion
-from app.gui.net.mirror import Library, Preferences, Running
+from app.gui.net.stores import Library, Preferences, Running
 from app.gui.screens.machine.wishes import Wishes, applied, change_words
 from app.gui.shell.contract import Shell
 

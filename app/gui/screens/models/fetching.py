@@ -10,7 +10,7 @@ from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
 from app.core.models import ModelInfo
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Downloads
+from app.gui.net.stores import Downloads
 from app.gui.shell.contract import Shell
 
 _S = DownloadState

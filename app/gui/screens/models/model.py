@@ -17,7 +17,7 @@ from app.core.library import ModelUpdate
 from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import BUSY_STATES, Library, Preferences, Running
+from app.gui.net.stores import BUSY_STATES, Library, Preferences, Running
 from app.gui.screens.models import disk
 from app.gui.screens.models.disk import Disk
 from app.gui.screens.models.files import ModelFiles

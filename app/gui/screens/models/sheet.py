@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.core.downloads import DownloadState
 from app.core.hub import HubCompanion, HubModel, HubVariant
-from app.gui.net.mirror import COMING_STATES
+from app.gui.net.stores import COMING_STATES
 from app.gui.screens.models import finding
 from app.gui.screens.models.fetching import Fetching, fraction
 from app.gui.screens.models.finding import Sheet

@@ -26,8 +26,8 @@ from app.core.models import (
 )
 from app.gui import phrases
 from app.gui.net.api import Call, GatewayApi
-from app.gui.net.mirror import Preferences, Running
 from app.gui.net.model_settings import ask_to_allow
+from app.gui.net.stores import Preferences, Running
 from app.gui.screens.chat.options import CHOICES, Limits
 from app.gui.shell.contract import Shell
 

@@ -11,7 +11,7 @@ from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
 from app.core.settings import SettingInfo
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Mirror, Preferences
+from app.gui.net.stores import Mirror, Preferences
 from app.gui.shell.contract import Shell
 
 HOST = "gateway.host"

@@ -12,8 +12,8 @@ from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOff
 from app.core.models import ModelSettings
 from app.gui.net.api import GatewayApi
 from app.gui.net.mending import SETTING, take_back
-from app.gui.net.mirror import Preferences, Running
 from app.gui.net.model_settings import Change, alter, ask_to_allow
+from app.gui.net.stores import Preferences, Running
 from app.gui.shell.contract import Page, Shell
 
 ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS = "allow_code", "free_memory", "reset_options"

@@ -10,8 +10,8 @@ from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadOptions
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Running
 from app.gui.net.pause import Paused
+from app.gui.net.stores import Running
 from app.gui.screens.server.mending_model import Mending
 from app.gui.shell.contract import Shell
 

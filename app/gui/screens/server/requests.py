@@ -12,7 +12,7 @@ from app.core.events import Event, RequestChanged, RequestsForgotten, SettingCha
 from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
 from app.core.settings import SettingInfo
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Mirror
+from app.gui.net.stores import Mirror
 from app.gui.shell.contract import Shell
 from app.gui.widgets.bars import Part
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.net.mirror import BUSY_STATES
+from app.gui.net.stores import BUSY_STATES
 from app.gui.screens.server.mending import MendedPanel, MendSwitch
 from app.gui.screens.server.mending_model import WAYS_SHOWN
 from app.gui.screens.server.model import ServerModel

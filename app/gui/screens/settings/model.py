@@ -10,7 +10,7 @@ from app.core.errors import BadRequest, ErrorBody, NotFound
 from app.core.settings import SettingInfo, SettingValue
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.mirror import Library, Preferences
+from app.gui.net.stores import Library, Preferences
 from app.gui.shell.contract import Shell
 
 _SECTIONS = {"gateway": "Endpoint", "models": "Models", "engine": "Engines", "window": "Window"}
