@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     if not single.claim() and single.hand_over(asked, folder):
         return 0
     program = opened(argv)
-    opener = Opener(program.window, program.window.shell, program.window.library)
+    opener = Opener(program.window, program.window.shell, program.window.stores.library)
     single.handed.connect(lambda handed: opener.take(handed.arguments, Path(handed.folder)))
     program.window.closing.connect(single.close)  # a start from now on is one of its own
     if isinstance(program.application, Application):
@@ -124,8 +124,7 @@ def opened(argv: list[str]) -> Program:
 
 def _departure(window: Window, link: GatewayLink) -> Departure:
     known = DepartureKnown(
-        running=window.running,
-        preferences=window.preferences,
+        stores=window.stores,
         service=lambda: _service(link),
         tray=window.tray,
         question=window.question,

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QApplication
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
 from app.gui.net.sse import SseParser
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
 from app.gui.theme.stylesheet import stylesheet
@@ -215,7 +216,7 @@ def make_chat(count: int) -> Chat:
 def _screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
     api = DemoApi({**replies(), **long_chat.replies()})
     shell = Shell()
-    screen = ChatScreen(theme, api, shell)
+    screen = ChatScreen(theme, Stores(api, shell), shell)
     shell.setParent(screen)
     screen.resize(*_SIZE)
     screen.show()

@@ -54,6 +54,11 @@ class DemoApi(GatewayApi):
         self._waiting.append(answer)
         return call
 
+    def defer(self, owner: QObject, ask: Callable[[], object]) -> None:
+        """Keep what is to be asked until `flush`."""
+        del owner
+        self._waiting.append(ask)
+
     def stream(self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]) -> Call:
         """Remember who listens; `tell` speaks to them until they cancel."""
         del types

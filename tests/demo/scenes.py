@@ -108,8 +108,7 @@ def scenes() -> Iterator[Scene]:
 def way_out(window: Window) -> Departure:
     """Return what asks a person who leaves a window that started its service itself."""
     known = DepartureKnown(
-        running=window.running,
-        preferences=window.preferences,
+        stores=window.stores,
         service=lambda: Service.OURS,
         tray=window.tray,
         question=window.question,

@@ -73,7 +73,7 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
 
     family = [psutil.Process(found.pid), *psutil.Process(found.pid).children(recursive=True)]
     assert len(family) > 1, "the engine is a process of its own"
-    qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.running.active()), timeout=WITHIN_MS)
+    qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.stores.running.active()), timeout=WITHIN_MS)
     assert leave(program) == 0
     wait_until(lambda: running_gateway(home) is None)
     _, alive = psutil.wait_procs(family, timeout=20)

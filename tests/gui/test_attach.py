@@ -9,6 +9,7 @@ from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
 from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
 from app.gui import phrases
+from app.gui.net.stores import Stores
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data
@@ -33,7 +34,7 @@ REFUSED = ErrorBody(code="auth", sentence="The endpoint at box:8000 does not tak
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
     api.replies["GET /models"] = [*data.MODELS, FAR, MADE]
-    screen = ModelsScreen(theme, api, shell)
+    screen = ModelsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     api.flush()

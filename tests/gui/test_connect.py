@@ -5,6 +5,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.core.tools import ToolChange, WireTool
+from app.gui.net.stores import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.screens.connect.row import DiffView, ToolRow
 from app.gui.screens.connect.view import ConnectScreen
@@ -20,14 +21,14 @@ WRITTEN = msgspec.structs.replace(tools.ZED, is_written=True)
 
 @pytest.fixture
 def model(api: DemoApi, shell: QuietShell) -> ConnectModel:
-    model = ConnectModel(api, shell)
+    model = ConnectModel(Stores(api, shell), shell)
     api.flush()
     return model
 
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> ConnectScreen:
-    screen = ConnectScreen(theme, api, shell)
+    screen = ConnectScreen(theme, Stores(api, shell), shell)
     screen.resize(1000, 700)
     screen.show()
     api.flush()

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.core.connections import SAID, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, SettingChanged
-from app.gui.net.updates import Updates
+from app.gui.net.stores import Stores
 from app.gui.screens.connections.model import KEPT, OFFLINE, SHOWN, ConnectionsModel, often, reason, sign, when
 from app.gui.screens.connections.view import ConnectionRow, ConnectionsScreen
 from app.gui.screens.settings.view import SettingsScreen
@@ -35,14 +35,14 @@ def at(moment: float, number: int = 0) -> Connection:
 
 @pytest.fixture
 def model(api: DemoApi, shell: QuietShell) -> ConnectionsModel:
-    made = ConnectionsModel(api, shell, clock=lambda: NOON)
+    made = ConnectionsModel(Stores(api, shell), shell, clock=lambda: NOON)
     api.flush()
     return made
 
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ConnectionsScreen:
-    made = ConnectionsScreen(theme, api, shell)
+    made = ConnectionsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
@@ -179,7 +179,7 @@ def test_a_list_that_cannot_be_read_can_be_asked_for_again(
 def test_the_settings_lead_there_and_it_leads_back(
     theme: Theme, api: DemoApi, shell: QuietShell, screen: ConnectionsScreen, qtbot: QtBot
 ) -> None:
-    settings = SettingsScreen(theme, api, shell, restart=lambda: None, updates=Updates(api, shell))
+    settings = SettingsScreen(theme, Stores(api, shell), shell, restart=lambda: None)
     qtbot.addWidget(settings)
     api.flush()
     next(one for one in settings.findChildren(Button) if one.text() == "Show connections").click()

@@ -14,6 +14,7 @@ from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved
 from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
+from app.gui.net.stores import Stores
 from app.gui.screens.models import fetching, finding
 from app.gui.screens.models.card import CardView
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
@@ -32,7 +33,7 @@ REFUSED = ErrorBody(code="hub_gated", sentence="It is gated.", hint="Open its pa
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
-    screen = ModelsScreen(theme, api, shell)
+    screen = ModelsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.resize(1000, 700)
     screen.show()
@@ -256,7 +257,7 @@ def test_the_palette_leads_to_discover(screen: ModelsScreen, shell: QuietShell) 
 @pytest.fixture
 def queue(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> tuple[Fetching, DownloadsPanel]:
     api.replies["GET /downloads"] = hub.DOWNLOADS
-    model = Fetching(api, shell)
+    model = Fetching(Stores(api, shell), shell)
     panel = DownloadsPanel(theme, model, shell)
     qtbot.addWidget(panel)
     panel.show()
@@ -301,7 +302,7 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     here = msgspec.structs.replace(data.MODELS[1], name="qwen-here", path=f"{done.folder}/{done.files[0]}")
     api.replies |= {"GET /downloads": hub.DOWNLOADS, "GET /models": [here]}
     screen.model.library.read()
-    screen.fetching.mirror.read()
+    screen.fetching.queue.read()
     api.flush()
     asked: list[str] = []
     shell.chat_asked.connect(asked.append)
@@ -339,7 +340,7 @@ def test_the_queue_is_paused_moved_and_cancelled(
     assert len(api.asked("POST", f"/downloads/{hub.DOWNLOADS[0].id}/pause")) == 1
     model.remove(hub.DOWNLOADS[1])
     api.flush()
-    assert hub.DOWNLOADS[1] not in model.mirror.items
+    assert hub.DOWNLOADS[1] not in model.queue.items
     assert said == [f"{hub.DOWNLOADS[1].title} is no longer downloaded."]
 
 
@@ -349,7 +350,7 @@ def test_a_row_follows_the_events_and_stays_the_same_row(
     model, panel = queue
     before = rows_of(panel)[0]
     ended: list[Download] = []
-    model.mirror.ended.connect(ended.append)
+    model.queue.ended.connect(ended.append)
     further = msgspec.structs.replace(hub.DOWNLOADS[0], present_bytes=hub.DOWNLOADS[0].total_bytes)
     shell.receive(DownloadChanged(download=further))
     assert rows_of(panel)[0] is before
@@ -363,7 +364,7 @@ def test_a_row_follows_the_events_and_stays_the_same_row(
 
 
 def test_the_panel_takes_no_room_without_downloads(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
-    panel = DownloadsPanel(theme, Fetching(api, shell), shell)
+    panel = DownloadsPanel(theme, Fetching(Stores(api, shell), shell), shell)
     qtbot.addWidget(panel)
     api.flush()
     assert panel.isHidden()

@@ -15,6 +15,7 @@ from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.library import JobKind, LibraryJob
 from app.core.models import ModelInfo
+from app.gui.net.stores import Stores
 from app.gui.screens.models import disk
 from app.gui.screens.models.folders_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
@@ -45,7 +46,7 @@ def trashed(size: int, files: int = 3) -> Trashed:
 
 @pytest.fixture
 def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell) -> ModelsScreen:
-    screen = ModelsScreen(theme, api, shell)
+    screen = ModelsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     api.flush()
@@ -148,11 +149,13 @@ def test_nothing_is_asked_until_somebody_looks(api: DemoApi, shell: QuietShell, 
         api.flush()
         before = len(api.asked("GET", "/library/disk"))
         shell.receive(event)
+        api.flush()
         assert len(api.asked("GET", "/library/disk")) == before + 1
     screen.show_discover()
     api.flush()
     before = len(api.asked("GET", "/library/disk"))
     shell.receive(ModelsChanged())
+    api.flush()
     assert len(api.asked("GET", "/library/disk")) == before
 
 
@@ -211,6 +214,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, deleted_files=3, reclaimed_bytes=11 << 30)
     shell.receive(LibraryJobChanged(job=job))
     assert shell.said[-1] == "3 files of removed models (11.0 GiB) are deleted for good."
+    api.flush()
     assert len(api.asked("GET", "/library/disk")) == before + 1
     assert button.isEnabled()
 
@@ -329,7 +333,7 @@ def test_a_folder_written_with_a_tilde_is_found(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     api.replies["GET /settings"] = with_folders(["~/models"])
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     model.remove_folder(tmp_path / "models")
     assert api.asked("PATCH", "/settings") == [{"models.folders": []}]

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QWidget
 from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
+from app.gui.net.stores import Stores
 from app.gui.screens.engines.card import EngineCard, _VersionRow
 from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
 from app.gui.screens.engines.view import EnginesScreen
@@ -22,14 +23,14 @@ from tests.gui.conftest import QuietShell
 
 @pytest.fixture
 def model(api: DemoApi, shell: QuietShell) -> EnginesModel:
-    model = EnginesModel(api, shell)
+    model = EnginesModel(Stores(api, shell), shell)
     api.flush()
     return model
 
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> EnginesScreen:
-    screen = EnginesScreen(theme, api, shell)
+    screen = EnginesScreen(theme, Stores(api, shell), shell)
     screen.resize(1000, 700)
     screen.show()
     api.flush()
@@ -79,8 +80,11 @@ def test_the_stock_is_read_again_when_something_changed(model: EnginesModel, api
     del model
     api.calls.clear()
     shell.receive(EnginesChanged(engine="openvino"))
+    api.flush()
     tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True))
+    api.flush()
     tell(shell, engines.INSTALLING)
+    api.flush()
     assert [(method, path) for method, path, _ in api.calls] == [("GET", "/engines/stock")] * 2
 
 
@@ -235,7 +239,7 @@ def test_what_failed_when_it_was_installed_is_marked(theme: Theme, api: DemoApi,
     stock = msgspec.structs.replace(engines.OPENVINO, offers=[offer])
     assert standing(stock) == ("bad", "Failed its test")
     api.replies["GET /engines/stock"] = [stock]
-    screen = EnginesScreen(theme, api, shell)
+    screen = EnginesScreen(theme, Stores(api, shell), shell)
     api.flush()
     shown = [label.text() for label in screen._cards["openvino"].findChildren(Paragraph)]
     assert "It wrote nonsense." in shown
@@ -254,6 +258,6 @@ def test_cards_stay_in_place_and_go_with_their_engine(screen: EnginesScreen, api
 
 def test_a_gateway_that_does_not_answer_is_said(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /engines/stock"] = ErrorBody(code="gateway_gone", sentence="It is gone.")
-    screen = EnginesScreen(theme, api, shell)
+    screen = EnginesScreen(theme, Stores(api, shell), shell)
     api.flush()
     assert screen._trouble.accessibleName() == "Problem: It is gone."

@@ -1,4 +1,4 @@
-"""Requests on the server page: what is listed, how it follows what happens, and what its buttons ask for."""
+"""RequestStore on the server page: what is listed, how it follows what happens, and what its buttons ask for."""
 
 import msgspec
 import pytest
@@ -7,8 +7,9 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestState
+from app.gui.net.stores import Stores
 from app.gui.screens.server.inspector import InspectorSection, RequestRow
-from app.gui.screens.server.requests import KEPT, SHOWN, STRIP_S, Point, Requests, about, facts, legend, parts
+from app.gui.screens.server.requests import KEPT, SHOWN, STRIP_S, Point, RequestStore, about, facts, legend, parts
 from app.gui.screens.server.strip import LatencyStrip
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -23,14 +24,14 @@ FAILED = next(one for one in REQUESTS if one.state is RequestState.FAILED)
 
 
 @pytest.fixture
-def model(api: DemoApi, shell: Shell) -> Requests:
-    made = Requests(api, shell)
+def model(api: DemoApi, shell: Shell) -> RequestStore:
+    made = RequestStore(Stores(api, shell), shell)
     api.flush()
     return made
 
 
 @pytest.fixture
-def section(theme: Theme, model: Requests, qtbot: QtBot) -> InspectorSection:
+def section(theme: Theme, model: RequestStore, qtbot: QtBot) -> InspectorSection:
     made = InspectorSection(theme, model)
     qtbot.addWidget(made)
     made.show()
@@ -42,33 +43,33 @@ def buttons(widget: object, text: str) -> list[Button]:
     return [one for one in found if not one.isHidden()]
 
 
-def test_what_goes_on_comes_first_and_then_the_newest(model: Requests) -> None:
+def test_what_goes_on_comes_first_and_then_the_newest(model: RequestStore) -> None:
     assert [one.is_over for one in model.shown()[:3]] == [False, False, True]
     over = [one.at for one in model.shown() if one.is_over]
     assert over == sorted(over, reverse=True)
 
 
-def test_an_event_replaces_the_one_request_it_is_about(model: Requests, shell: Shell) -> None:
+def test_an_event_replaces_the_one_request_it_is_about(model: RequestStore, shell: Shell) -> None:
     shell.receive(RequestChanged(request=msgspec.structs.replace(WRITING, state=RequestState.DONE)))
     assert len(model.items) == len(REQUESTS)
     assert next(one for one in model.items if one.id == WRITING.id).state is RequestState.DONE
 
 
-def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: Requests, shell: Shell) -> None:
+def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: RequestStore, shell: Shell) -> None:
     for number in range(KEPT + 5):
         shell.receive(RequestChanged(request=msgspec.structs.replace(DONE, id=str(number), at=DONE.at + 1000 + number)))
     assert (len(model.items), len(model.shown())) == (KEPT, SHOWN)
     assert model.items[0].id == str(KEPT + 4)
 
 
-def test_forgetting_leaves_what_goes_on(model: Requests, shell: Shell) -> None:
+def test_forgetting_leaves_what_goes_on(model: RequestStore, shell: Shell) -> None:
     shell.receive(RequestsForgotten())
     assert [one.is_over for one in model.items] == [False, False]
 
 
 def test_the_strip_holds_the_last_minutes(api: DemoApi, shell: Shell) -> None:
     ended = DONE.at + DONE.total_s
-    model = Requests(api, shell, clock=lambda: ended + STRIP_S - 1)
+    model = RequestStore(Stores(api, shell), shell, clock=lambda: ended + STRIP_S - 1)
     api.replies["GET /requests"] = [DONE, msgspec.structs.replace(DONE, id="old", at=DONE.at - 2), FAILED, WRITING]
     api.flush()
     assert model.points() == [(ended, DONE.ttft_s, DONE.tokens_per_s)]
@@ -102,7 +103,9 @@ def test_a_running_request_can_be_cancelled_and_a_finished_one_cannot(section: I
     assert api.asked("POST", f"/requests/{WRITING.id}/cancel") == [None]
 
 
-def test_a_refusal_to_cancel_is_said(section: InspectorSection, model: Requests, api: DemoApi, qtbot: QtBot) -> None:
+def test_a_refusal_to_cancel_is_said(
+    section: InspectorSection, model: RequestStore, api: DemoApi, qtbot: QtBot
+) -> None:
     gone = ErrorBody(code="request_not_found", sentence="There is no such request.")
     api.replies[f"POST /requests/{WRITING.id}/cancel"] = gone
     with qtbot.waitSignal(model.failed) as failed:
@@ -123,7 +126,7 @@ def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> Non
 
 def test_nothing_yet_is_said(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies |= {"GET /requests": [], "GET /usage": msgspec.structs.replace(USAGE, today=[], week=[])}
-    section = InspectorSection(theme, Requests(api, shell))
+    section = InspectorSection(theme, RequestStore(Stores(api, shell), shell))
     qtbot.addWidget(section)
     assert section._empty.isHidden()
     api.flush()
@@ -140,7 +143,7 @@ def test_usage_is_a_row_for_each_client_and_model(section: InspectorSection) -> 
 
 
 def test_that_words_are_kept_is_said_and_they_can_be_read(
-    section: InspectorSection, model: Requests, api: DemoApi, shell: Shell
+    section: InspectorSection, model: RequestStore, api: DemoApi, shell: Shell
 ) -> None:
     row = section.rows.rows[DONE.id]
     assert section._kept.isHidden()

@@ -6,6 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.keys import NewKey, Scope
+from app.gui.net.stores import Stores
 from app.gui.screens.server.keys_model import KeysModel, facts
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import Dialect, ServerModel
@@ -19,7 +20,7 @@ REFUSED = ErrorBody(code="key_required", sentence="There is no key.")
 
 @pytest.fixture
 def model(api: DemoApi, shell: Shell) -> KeysModel:
-    model = KeysModel(api, shell)
+    model = KeysModel(Stores(api, shell), shell)
     api.flush()
     return model
 
@@ -69,11 +70,11 @@ def test_a_refusal_is_said(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None
 def test_others_are_not_let_in_before_there_is_a_key_that_opens(api: DemoApi, shell: Shell) -> None:
     for keys in ([], [msgspec.structs.replace(data.KEYS[0], expires_at=1.0)]):
         api.replies["GET /keys"] = keys
-        model = KeysModel(api, shell)
+        model = KeysModel(Stores(api, shell), shell)
         api.flush()
         assert "Make a key first" in model.why_fixed
     api.replies["GET /keys"] = data.KEYS
-    model = KeysModel(api, shell)
+    model = KeysModel(Stores(api, shell), shell)
     assert model.why_fixed  # nothing is known yet
     api.flush()
     assert model.why_fixed == ""
@@ -83,7 +84,7 @@ def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: S
     rows = data.settings()
     host = next(row for row in rows if row.name == "gateway.host")
     api.replies["GET /settings"] = [data.changed(host, "127.0.0.1", "environment")]
-    model = KeysModel(api, shell)
+    model = KeysModel(Stores(api, shell), shell)
     api.flush()
     assert "environment" in model.why_fixed
 
@@ -91,7 +92,7 @@ def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: S
 def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, model: KeysModel) -> None:
     assert "Only programs on this computer" in model.consequence
     api.replies.update(data.opened())
-    opened = KeysModel(api, shell)
+    opened = KeysModel(Stores(api, shell), shell)
     api.flush()
     assert "http://192.168.1.20:11434/v1" in opened.consequence
     assert "not encrypted" in opened.consequence
@@ -99,7 +100,7 @@ def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, mo
 
 
 def test_the_page_says_who_can_reach_it_and_its_snippets_ask_for_a_key(api: DemoApi, shell: Shell) -> None:
-    server = ServerModel(api, shell)
+    server = ServerModel(Stores(api, shell), shell)
     api.flush()
     assert "Only this computer" in server.about
     assert "Authorization" not in server.snippet(Dialect.CURL)

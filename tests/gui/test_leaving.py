@@ -67,8 +67,7 @@ class Leaver:
     def begin(self) -> Departure:
         window = self.window
         known = DepartureKnown(
-            running=window.running,
-            preferences=window.preferences,
+            stores=window.stores,
             service=lambda: self.service,
             tray=window.tray,
             question=window.question,
@@ -94,8 +93,8 @@ class Leaver:
     def set(self, **values: bool) -> None:
         names = {"asks": ASKS, "keeps": KEEPS}
         wanted = {names[name]: value for name, value in values.items()}
-        self.window.preferences.replace(
-            [data.changed(row, wanted.get(row.name, row.value)) for row in self.window.preferences.items]
+        self.window.stores.preferences.replace(
+            [data.changed(row, wanted.get(row.name, row.value)) for row in self.window.stores.preferences.items]
         )
 
 

@@ -14,6 +14,7 @@ from app.core.advice import Intent, PlanRequest
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Fact
+from app.gui.net.stores import Stores
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.decision import PlanRow
 from app.gui.screens.machine.sums import ChangeRow
@@ -33,7 +34,7 @@ REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make roo
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> MachineScreen:
-    screen = MachineScreen(theme, api, shell)
+    screen = MachineScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.resize(1100, 900)
     screen.show()
@@ -55,7 +56,7 @@ def last_plan_asked(api: DemoApi) -> PlanRequest:
 def test_a_skeleton_holds_the_place_until_the_machine_is_there(
     theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot
 ) -> None:
-    screen = MachineScreen(theme, api, shell)
+    screen = MachineScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     assert screen._skeleton.isVisible()
@@ -366,7 +367,7 @@ def test_nothing_is_cut_off_at_twice_the_size(
 ) -> None:
     api.replies |= {"GET /machine": reply, "GET /models": [data.LONG_MODEL], "GET /running": []}
     theme.set_percent(200)
-    screen = MachineScreen(theme, api, shell)
+    screen = MachineScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.resize(1024 - 112, 640)
     screen.show()

@@ -15,6 +15,7 @@ from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
 from app.gui.net.api import GONE
 from app.gui.net.live import LiveQuestion
+from app.gui.net.stores import Stores
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.report import readable
 from app.gui.screens.machine.what_if import WhatIf
@@ -28,7 +29,7 @@ REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make roo
 
 @pytest.fixture
 def model(api: DemoApi, shell: Shell) -> MachineModel:
-    model = MachineModel(api, shell)
+    model = MachineModel(Stores(api, shell), shell)
     api.flush()
     return model
 
@@ -49,10 +50,10 @@ def settle(what_if: WhatIf, api: DemoApi, qtbot: QtBot) -> None:
 
 
 def test_the_machine_is_read_and_looked_at_again(api: DemoApi, model: MachineModel) -> None:
-    assert model.machine == machines.LAPTOP
+    assert model.value == machines.LAPTOP
     model.look_again()
     assert model.is_reading
-    assert model.machine is not None, "what is shown stays"
+    assert model.value is not None, "what is shown stays"
     api.flush()
     assert not model.is_reading
     assert ("GET", "/machine?fresh=1", None) in api.calls
@@ -60,7 +61,7 @@ def test_the_machine_is_read_and_looked_at_again(api: DemoApi, model: MachineMod
 
 def test_a_machine_that_cannot_be_read_is_said(api: DemoApi, shell: Shell) -> None:
     api.replies["GET /machine"] = REFUSED
-    model = MachineModel(api, shell)
+    model = MachineModel(Stores(api, shell), shell)
     api.flush()
     assert model.error == REFUSED
     assert model.pools() == []
@@ -69,9 +70,11 @@ def test_a_machine_that_cannot_be_read_is_said(api: DemoApi, shell: Shell) -> No
 def test_memory_is_looked_at_again_when_a_model_has_come_or_gone(api: DemoApi, model: MachineModel) -> None:
     before = len(api.asked("GET", "/machine"))
     model.running.take(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=0.9)))
+    api.flush()
     assert len(api.asked("GET", "/machine")) == before, "that it loads on changes nothing yet"
     ready = msgspec.structs.replace(data.LOADING, state=EngineState.READY)
     model.running.take(EngineChanged(status=ready))
+    api.flush()
     assert len(api.asked("GET", "/machine")) == before + 1
     assert len(api.asked("GET", "/loads")) == 2
 
@@ -89,14 +92,14 @@ def test_without_a_running_model_the_usual_one_is_asked_about(api: DemoApi, shel
     api.replies["GET /settings"] = [
         data.changed(row, usual) if row.name == "models.default" else row for row in data.settings()
     ]
-    what_if = MachineModel(api, shell).what_if
+    what_if = MachineModel(Stores(api, shell), shell).what_if
     api.flush()
     assert what_if.wishes.model == usual
 
 
 def test_without_any_model_engines_are_planned_all_the_same(api: DemoApi, shell: Shell) -> None:
     api.replies |= {"GET /running": [], "GET /models": []}
-    what_if = MachineModel(api, shell).what_if
+    what_if = MachineModel(Stores(api, shell), shell).what_if
     api.flush()
     assert [request.model for request in plans_asked(api)] == [""]
     assert what_if.advice is not None
@@ -272,7 +275,7 @@ def test_a_calibration_that_fails_says_why(api: DemoApi, model: MachineModel, sh
 
 def test_a_calibration_is_told_by_device_and_age(model: MachineModel) -> None:
     at = advice.CALIBRATIONS[0].measured_at
-    (row,) = model.calibrating.rows(model.machine, now=at + 3 * 86400 + 5)
+    (row,) = model.calibrating.rows(model.value, now=at + 3 * 86400 + 5)
     assert row.title == "AMD Ryzen 7 7840U with llama.cpp b11549 processor"
     assert row.quiet == "84 % of 66 GB/s · 41 µs per layer · 14 answers · 3 days ago"
     assert model.calibrating.rows(None, now=at + 30)[0].quiet.endswith("just now")

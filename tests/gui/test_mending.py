@@ -11,7 +11,7 @@ from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureRe
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.core.models import LoadModel, ModelSettings, SetModel
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.screens.server.mending_model import DONE_HERE, WAYS, Mending
 from app.gui.screens.server.model import ServerModel
 from app.gui.screens.server.rows import EngineRow
@@ -61,21 +61,21 @@ def shown(place: QWidget) -> set[str]:
 
 @pytest.fixture
 def told(api: DemoApi, shell: Shell) -> Told:
-    made = Told(shell, Running(api, shell), Preferences(api, shell))
+    made = Told(shell, Stores(api, shell))
     api.flush()
     return made
 
 
 @pytest.fixture
 def model(api: DemoApi, shell: Shell) -> Mending:
-    server = ServerModel(api, shell)
+    server = ServerModel(Stores(api, shell), shell)
     api.flush()
     return server.mending
 
 
 @pytest.fixture
 def page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ServerScreen:
-    screen = ServerScreen(theme, api, shell, restart=lambda: None)
+    screen = ServerScreen(theme, Stores(api, shell), shell, restart=lambda: None)
     qtbot.addWidget(screen)
     screen.resize(1000, 900)
     screen.show()
@@ -125,7 +125,7 @@ def test_only_what_a_setting_is_for_can_be_left(model: Mending) -> None:
 
 def test_it_is_left_once_every_kind_is(api: DemoApi, shell: Shell) -> None:
     settings(api, "engine.mend_less_context")
-    model = ServerModel(api, shell).mending
+    model = ServerModel(Stores(api, shell), shell).mending
     api.flush()
     assert model.is_left(report(LESS, SMALLER))
     assert not model.is_left(report(LESS, SLOTS))
@@ -270,7 +270,7 @@ def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: Q
 
 def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /running"] = [ready()]
-    Told(shell, Running(api, shell), Preferences(api, shell))
+    Told(shell, Stores(api, shell))
     api.flush()
     assert shell.said == []
 

@@ -86,7 +86,7 @@ def test_nothing_that_comes_breaks_the_window(arguments: list[str]) -> None:
 @pytest.fixture
 def opened(make_window: Make) -> tuple[Window, Opener]:
     window = make_window(Page.CHAT)
-    return window, Opener(window, window.shell, window.library)
+    return window, Opener(window, window.shell, window.stores.library)
 
 
 def test_a_file_is_listed_on_the_models_page(opened: tuple[Window, Opener], api: DemoApi, file: Path) -> None:

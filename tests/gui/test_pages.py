@@ -13,6 +13,7 @@ from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChange
 from app.core.models import LoadModel, RegisterModel
 from app.core.settings import SettingInfo
 from app.gui import phrases
+from app.gui.net.stores import Stores
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
@@ -50,7 +51,7 @@ def test_what_can_be_done_with_a_model(shown: ModelRow, buttons: tuple[str, ...]
 
 
 def test_models_are_read_once_connected_and_joined_with_what_runs(api: DemoApi, shell: Shell) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     assert not model.library.is_known
     api.flush()
     rows = {row.model.name: row for row in model.rows()}
@@ -61,14 +62,14 @@ def test_models_are_read_once_connected_and_joined_with_what_runs(api: DemoApi, 
 
 def test_nothing_is_asked_before_there_is_a_gateway(api: DemoApi, shell: Shell) -> None:
     shell.is_connected = False
-    ModelsModel(api, shell)
+    ModelsModel(Stores(api, shell), shell)
     assert api.calls == []
     shell.connected.emit()
     assert ("GET", "/models", None) in api.calls
 
 
 def test_models_are_read_again_when_the_list_changed(api: DemoApi, shell: Shell) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     api.replies["GET /models"] = [*data.MODELS, data.LONG_MODEL]
     shell.receive(ModelsChanged())
@@ -77,7 +78,7 @@ def test_models_are_read_again_when_the_list_changed(api: DemoApi, shell: Shell)
 
 
 def test_a_search_needs_every_word(api: DemoApi, shell: Shell) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     model.look_for("q4 qwen")
     assert [row.model.title for row in model.rows()] == ["Qwen3 8B"]
@@ -86,7 +87,7 @@ def test_a_search_needs_every_word(api: DemoApi, shell: Shell) -> None:
 
 
 def test_unloading_can_be_undone(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     with qtbot.waitSignal(model.said) as said_signal:
         model.unload("qwen3-8b-q4_k_m")
@@ -98,7 +99,7 @@ def test_unloading_can_be_undone(api: DemoApi, shell: Shell, qtbot: QtBot) -> No
 
 def test_a_file_is_listed_where_it_lies_and_taken_off_by_undo(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies |= {"POST /models": data.LONG_MODEL}
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     with qtbot.waitSignal(model.said) as said_signal:
         model.register(Path("long.gguf"))
@@ -111,7 +112,7 @@ def test_a_file_is_listed_where_it_lies_and_taken_off_by_undo(api: DemoApi, shel
 
 def test_forgetting_is_undone_by_listing_the_file_again(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies["DELETE /models/qwen3-8b-q4_k_m"] = None
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     with qtbot.waitSignal(model.said) as said_signal:
         model.forget(data.MODELS[1])
@@ -123,7 +124,7 @@ def test_forgetting_is_undone_by_listing_the_file_again(api: DemoApi, shell: She
 def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     settings = [data.changed(info, ["/a"]) if info.name == "models.folders" else info for info in data.settings()]
     api.replies["GET /settings"] = settings
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     with qtbot.waitSignal(model.said) as said_signal:
         model.add_folder(Path("b"))
@@ -134,7 +135,7 @@ def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot:
 
 def test_a_refusal_reaches_the_page(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies["POST /load"] = REFUSED
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     with qtbot.waitSignal(model.failed) as failed:
         model.load("guide")
         api.flush()
@@ -142,7 +143,7 @@ def test_a_refusal_reaches_the_page(api: DemoApi, shell: Shell, qtbot: QtBot) ->
 
 
 def test_an_unreadable_library_keeps_what_was_there(api: DemoApi, shell: Shell) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     api.replies["GET /models"] = REFUSED
     shell.connected.emit()
@@ -152,7 +153,7 @@ def test_an_unreadable_library_keeps_what_was_there(api: DemoApi, shell: Shell) 
 
 
 def test_events_replace_one_engine_in_its_place(api: DemoApi, shell: Shell) -> None:
-    server = ServerModel(api, shell)
+    server = ServerModel(Stores(api, shell), shell)
     api.flush()
     shell.receive(EngineChanged(status=engine(EngineState.DRAINING)))
     assert [(item.model, item.state) for item in server.engines()] == [
@@ -165,7 +166,7 @@ def test_events_replace_one_engine_in_its_place(api: DemoApi, shell: Shell) -> N
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: Shell, dialect: Dialect) -> None:
-    server = ServerModel(api, shell)
+    server = ServerModel(Stores(api, shell), shell)
     api.flush()
     snippet = server.snippet(dialect)
     assert "http://127.0.0.1:11434/v1" in snippet
@@ -175,7 +176,7 @@ def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: She
 
 def test_a_snippet_falls_back_on_the_guide(api: DemoApi, shell: Shell) -> None:
     api.replies["GET /running"] = []
-    server = ServerModel(api, shell)
+    server = ServerModel(Stores(api, shell), shell)
     api.flush()
     assert '"guide"' in server.snippet(Dialect.PYTHON)
 
@@ -261,7 +262,7 @@ def test_typed_text_that_does_not_fit_says_why(name: str, text: str, word: str) 
 
 @pytest.fixture
 def settings(api: DemoApi, shell: Shell) -> SettingsModel:
-    model = SettingsModel(api, shell)
+    model = SettingsModel(Stores(api, shell), shell)
     api.flush()
     return model
 
@@ -330,8 +331,8 @@ def test_an_answer_with_one_setting_keeps_the_others(settings: SettingsModel, ap
     api.replies["PATCH /settings"] = [data.changed(info("models.slots"), 8)]
     settings.change(info("models.slots"), 8)
     api.flush()
-    assert settings.preferences.value("models.slots", 0) == 8
-    assert settings.preferences.value("models.default", "") == "guide"
+    assert settings.preferences.get("models.slots", 0) == 8
+    assert settings.preferences.get("models.default", "") == "guide"
 
 
 @pytest.mark.parametrize(("value", "by", "next_"), [(4, 1, 5), (64, 1, 64), (1, -1, 1)])

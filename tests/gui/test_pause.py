@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from app.core.errors import ErrorBody
 from app.core.events import PauseChanged
 from app.core.memory import Pause
-from app.gui.net.pause import Paused
+from app.gui.net.pause import PauseStore
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import Page
 from app.gui.shell.paused_bar import PausedBar, finishing
@@ -23,13 +23,13 @@ IDLE = msgspec.structs.replace(data.READY, model="idle", in_flight=0)
 
 
 @pytest.fixture
-def paused(api: DemoApi, shell: QuietShell) -> Paused:
-    paused = Paused(api, shell)
+def paused(api: DemoApi, shell: QuietShell) -> PauseStore:
+    paused = PauseStore(api, shell)
     api.flush()
     return paused
 
 
-def test_it_is_asked_for_and_taken_back(paused: Paused, api: DemoApi) -> None:
+def test_it_is_asked_for_and_taken_back(paused: PauseStore, api: DemoApi) -> None:
     paused.toggle()
     api.flush()
     assert paused.state.is_paused
@@ -39,14 +39,14 @@ def test_it_is_asked_for_and_taken_back(paused: Paused, api: DemoApi) -> None:
     assert [call[:2] for call in api.calls] == [("GET", "/pause"), ("POST", "/pause"), ("DELETE", "/pause")]
 
 
-def test_what_others_do_is_followed(paused: Paused, shell: QuietShell) -> None:
+def test_what_others_do_is_followed(paused: PauseStore, shell: QuietShell) -> None:
     shell.receive(PauseChanged(pause=data.PAUSED))
     assert paused.state == data.PAUSED
     shell.lost.emit(data.OFFLINE)
     assert paused.state == Pause(), "a gateway that is gone is not paused"
 
 
-def test_a_refusal_is_said(paused: Paused, api: DemoApi, shell: QuietShell) -> None:
+def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) -> None:
     api.replies["POST /pause"] = ErrorBody(code="internal", sentence="It cannot be paused.")
     paused.pause()
     api.flush()

@@ -6,6 +6,7 @@ from pytestqt.qtbot import QtBot
 from app.core.events import EngineChanged, SettingChanged
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
+from app.gui.net.stores import Stores
 from app.gui.screens.models import sharing
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelRow, ModelsModel
@@ -72,7 +73,7 @@ def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, the
 
 
 def test_memory_is_read_again_once_however_much_an_engine_says(api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     before = api.calls.count(("GET", "/memory", None))
     for _ in range(5):
@@ -86,7 +87,7 @@ def test_memory_is_read_again_once_however_much_an_engine_says(api: DemoApi, she
 def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell: QuietShell) -> None:
     name = data.MODELS[1].name
     api.replies["GET /model-settings"] = {name: ModelSettings(context=512)}
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     undos: list[object] = []
     model.said.connect(lambda _said, undo: undos.append(undo))
     api.flush()
@@ -110,7 +111,7 @@ def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell:
 def test_a_row_says_how_many_wait_and_that_it_is_pinned(
     qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell
 ) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     status = msgspec.structs.replace(data.READY, queued=3)
     view = ModelRowView(theme, model, shell, ModelRow(data.MODELS[1], status))
     qtbot.addWidget(view)
@@ -123,7 +124,7 @@ def test_a_row_says_how_many_wait_and_that_it_is_pinned(
 
 
 def test_pins_are_read_again_when_somebody_else_set_one(api: DemoApi, shell: QuietShell) -> None:
-    model = ModelsModel(api, shell)
+    model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     api.replies["GET /model-settings"] = {}
     shell.receive(SettingChanged(name="model.x"))

@@ -10,10 +10,9 @@ from app.core.downloads import DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.core.memory import Pause
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Downloads, Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.notices import Notices
-from app.gui.shell.tray import SETTING, Tray, TrayKnown
+from app.gui.shell.tray import SETTING, Tray
 from app.gui.shell.tray_icon import SIZES, tray_icon
 from app.gui.shell.tray_model import MOST_LINES, Sign, tray_look
 from tests.demo import data, hub
@@ -51,8 +50,7 @@ def panel(monkeypatch: pytest.MonkeyPatch) -> Panel:
 
 @pytest.fixture
 def tray(panel: Panel, api: DemoApi, shell: QuietShell) -> Iterator[Tray]:
-    known = TrayKnown(running=Running(api, shell), paused=Paused(api, shell), preferences=Preferences(api, shell))
-    tray = Tray(shell, known)
+    tray = Tray(shell, Stores(api, shell))
     yield tray
     tray.menu.deleteLater()
 
@@ -145,7 +143,7 @@ def test_it_is_shown_once_the_setting_is_known_and_goes_with_it(tray: Tray, pane
         data.changed(row, False) if row.name == SETTING else row  # noqa: FBT003 -- the setting's value
         for row in data.settings()
     ]
-    tray._known.preferences.read()
+    tray._stores.preferences.read()
     api.flush()
     assert (panel.visible[-1], tray.is_there) == (False, False)
 
@@ -167,23 +165,23 @@ def test_a_tray_that_comes_later_is_found_and_none_is_not_looked_for_for_ever(
 
 
 def test_who_looks_elsewhere_is_told_by_the_system(
-    tray: Tray, panel: Panel, api: DemoApi, shell: QuietShell, monkeypatch: pytest.MonkeyPatch
+    tray: Tray, panel: Panel, shell: QuietShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
-    mirror = Downloads(api, shell)
+    downloads = tray._stores.downloads
     pressed: list[bool] = []
-    notices = Notices(mirror, shell.toast, tray, lambda: pressed.append(True))
+    notices = Notices(downloads, shell.toast, tray, lambda: pressed.append(True))
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
-    mirror.replace(hub.DOWNLOADS[:1])
+    downloads.replace(hub.DOWNLOADS[:1])
     shell.receive(done)
     assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M is here"], [])
     tray._message_clicked()
     assert pressed == [True]
     panel.is_there = False
-    mirror.replace(hub.DOWNLOADS[:1])
+    downloads.replace(hub.DOWNLOADS[:1])
     shell.receive(done)
     assert (len(panel.messages), len(shell.said)) == (1, 1), "without a tray the window says it"
-    assert notices.parent() is mirror
+    assert notices.parent() is downloads
 
 
 def test_a_message_that_is_pressed_brings_the_window_and_takes_an_unwanted_icon_away(tray: Tray, panel: Panel) -> None:

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel
+from app.gui.net.stores import Stores
 from app.gui.screens.models import tuning
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.tuning_view import TuningView
@@ -26,7 +27,7 @@ SET = data.TUNED.settings
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ModelsScreen:
-    screen = ModelsScreen(theme, api, shell)
+    screen = ModelsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     api.flush()

@@ -14,7 +14,7 @@ from app.core.errors import ErrorBody
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gui import reopening
-from app.gui.net.updates import Updates
+from app.gui.net.updates import UpdateStore
 from app.gui.phrases import ago
 from app.gui.reopening import Reopening
 from app.gui.screens.settings.updates import Notes, UpdatesCard, day, looked, stage_words
@@ -34,7 +34,7 @@ WRONG = ErrorBody(code="update_signature", sentence="It bears no signature that 
 
 
 @pytest.fixture
-def model(api: DemoApi, shell: QuietShell) -> Updates:
+def model(api: DemoApi, shell: QuietShell) -> UpdateStore:
     api.replies |= {
         "GET /update": demo.NEWER,
         "POST /update/check": demo.NEWER,
@@ -43,13 +43,13 @@ def model(api: DemoApi, shell: QuietShell) -> Updates:
         "DELETE /update/job": None,
         "POST /update/skip": replace(demo.NEWER, release=replace(demo.RELEASE, is_skipped=True)),
     }
-    model = Updates(api, shell)
+    model = UpdateStore(api, shell)
     api.flush()
     return model
 
 
 @pytest.fixture
-def card(model: Updates, theme: Theme, shell: QuietShell, qtbot: QtBot) -> UpdatesCard:
+def card(model: UpdateStore, theme: Theme, shell: QuietShell, qtbot: QtBot) -> UpdatesCard:
     card = UpdatesCard(theme, model, shell)
     qtbot.addWidget(card)
     card.show()
@@ -60,8 +60,8 @@ def tell(shell: QuietShell, job: UpdateJob) -> None:
     shell.receive(UpdateJobChanged(job=job))
 
 
-def shown(model: Updates, state: UpdateState) -> None:
-    model.state = state
+def shown(model: UpdateStore, state: UpdateState) -> None:
+    model.value = state
     model.changed.emit()
 
 
@@ -82,7 +82,7 @@ def test_what_is_newer_is_shown_with_its_notes_and_installed_on_request(card: Up
 
 
 def test_an_installation_is_followed_and_hurried_and_called_off(
-    card: UpdatesCard, model: Updates, api: DemoApi, shell: QuietShell
+    card: UpdatesCard, model: UpdateStore, api: DemoApi, shell: QuietShell
 ) -> None:
     model.install()
     api.flush()
@@ -103,7 +103,7 @@ def test_an_installation_is_followed_and_hurried_and_called_off(
     assert not card.news.isHidden()
 
 
-def test_a_failure_is_said_in_its_place_and_dismissed(card: UpdatesCard, model: Updates, shell: QuietShell) -> None:
+def test_a_failure_is_said_in_its_place_and_dismissed(card: UpdatesCard, model: UpdateStore, shell: QuietShell) -> None:
     tell(shell, replace(JOB, is_done=True, error=WRONG))
     assert not card.error.isHidden()
     assert WRONG.sentence in card.error.accessibleName()
@@ -117,7 +117,7 @@ def test_what_is_left_to_do_by_hand_is_said(card: UpdatesCard, shell: QuietShell
     assert card.news.isHidden()
 
 
-def test_looking_says_what_came_of_it(card: UpdatesCard, model: Updates, api: DemoApi) -> None:
+def test_looking_says_what_came_of_it(card: UpdatesCard, model: UpdateStore, api: DemoApi) -> None:
     api.replies["POST /update/check"] = replace(demo.UP_TO_DATE, checked_at=time.time())
     card.present.look.click()
     assert card.present.looked.text() == "Looking …"
@@ -134,7 +134,7 @@ def test_looking_says_what_came_of_it(card: UpdatesCard, model: Updates, api: De
 
 
 def test_a_skipped_version_is_gone_until_undo(
-    card: UpdatesCard, model: Updates, api: DemoApi, shell: QuietShell
+    card: UpdatesCard, model: UpdateStore, api: DemoApi, shell: QuietShell
 ) -> None:
     card.news.skip.click()
     api.flush()
@@ -157,7 +157,9 @@ def test_the_way_back_is_one_button(card: UpdatesCard, api: DemoApi) -> None:
     assert card.job.title.text() == "Going back to 0.0.9"
 
 
-def test_a_copy_that_a_command_updates_shows_the_command(card: UpdatesCard, model: Updates, shell: QuietShell) -> None:
+def test_a_copy_that_a_command_updates_shows_the_command(
+    card: UpdatesCard, model: UpdateStore, shell: QuietShell
+) -> None:
     shown(model, demo.BY_COMMAND)
     assert card.news.install.isHidden()
     assert not card.news.command.isHidden()
@@ -165,7 +167,7 @@ def test_a_copy_that_a_command_updates_shows_the_command(card: UpdatesCard, mode
     assert (card.news.problem.text(), card.news.install.isHidden()) == ("There is no file for it.", True)
 
 
-def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: Updates) -> None:
+def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: UpdateStore) -> None:
     shown(model, demo.BLIND)
     assert card.present.look.isHidden()
     assert "trusts no key" in card.present.looked.text()
@@ -173,14 +175,14 @@ def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: Updates) -> 
     assert looked(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Nobody has looked for updates yet."
 
 
-def test_news_are_read_when_the_gateway_says_so(model: Updates, api: DemoApi, shell: QuietShell) -> None:
+def test_news_are_read_when_the_gateway_says_so(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /update"] = demo.UP_TO_DATE
     shell.receive(UpdatesChanged())
     api.flush()
     assert model.release is None
 
 
-def test_what_failed_after_the_service_had_ended_is_said(model: Updates, api: DemoApi, shell: QuietShell) -> None:
+def test_what_failed_after_the_service_had_ended_is_said(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:
     asked: list[bool] = []
     shell.reopen_asked.connect(lambda: asked.append(True))
     model.install()
@@ -188,12 +190,12 @@ def test_what_failed_after_the_service_had_ended_is_said(model: Updates, api: De
     api.replies["GET /update"] = demo.FAILED
     shell.connected.emit()
     api.flush()
-    assert model.error == demo.FAILED.failure
+    assert model.refusal == demo.FAILED.failure
     assert asked == []
 
 
 def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
-    model: Updates, api: DemoApi, theme: Theme, shell: QuietShell, qtbot: QtBot
+    model: UpdateStore, api: DemoApi, theme: Theme, shell: QuietShell, qtbot: QtBot
 ) -> None:
     asked: list[bool] = []
     shell.reopen_asked.connect(lambda: asked.append(True))
@@ -234,8 +236,7 @@ def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_o
     monkeypatch.setattr(reopening, "Detached", lambda argv, env, **_how: begun.append((argv, handed_service(env))))
     window = make_window(Page.CHAT)
     known = DepartureKnown(
-        running=window.running,
-        preferences=window.preferences,
+        stores=window.stores,
         service=lambda: Service.OURS,
         tray=window.tray,
         question=window.question,
@@ -278,7 +279,7 @@ def test_words() -> None:
     ]
 
 
-def test_every_kind_of_copy_has_its_words(card: UpdatesCard, model: Updates) -> None:
+def test_every_kind_of_copy_has_its_words(card: UpdatesCard, model: UpdateStore) -> None:
     for kind in InstallationKind:
         shown(model, replace(demo.NEWER, kind=kind, command="x" if kind is InstallationKind.WHEEL else ""))
         assert " · " in card.present.about.text()

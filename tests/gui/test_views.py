@@ -13,7 +13,7 @@ from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine
 from app.core.models import LoadOptions
-from app.gui.net.updates import Updates
+from app.gui.net.stores import Stores
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
@@ -33,7 +33,7 @@ REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make roo
 
 @pytest.fixture
 def models_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ModelsScreen:
-    screen = ModelsScreen(theme, api, shell)
+    screen = ModelsScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.resize(900, 700)
     screen.show()
@@ -122,7 +122,7 @@ def test_a_search_that_finds_nothing_says_so(models_page: ModelsScreen, api: Dem
 
 @pytest.fixture
 def server_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> ServerScreen:
-    screen = ServerScreen(theme, api, shell, restart=lambda: None)
+    screen = ServerScreen(theme, Stores(api, shell), shell, restart=lambda: None)
     qtbot.addWidget(screen)
     screen.resize(900, 900)
     screen.show()
@@ -198,7 +198,7 @@ def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api:
 
 @pytest.fixture
 def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> SettingsScreen:
-    screen = SettingsScreen(theme, api, shell, restart=lambda: shell.toast("restarting"), updates=Updates(api, shell))
+    screen = SettingsScreen(theme, Stores(api, shell), shell, restart=lambda: shell.toast("restarting"))
     qtbot.addWidget(screen)
     screen.resize(900, 900)
     screen.show()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from PySide6.QtCore import QByteArray, QObject, QUrl, Signal
+from PySide6.QtCore import QByteArray, QObject, QTimer, QUrl, Signal
 from PySide6.QtNetwork import (
     QHttp1Configuration,
     QNetworkAccessManager,
@@ -62,7 +62,7 @@ class Call:
 
 
 class GatewayApi(QObject):
-    """The gateway, as the window sees it. Tests and screenshots replace `send` and `stream`."""
+    """The gateway, as the window sees it. Tests and screenshots replace `send`, `stream` and `defer`."""
 
     idle = Signal()
     """The last call under way was answered; streams do not count."""
@@ -180,6 +180,10 @@ class GatewayApi(QObject):
         reply.readyRead.connect(read)
         reply.finished.connect(finished)
         return call
+
+    def defer(self, owner: QObject, ask: Callable[[], object]) -> None:
+        """Call `ask` once all that has arrived was handed on, as several events may ask; not if `owner` is gone."""
+        QTimer.singleShot(0, owner, ask)
 
     def _request(self, method: str, path: str, body: object) -> QNetworkReply:
         base, token = (self.gateway.url, self.gateway.token) if self.gateway else ("http://127.0.0.1:9", "")

@@ -4,13 +4,13 @@ from functools import partial
 
 from app.core.engines import EngineStatus
 from app.gui.net.api import Failed
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import PreferenceStore, RunningStore
 
 SETTING = "engine.mend_"
 """What begins the name of the setting for each kind of remedy."""
 
 
-def take_back(status: EngineStatus, settings: Preferences, running: Running, failed: Failed) -> None:
+def take_back(status: EngineStatus, settings: PreferenceStore, running: RunningStore, failed: Failed) -> None:
     """Have it done no longer, and load the model as it was asked for."""
 
     def unload() -> None:

@@ -1,40 +1,35 @@
 """Whether a person has paused Roundhouse, as the gateway says; and the two things to do about it."""
 
-from PySide6.QtCore import QObject, Signal
-
 from app.core.errors import ErrorBody
 from app.core.events import Event, PauseChanged
 from app.core.memory import Pause
 from app.gui.net.api import GatewayApi
+from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
 
+_RUNS = Pause()
 
-class Paused(QObject):
+
+class PauseStore(RemoteStore[Pause]):
     """Follows the gateway's pause; a gateway that is gone is not paused."""
 
-    changed = Signal()
-
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api, self._shell = api, shell
-        self.state = Pause()
-        shell.connected.connect(self.read)
-        shell.lost.connect(lambda _error: self._take(Pause()))
-        shell.happened.connect(self._hear)
-        if shell.is_connected:
-            self.read()
+        super().__init__(api, shell, "/pause", Pause)
+        self._shell = shell
+        shell.lost.connect(lambda _error: self.replace(_RUNS))
 
-    def read(self) -> None:
-        """Ask how it stands."""
-        self._api.get("/pause", Pause, self._take, lambda _error: self._take(Pause()))
+    @property
+    def state(self) -> Pause:
+        """How it stands."""
+        return self.value or _RUNS
 
     def pause(self) -> None:
         """Have all memory given back."""
-        self._api.post("/pause", None, kind=Pause, then=self._take, failed=self._refused)
+        self.api.post("/pause", None, kind=Pause, then=self.replace, failed=self._refused)
 
     def resume(self) -> None:
         """Go on; what was loaded comes back."""
-        self._api.delete("/pause", lambda: self._take(Pause()), self._refused)
+        self.api.delete("/pause", lambda: self.replace(_RUNS), self._refused)
 
     def toggle(self) -> None:
         """Do the one of both that makes sense."""
@@ -43,14 +38,15 @@ class Paused(QObject):
         else:
             self.pause()
 
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, PauseChanged):
-            self._take(event.pause)
+    def replace(self, value: Pause) -> None:
+        """Take a state as the present one; one that is no other is not news."""
+        if value != self.state:
+            super().replace(value)
 
-    def _take(self, state: Pause) -> None:
-        if state != self.state:
-            self.state = state
-            self.changed.emit()
+    def apply(self, event: Event) -> None:
+        """Follow a pause that was begun or ended anywhere."""
+        if isinstance(event, PauseChanged):
+            self.replace(event.pause)
 
     def _refused(self, error: ErrorBody) -> None:
         self._shell.toast(error.sentence)

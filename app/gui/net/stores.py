@@ -1,70 +1,39 @@
-"""What the gateway knows, kept up to date here: read anew on every connection and when an event says so.
+"""What several views of the window show, each once in a window: views are handed the stores and make none of these.
 
-A mirror is `known` once it has been read; before that a view shows skeleton rows, and after a failure `error`.
+What a single page shows is made by that page, from the same `RemoteStore`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
+from app.core.api import Status
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.net.api import Failed, GatewayApi
+from app.gui.net.pause import PauseStore
+from app.gui.net.remote import RemoteList, RemoteStore
+from app.gui.net.updates import UpdateStore
 from app.gui.shell.contract import Shell
 
-T = TypeVar("T")
 COMING_STATES = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
 IDLE_STATES = frozenset({EngineState.STOPPED})
 _UNCHOSEN = LoadOptions()
 BUSY_STATES = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.DRAINING, EngineState.STOPPING})
 
 
-class Mirror(QObject, Generic[T]):
-    """A list the gateway keeps. `read` fetches it; a failure keeps what was there."""
-
-    changed = Signal()
-
-    def __init__(self, api: GatewayApi, shell: Shell, path: str, kind: type[list[T]]) -> None:
-        super().__init__(shell)
-        self.api = api
-        self.items: list[T] = []
-        self.is_known = False
-        self.error: ErrorBody | None = None
-        self._path, self._kind = path, kind
-        shell.connected.connect(self.read)
-        shell.happened.connect(self.take)
-        if shell.is_connected:
-            self.read()
-
-    def read(self) -> None:
-        """Fetch the list anew."""
-        self.api.get(self._path, self._kind, self.replace, self._failed)
-
-    def take(self, event: Event) -> None:
-        """Act on an event of the gateway."""
-
-    def replace(self, items: list[T]) -> None:
-        """Take a list as the present one."""
-        self.items, self.is_known, self.error = items, True, None
-        self.changed.emit()
-
-    def _failed(self, error: ErrorBody) -> None:
-        self.error = error
-        self.changed.emit()
-
-
-class Running(Mirror[EngineStatus]):
+class RunningStore(RemoteList[EngineStatus]):
     """Engine processes. Loading and unloading go through here."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(api, shell, "/running", list[EngineStatus])
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Replace the one process the event is about."""
         if isinstance(event, EngineChanged):
             others = [item for item in self.items if item.model != event.status.model]
@@ -98,19 +67,18 @@ class Running(Mirror[EngineStatus]):
         self.take(EngineChanged(status=status))
 
 
-class Library(Mirror[ModelInfo]):
+class LibraryStore(RemoteList[ModelInfo]):
     """Models on this machine."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(api, shell, "/models", list[ModelInfo])
 
-    def take(self, event: Event) -> None:
-        """Read again when the list is not what it was."""
-        if isinstance(event, ModelsChanged):
-            self.read()
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether the list is not what it was."""
+        return isinstance(event, ModelsChanged)
 
 
-class Downloads(Mirror[Download]):
+class DownloadStore(RemoteList[Download]):
     """Downloads, in the order of the queue. `ended` carries one that was under way and is over."""
 
     ended = Signal(object)
@@ -118,7 +86,7 @@ class Downloads(Mirror[Download]):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(api, shell, "/downloads", list[Download])
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Replace the one download the event is about."""
         if isinstance(event, DownloadRemoved):
             self.replace([item for item in self.items if item.id != event.id])
@@ -138,18 +106,17 @@ class Downloads(Mirror[Download]):
             self.ended.emit(download)
 
 
-class Preferences(Mirror[SettingInfo]):
+class PreferenceStore(RemoteList[SettingInfo]):
     """Every setting with its value."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(api, shell, "/settings", list[SettingInfo])
 
-    def take(self, event: Event) -> None:
-        """Read again when one has a new value."""
-        if isinstance(event, SettingChanged):
-            self.read()
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a setting has a new value."""
+        return isinstance(event, SettingChanged)
 
-    def value(self, name: str, default: SettingValue) -> SettingValue:
+    def get(self, name: str, default: SettingValue) -> SettingValue:
         """Return a setting's value, or `default` while nothing is known."""
         return next((item.value for item in self.items if item.name == name), default)
 
@@ -167,15 +134,40 @@ class Preferences(Mirror[SettingInfo]):
         """Set several at once: all of them or none."""
 
         def answered(items: list[SettingInfo]) -> None:
-            self._answered(items)
+            self._merge(items)
             if then is not None:
                 then()
 
         self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=answered, failed=failed)
 
-    def _answered(self, items: list[SettingInfo]) -> None:
+    def _merge(self, items: list[SettingInfo]) -> None:
         # The reply may hold only what changed: what it lacks stays as it was.
         new = {item.name: item for item in items}
         known = {item.name for item in self.items}
         merged = [new.get(item.name, item) for item in self.items]
         self.replace([*merged, *(item for item in items if item.name not in known)])
+
+
+class Stores:
+    """The stores of one window, and the gateway that they are about."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        self.api, self._shell = api, shell
+        self.running = RunningStore(api, shell)
+        self.library = LibraryStore(api, shell)
+        self.preferences = PreferenceStore(api, shell)
+        self.downloads = DownloadStore(api, shell)
+        self.paused = PauseStore(api, shell)
+        self.updates = UpdateStore(api, shell)
+
+    @cached_property
+    def status(self) -> RemoteStore[Status]:
+        """The gateway about itself; read once a view shows it."""
+        return RemoteStore(self.api, self._shell, "/status", Status)
+
+    def retry(self) -> None:
+        """Read again what could not be read last."""
+        stores: list[RemoteStore[Any]] = [self.running, self.library, self.preferences, self.downloads]
+        for store in stores:
+            if store.error is not None and self._shell.is_connected:
+                store.read()

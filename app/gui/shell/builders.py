@@ -4,59 +4,55 @@ from collections.abc import Callable, Mapping
 
 from PySide6.QtWidgets import QWidget
 
-from app.gui.net.api import GatewayApi
-from app.gui.net.updates import Updates
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Page, Shell
 from app.gui.theme.theme import Theme
 
 
 def builders(
-    theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object], updates: Updates
+    theme: Theme, stores: Stores, shell: Shell, *, restart: Callable[[], object]
 ) -> Mapping[Page, Callable[[], QWidget]]:
-    """Return the maker of every page.
-
-    `restart` starts the service anew, for settings that need it; `updates` is the window's own.
-    """
+    """Return the maker of every page. `restart` starts the service anew, for settings that need it."""
 
     def chat() -> QWidget:
         from app.gui.screens.chat.view import ChatScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ChatScreen(theme, api, shell)
+        return ChatScreen(theme, stores, shell)
 
     def models() -> QWidget:
         from app.gui.screens.models.view import ModelsScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ModelsScreen(theme, api, shell)
+        return ModelsScreen(theme, stores, shell)
 
     def server() -> QWidget:
         from app.gui.screens.server.view import ServerScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ServerScreen(theme, api, shell, restart=restart)
+        return ServerScreen(theme, stores, shell, restart=restart)
 
     def connect() -> QWidget:
         from app.gui.screens.connect.view import ConnectScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ConnectScreen(theme, api, shell)
+        return ConnectScreen(theme, stores, shell)
 
     def machine() -> QWidget:
         from app.gui.screens.machine.view import MachineScreen  # noqa: PLC0415 -- imported when first shown
 
-        return MachineScreen(theme, api, shell)
+        return MachineScreen(theme, stores, shell)
 
     def engines() -> QWidget:
         from app.gui.screens.engines.view import EnginesScreen  # noqa: PLC0415 -- imported when first shown
 
-        return EnginesScreen(theme, api, shell)
+        return EnginesScreen(theme, stores, shell)
 
     def settings() -> QWidget:
         from app.gui.screens.settings.view import SettingsScreen  # noqa: PLC0415 -- imported when first shown
 
-        return SettingsScreen(theme, api, shell, restart=restart, updates=updates)
+        return SettingsScreen(theme, stores, shell, restart=restart)
 
     def connections() -> QWidget:
         from app.gui.screens.connections.view import ConnectionsScreen  # noqa: PLC0415 -- imported when first shown
 
-        return ConnectionsScreen(theme, api, shell)
+        return ConnectionsScreen(theme, stores, shell)
 
     return {
         Page.CHAT: chat,

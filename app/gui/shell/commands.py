@@ -7,9 +7,7 @@ from types import NoneType
 
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Library, Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import RAIL, Command, Page, Shell, Task
 from app.gui.shell.looks import Looks
 from app.gui.shell.rail import TITLES
@@ -38,23 +36,11 @@ class Own:
     restart: Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What the window knows of the gateway."""
-
-    running: Running
-    library: Library
-    preferences: Preferences
-    paused: Paused
-
-
 class Commands:
     """Everything the window can do now."""
 
-    def __init__(self, api: GatewayApi, shell: Shell, looks: Looks, known: Known) -> None:
-        self._api, self._shell, self._looks = api, shell, looks
-        self._running, self._library, self._preferences = known.running, known.library, known.preferences
-        self._paused = known.paused
+    def __init__(self, stores: Stores, shell: Shell, looks: Looks) -> None:
+        self._stores, self._shell, self._looks = stores, shell, looks
 
     def deeds(self, own: Own) -> list[Deed]:
         """Return what is always there, in the order of the menu."""
@@ -83,8 +69,8 @@ class Commands:
             Deed("View", "Light appearance", partial(looks.choose_mode, "light"), "sun"),
             Deed("View", "Dark appearance", partial(looks.choose_mode, "dark"), "moon"),
             Deed("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
-            Deed("Server", "Pause: give all memory back", self._paused.pause, "pause"),
-            Deed("Server", "Resume after a pause", self._paused.resume, "play"),
+            Deed("Server", "Pause: give all memory back", self._stores.paused.pause, "pause"),
+            Deed("Server", "Resume after a pause", self._stores.paused.resume, "play"),
             Deed("Server", "Connections to other computers", partial(shell.show_page, Page.CONNECTIONS), "globe"),
             Deed("Server", "Restart the service", own.restart, "rotate-ccw"),
             Deed("Server", "Stop the service", self._stop_service, "square"),
@@ -102,13 +88,13 @@ class Commands:
     def models(self) -> list[Command]:
         """Return what can be done with each model now."""
         found: list[Command] = []
-        for model in self._library.items:
+        for model in self._stores.library.items:
             if model.problem:
                 continue
             title = phrases.label(model)
             if model.chats:
                 found.append(Command(f"Chat with {title}", partial(self._shell.new_chat, model.name), "message-square"))
-            if self._running.of(model.name) is None:
+            if self._stores.running.of(model.name) is None:
                 found.append(Command(f"Load {title}", partial(self._load, model.name), "play"))
             else:
                 found.append(Command(f"Unload {title}", partial(self._unload, model.name), "eject"))
@@ -118,29 +104,29 @@ class Commands:
         """Return the way to every setting."""
         return [
             Command(f"Setting: {info.title}", partial(self._shell.ask, Page.SETTINGS, info.name), "settings")
-            for info in self._preferences.items
+            for info in self._stores.preferences.items
         ]
 
     def _load(self, model: str) -> None:
         self._shell.show_page(Page.SERVER)
-        self._running.load(model, self._refused)
+        self._stores.running.load(model, self._refused)
 
     def _unload(self, model: str) -> None:
-        self._running.unload(
+        self._stores.running.unload(
             model,
-            lambda: self._shell.toast(f"{model} was unloaded", lambda: self._running.load(model)),
+            lambda: self._shell.toast(f"{model} was unloaded", lambda: self._stores.running.load(model)),
             self._refused,
         )
 
     def _stop_service(self) -> None:
         """Stop it; the link notices, and the window offers to start it again."""
-        self._api.post("/shutdown", None, kind=NoneType, then=lambda _: None, failed=self._refused)
+        self._stores.api.post("/shutdown", None, kind=NoneType, then=lambda _: None, failed=self._refused)
 
     def _refused(self, error: ErrorBody) -> None:
         self._shell.toast(error.sentence)
 
     def _copy_endpoint(self) -> None:
-        if self._api.endpoint:
-            self._shell.copy(f"{self._api.endpoint}/v1", "The endpoint's address is on the clipboard")
+        if self._stores.api.endpoint:
+            self._shell.copy(f"{self._stores.api.endpoint}/v1", "The endpoint's address is on the clipboard")
         else:
             self._shell.toast("There is no endpoint yet: the service has not answered.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.leaving import Service, Situation, Step, keeping, on_close, on_quit
 from app.gui.shell.tray import Tray
@@ -23,8 +23,7 @@ _CUT = "Quitting cuts {} off; what is written so far is kept in {} chat."
 class DepartureKnown:
     """What decides, and what shows it."""
 
-    running: Running
-    preferences: Preferences
+    stores: Stores
     service: Callable[[], Service]
     tray: Tray
     question: Question
@@ -65,16 +64,16 @@ class Departure(QObject):
 
     @property
     def _keeps(self) -> bool:
-        return self._known.preferences.value(KEEPS, False) is True  # noqa: FBT003 -- the default, whatever its type
+        return self._known.stores.preferences.get(KEEPS, False) is True
 
     def _situation(self) -> Situation:
         known = self._known
         return Situation(
             service=known.service(),
             has_tray=known.tray.is_there,
-            asks=known.preferences.value(ASKS, True) is True,  # noqa: FBT003 -- the default, whatever its type
+            asks=known.stores.preferences.get(ASKS, True) is True,
             keeps_serving=self._keeps,
-            answering=sum(one.in_flight for one in known.running.active()),
+            answering=sum(one.in_flight for one in known.stores.running.active()),
         )
 
     def _do(self, step: Step) -> None:
@@ -111,8 +110,8 @@ class Departure(QObject):
     def _answer(self, *, keeps: bool) -> None:
         known = self._known
         if known.question.remembers.isChecked():
-            known.preferences.change(KEEPS, keeps)
-            known.preferences.change(ASKS, False)  # noqa: FBT003 -- the setting's value
+            known.stores.preferences.change(KEEPS, keeps)
+            known.stores.preferences.change(ASKS, False)  # noqa: FBT003 -- the setting's value
         now = self._situation()
         self._do(keeping(now) if keeps else on_quit(now))
 

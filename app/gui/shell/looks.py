@@ -5,7 +5,7 @@ from typing import cast
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.core.settings import SettingValue
-from app.gui.net.stores import Preferences
+from app.gui.net.stores import PreferenceStore
 from app.gui.shell.contract import Shell
 from app.gui.shell.memory import WindowMemory
 from app.gui.theme.theme import Mode, Theme
@@ -19,7 +19,7 @@ class Looks(QObject):
 
     changed = Signal()
 
-    def __init__(self, theme: Theme, preferences: Preferences, shell: Shell) -> None:
+    def __init__(self, theme: Theme, preferences: PreferenceStore, shell: Shell) -> None:
         super().__init__(shell)
         self._theme, self._preferences = theme, preferences
         self._timer = QTimer(self, singleShot=True, interval=_KEEP_AFTER_MS)
@@ -61,7 +61,7 @@ class Looks(QObject):
     def _follow(self) -> None:
         if not self._preferences.is_known or self._timer.isActive():
             return
-        value = self._preferences.value
+        value = self._preferences.get
         self._apply(
             value("window.theme", self._theme.mode),
             value("window.scale", self._theme.percent),

@@ -1,7 +1,7 @@
 """Above the page once the service is of another version than this window: that it is, and the button that follows."""
 
 from app import __version__
-from app.gui.net.updates import Updates
+from app.gui.net.updates import UpdateStore
 from app.gui.shell.bar import Bar
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -10,7 +10,7 @@ from app.gui.theme.theme import Theme
 class NewerBar(Bar):
     """Shown while versions differ, and only then: what this window has not read yet of itself is not there any more."""
 
-    def __init__(self, theme: Theme, updates: Updates, shell: Shell) -> None:
+    def __init__(self, theme: Theme, updates: UpdateStore, shell: Shell) -> None:
         super().__init__(theme, "accent", "info")
         self._updates = updates
         self.button = self.offer("Reopen the window", "rotate-ccw", shell.reopen_asked.emit)
@@ -18,7 +18,7 @@ class NewerBar(Bar):
         self._show()
 
     def _show(self) -> None:
-        state = self._updates.state
+        state = self._updates.value
         self.setVisible(self._updates.has_gone_ahead)
         if state is not None:
             self.said.setText(f"Roundhouse is {state.version} now, and this window still {__version__}.")

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from app.core.downloads import Download
-from app.gui.net.stores import Downloads
+from app.gui.net.stores import DownloadStore
 from app.gui.phrases import download_ended
 from app.gui.shell.tray import Tray
 
@@ -15,7 +15,7 @@ class Notices(QObject):
     """Speaks when a download ends. Pressing what the system shows does `show`."""
 
     def __init__(
-        self, downloads: Downloads, toast: Callable[[str], object], tray: Tray, show: Callable[[], object]
+        self, downloads: DownloadStore, toast: Callable[[str], object], tray: Tray, show: Callable[[], object]
     ) -> None:
         super().__init__(downloads)
         self._toast, self._tray, self._show = toast, tray, show

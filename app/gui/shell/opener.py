@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from app.gui.net.stores import Library
+from app.gui.net.stores import LibraryStore
 from app.gui.shell.contract import Page, Shell
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.opening import ChatWith, FindModel, NotOpened, OpenFile, openings
@@ -14,7 +14,7 @@ from app.gui.shell.opening import ChatWith, FindModel, NotOpened, OpenFile, open
 class Opener(QObject):
     """Takes arguments of this start, and of those that came later and handed theirs over."""
 
-    def __init__(self, window: QWidget, shell: Shell, library: Library) -> None:
+    def __init__(self, window: QWidget, shell: Shell, library: LibraryStore) -> None:
         super().__init__(window)
         self._window, self._shell, self._library = window, shell, library
         self._waiting: list[ChatWith] = []

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from app.core.engines import EngineStatus
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Running
+from app.gui.net.stores import Stores
 from app.gui.shell.bar import Bar
 from app.gui.theme.theme import Theme
 
@@ -14,12 +13,12 @@ _PAUSED = "Paused: other programs have the memory."
 class PausedBar(Bar):
     """Shown while paused, and only then."""
 
-    def __init__(self, theme: Theme, paused: Paused, running: Running) -> None:
+    def __init__(self, theme: Theme, stores: Stores) -> None:
         super().__init__(theme, "warn", "pause")
-        self._paused, self._running = paused, running
-        self.button = self.offer("Resume", "play", paused.resume)
-        paused.changed.connect(self._show)
-        running.changed.connect(self._show)
+        self._paused, self._running = stores.paused, stores.running
+        self.button = self.offer("Resume", "play", self._paused.resume)
+        self._paused.changed.connect(self._show)
+        self._running.changed.connect(self._show)
         self._show()
 
     def _show(self) -> None:

@@ -8,19 +8,19 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import Event, Notice
 from app.gui.net.mending import take_back
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 
 class Told(QObject):
     """Says each in passing, once; what was so before the window came is not news."""
 
-    def __init__(self, shell: Shell, running: Running, settings: Preferences) -> None:
+    def __init__(self, shell: Shell, stores: Stores) -> None:
         super().__init__(shell)
-        self._shell, self._running, self._settings = shell, running, settings
+        self._shell, self._running, self._preferences = shell, stores.running, stores.preferences
         self._known: set[tuple[str, float | None]] | None = None
         shell.happened.connect(self._take)
-        running.changed.connect(self._tell)
+        self._running.changed.connect(self._tell)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Notice):
@@ -35,7 +35,7 @@ class Told(QObject):
         self._known = (self._known or set()) | {(one.model, one.loaded_at) for one in mended}
 
     def _undo(self, status: EngineStatus) -> None:
-        take_back(status, self._settings, self._running, self._fail)
+        take_back(status, self._preferences, self._running, self._fail)
 
     def _fail(self, error: ErrorBody) -> None:
         self._shell.toast(f"{error.sentence} {error.hint}".strip())

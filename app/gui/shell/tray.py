@@ -5,15 +5,13 @@ works without one. The menu is changed in place, since a menu that is made anew 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.core.errors import ErrorBody
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 from app.gui.shell.tray_icon import tray_icon
 from app.gui.shell.tray_model import MOST_LINES, Sign, TrayLook, tray_look
@@ -22,15 +20,6 @@ SETTING = "window.tray"
 _LOOK_AGAIN_MS, _LOOKS = 5000, 24
 _SHOWN_MS = 8000
 _OPENS = frozenset({QSystemTrayIcon.ActivationReason.Trigger, QSystemTrayIcon.ActivationReason.DoubleClick})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrayKnown:
-    """What the icon shows."""
-
-    running: Running
-    paused: Paused
-    preferences: Preferences
 
 
 class Tray(QObject):
@@ -42,9 +31,9 @@ class Tray(QObject):
     """Somebody pressed one of the models."""
     quit_asked = Signal()
 
-    def __init__(self, shell: Shell, known: TrayKnown) -> None:
+    def __init__(self, shell: Shell, stores: Stores) -> None:
         super().__init__(shell)
-        self._shell, self._known = shell, known
+        self._shell, self._stores = shell, stores
         self._icon: QSystemTrayIcon | None = None
         self._shown: TrayLook | None = None
         self._sign: Sign | None = None
@@ -53,17 +42,17 @@ class Tray(QObject):
         self.line = self._add("", self.opened.emit)
         self.models = [self._add("", self.models_asked.emit) for _ in range(MOST_LINES)]
         self.menu.addSeparator()
-        self.pause = self._add("", known.paused.toggle)
+        self.pause = self._add("", stores.paused.toggle)
         self.menu.addSeparator()
         self.open = self._add("Open Roundhouse", self.opened.emit)
         self.quit = self._add("Quit Roundhouse", self.quit_asked.emit)
         self._looks_left = _LOOKS
         self._timer = QTimer(self, interval=_LOOK_AGAIN_MS)
         self._timer.timeout.connect(self._look_again)
-        for changed in (known.running.changed, known.paused.changed, shell.connected):
+        for changed in (stores.running.changed, stores.paused.changed, shell.connected):
             changed.connect(self._show)
         shell.lost.connect(self._lost)
-        known.preferences.changed.connect(self.settle)
+        stores.preferences.changed.connect(self.settle)
 
     @property
     def is_there(self) -> bool:
@@ -85,7 +74,7 @@ class Tray(QObject):
 
     def settle(self) -> None:
         """Show the icon or take it away, as the setting says and the desktop can."""
-        if not self._known.preferences.is_known:
+        if not self._stores.preferences.is_known:
             return
         if not self._is_wanted:
             self._timer.stop()
@@ -103,7 +92,7 @@ class Tray(QObject):
 
     @property
     def _is_wanted(self) -> bool:
-        return self._known.preferences.value(SETTING, False) is True  # noqa: FBT003 -- the default, whatever its type
+        return self._stores.preferences.get(SETTING, False) is True
 
     def _look_again(self) -> None:
         self._looks_left -= 1
@@ -138,11 +127,11 @@ class Tray(QObject):
         self._show()
 
     def _show(self) -> None:
-        known = self._known
+        stores = self._stores
         look = tray_look(
-            is_connected=self._shell.is_connected, running=known.running.active(), pause=known.paused.state
+            is_connected=self._shell.is_connected, running=stores.running.active(), pause=stores.paused.state
         )
-        self.pause.setText("Resume" if known.paused.state.is_paused else "Pause: give all memory back")
+        self.pause.setText("Resume" if stores.paused.state.is_paused else "Pause: give all memory back")
         self.pause.setEnabled(self._shell.is_connected)
         self._list(look)
         if self._icon is not None and look != self._shown:

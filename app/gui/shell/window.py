@@ -21,12 +21,10 @@ from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Downloads, Library, Preferences, Running
-from app.gui.net.updates import Updates
+from app.gui.net.stores import Stores
 from app.gui.shell.alt import AltAlone
 from app.gui.shell.builders import builders
-from app.gui.shell.commands import Commands, Deed, Known, Own
+from app.gui.shell.commands import Commands, Deed, Own
 from app.gui.shell.contract import Command, Page, Shell
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.looks import Looks
@@ -38,7 +36,7 @@ from app.gui.shell.palette import Palette
 from app.gui.shell.paused_bar import PausedBar
 from app.gui.shell.rail import Rail, engines_sign
 from app.gui.shell.told import Told
-from app.gui.shell.tray import Tray, TrayKnown
+from app.gui.shell.tray import Tray
 from app.gui.theme.stylesheet import stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import MINIMUM_WINDOW
@@ -101,26 +99,20 @@ class Window(QMainWindow):
         self.setMinimumSize(*MINIMUM_WINDOW)
         self.setAcceptDrops(True)
         self.shell = WindowShell(self)
-        self.running = Running(api, self.shell)
-        self.library = Library(api, self.shell)
-        self.preferences = Preferences(api, self.shell)
-        self.downloads = Downloads(api, self.shell)
-        self.paused = Paused(api, self.shell)
-        self.tray = Tray(self.shell, TrayKnown(running=self.running, paused=self.paused, preferences=self.preferences))
+        self.stores = stores = Stores(api, self.shell)
+        self.tray = Tray(self.shell, stores)
         show = partial(self._come_forward, Page.MODELS)
-        self._notices = Notices(self.downloads, self.shell.toast, self.tray, show)
-        self.updates = Updates(api, self.shell)
-        self._told = Told(self.shell, self.running, self.preferences)
-        self.looks = Looks(theme, self.preferences, self.shell)
+        self._notices = Notices(stores.downloads, self.shell.toast, self.tray, show)
+        self._told = Told(self.shell, stores)
+        self.looks = Looks(theme, stores.preferences, self.shell)
         self.looks.recall(self._memory)
-        known = Known(running=self.running, library=self.library, preferences=self.preferences, paused=self.paused)
-        self._commands = Commands(api, self.shell, self.looks, known)
+        self._commands = Commands(stores, self.shell, self.looks)
         self._deeds = self._commands.deeds(
             Own(quit=self._leave, palette=self._open_palette, undo=self._undo, restart=self.restart_asked.emit)
         )
         self.rail = Rail(theme)
         self.rail.chosen.connect(lambda name: self.show_page(Page(name)))
-        made = builders(theme, api, self.shell, restart=self.restart_asked.emit, updates=self.updates)
+        made = builders(theme, stores, self.shell, restart=self.restart_asked.emit)
         self.pages = Pages(theme, made)
         self._trouble = ErrorPanel(theme)
         self._trouble_place = QWidget()
@@ -131,10 +123,10 @@ class Window(QMainWindow):
         self._make_menu()
         self._focus_ring = FocusRing(theme, self)
         theme.changed.connect(self._restyle)
-        self.running.changed.connect(self._show_engines)
-        self.downloads.changed.connect(self._show_downloads)
+        stores.running.changed.connect(self._show_engines)
+        stores.downloads.changed.connect(self._show_downloads)
         self._connect_tray()
-        self.updates.changed.connect(self._show_updates)
+        stores.updates.changed.connect(self._show_updates)
         self._restyle()
         self._show_engines()
         self._restore()
@@ -154,6 +146,7 @@ class Window(QMainWindow):
 
     def show_page(self, page: Page) -> None:
         """Bring a page to the front and mark it on the rail."""
+        self.stores.retry()
         widget = self.pages.show_page(page)
         self.rail.show_page(page)
         self._enter(page, widget)
@@ -245,8 +238,8 @@ class Window(QMainWindow):
         Column(self.theme, self._trouble_place, margins=(16, 16, 16, 0)).addWidget(self._trouble)
         self._trouble_place.hide()
         column.addWidget(self._trouble_place)
-        column.addWidget(PausedBar(self.theme, self.paused, self.running))
-        column.addWidget(NewerBar(self.theme, self.updates, self.shell))
+        column.addWidget(PausedBar(self.theme, self.stores))
+        column.addWidget(NewerBar(self.theme, self.stores.updates, self.shell))
         column.addWidget(self.pages, 1)
         line.addLayout(column, 1)
         self.setCentralWidget(middle)
@@ -309,10 +302,10 @@ class Window(QMainWindow):
             application.setStyleSheet(stylesheet(self.theme))
 
     def _show_engines(self) -> None:
-        self.rail.buttons[Page.SERVER].set_dot(*engines_sign(self.running.items))
+        self.rail.buttons[Page.SERVER].set_dot(*engines_sign(self.stores.running.items))
 
     def _show_downloads(self) -> None:
-        said = phrases.coming(self.downloads.items)
+        said = phrases.coming(self.stores.downloads.items)
         self.rail.buttons[Page.MODELS].set_dot("accent" if said else "", said)
 
     def _leave(self) -> None:
@@ -329,7 +322,7 @@ class Window(QMainWindow):
         bring_to_front(self)
 
     def _show_updates(self) -> None:
-        release = self.updates.release
+        release = self.stores.updates.release
         said = f"version {release.version} is there" if release is not None else ""
         self.rail.buttons[Page.SETTINGS].set_dot("accent" if said else "", said)
 

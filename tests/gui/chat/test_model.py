@@ -10,6 +10,7 @@ from app.core.chats import ChatPatch
 from app.core.engines import EngineState
 from app.core.events import ChatChanged, EngineChanged
 from app.core.models import RegisterModel
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.model import ChatModel
 from app.gui.shell.contract import Shell
 from tests.demo import data, long_chat
@@ -19,7 +20,7 @@ from tests.demo.api import DemoApi
 @pytest.fixture
 def model(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatModel:
     api.replies |= long_chat.replies()
-    made = ChatModel(api, shell)
+    made = ChatModel(Stores(api, shell), shell)
     api.flush()
     return made
 

@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn, Sampling, Turn
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.picker import ModelLine
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Command, Page, Shell
@@ -54,7 +55,7 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen
         "POST /chats/c1/turns": turn_for,
         "POST /chats/c1/answers/a9/stop": long_chat.answer(9, "Hel", status="stopped"),
     }
-    screen = ChatScreen(theme, api, shell)
+    screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.resize(1100, 720)
     with qtbot.waitActive(screen):
@@ -446,7 +447,7 @@ def test_the_picker_begins_at_the_chosen_model(screen: ChatScreen) -> None:
 
 
 def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> None:
-    screen = ChatScreen(theme, api, shell)
+    screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     empty = screen.talk.empty

@@ -6,6 +6,7 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import SettingChanged
 from app.core.models import ModelChoices, ModelSampling, ModelSettings
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.usual import UsualSampling
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.theme.theme import Theme
@@ -64,7 +65,7 @@ def test_what_cannot_be_told_is_asked_again_later(usual: UsualSampling, api: Dem
 
 def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
     api.replies |= {**long_chat.replies(), f"GET /model-settings/{data.READY.model}": data.TUNED}
-    screen = ChatScreen(theme, api, shell)
+    screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     api.flush()

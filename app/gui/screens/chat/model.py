@@ -16,8 +16,7 @@ from app.core.events import ChatChanged, Event
 from app.core.models import ModelInfo, RegisterModel
 from app.core.words import tokens
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import BUSY_STATES, Library, Preferences, Running
+from app.gui.net.stores import BUSY_STATES, Stores
 from app.gui.screens.chat.conversations import Conversations
 from app.gui.screens.chat.estimate import Estimate
 from app.gui.screens.chat.talk import Talk
@@ -53,15 +52,13 @@ class ChatModel(QObject):
     said = Signal(str, object)
     failed = Signal(object)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = api, shell
-        self.library = Library(api, shell)
-        self.running = Running(api, shell)
-        self._preferences = Preferences(api, shell)
-        self.conversations = Conversations(api, shell)
-        self.talk = Talk(api, self, self.running.of)
-        self.usual = UsualSampling(api, self)
+        self._api, self._shell = stores.api, shell
+        self.library, self.running, self._preferences = stores.library, stores.running, stores.preferences
+        self.conversations = Conversations(stores.api, shell)
+        self.talk = Talk(stores.api, self, self.running.of)
+        self.usual = UsualSampling(stores.api, self)
         self._drafts: dict[str, str] = {}
         self._estimate = Estimate()
         self._wanted = ""
@@ -100,7 +97,7 @@ class ChatModel(QObject):
     def usual_model(self) -> str:
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
         usable = [item.name for item in self.choices() if not item.problem]
-        chosen = str(self._preferences.value("models.default", GUIDE))
+        chosen = str(self._preferences.get("models.default", GUIDE))
         last = next((model for model in self.conversations.models if model in usable), "")
         if chosen in usable and chosen != GUIDE:
             return chosen
@@ -174,7 +171,6 @@ class ChatModel(QObject):
         """List a model file where it lies, and chat with it."""
 
         def added(model: ModelInfo) -> None:
-            self.library.read()
             self.new_chat(model.name)
             self.said.emit(f"{model.title} is ready to be asked.", None)
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.core.chats import Role
 from app.core.errors import ErrorBody
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.header import Header
 from app.gui.screens.chat.model import ChatModel
 from app.gui.screens.chat.pane import WIDTH, Pane
@@ -39,10 +39,10 @@ _NARROW = 600
 class ChatScreen(QWidget):
     """The page. `model` holds its state."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__()
         self._theme, self._shell = theme, shell
-        self.model = ChatModel(api, shell)
+        self.model = ChatModel(stores, shell)
         self.pane = Pane(theme, self.model.conversations)
         self.header = Header(theme, pick=self._pick, more=self._more, fold=self._fold)
         self.talk = TalkView(theme, self.model)

@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, Signal
 from app.core.errors import ErrorBody
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Library, Mirror
+from app.gui.net.remote import RemoteList
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Command, Page, Shell
 
 
@@ -33,11 +33,11 @@ class ConnectModel(QObject):
     changed = Signal()
     said = Signal(str, object)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = api, shell
-        self.tools: Mirror[ToolInfo] = Mirror(api, shell, "/tools", list[ToolInfo])
-        self.library = Library(api, shell)
+        self._api, self._shell = stores.api, shell
+        self.tools = RemoteList(stores.api, shell, "/tools", list[ToolInfo])
+        self.library = stores.library
         self.model = ""
         """The model tools are to use; empty: the gateway's usual one."""
         self._opened: dict[str, Opened] = {}

@@ -5,7 +5,7 @@ from functools import partial
 from PySide6.QtWidgets import QWidget
 
 from app.core.tools import ToolInfo
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.screens.connect.row import ToolRow
 from app.gui.shell.contract import Shell
@@ -27,10 +27,10 @@ _WIDEST = 280
 class ConnectScreen(Page):
     """Shows a `ConnectModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__(theme, "Connect")
         self._shell = shell
-        self.model = ConnectModel(api, shell)
+        self.model = ConnectModel(stores, shell)
         self._choice = Choice(theme, "Model for the tools", self.model.models(), widest=_WIDEST)
         self._choice.chosen.connect(self.model.choose)
         self.head.addWidget(self._choice)

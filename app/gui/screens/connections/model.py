@@ -7,8 +7,9 @@ from app.core import words
 from app.core.connections import SAID, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, Event
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Mirror, Preferences
+from app.gui.net.api import Call
+from app.gui.net.remote import RemoteList
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 OFFLINE = "network.offline"
@@ -19,21 +20,20 @@ _DAY_S = 24 * 3600.0
 _TLS = 443
 
 
-class ConnectionsModel(Mirror[Connection]):
+class ConnectionsModel(RemoteList[Connection]):
     """Connections, newest first. `refusal` is why the last thing that was asked for was not done."""
 
-    def __init__(self, api: GatewayApi, shell: Shell, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self.refusal: ErrorBody | None = None
-        self.preferences = Preferences(api, shell)
-        super().__init__(api, shell, f"/connections?limit={KEPT}", list[Connection])
+        self.preferences = stores.preferences
+        super().__init__(stores.api, shell, f"/connections?limit={KEPT}", list[Connection])
         self.preferences.changed.connect(self.changed)
 
-    def read(self) -> None:
-        """Fetch the list anew."""
-        self.api.get(self._path, ConnectionList, lambda found: self.replace(found.connections), self._failed)
+    def _ask(self) -> Call:
+        return self.api.get(self._path, ConnectionList, lambda found: self._answered(found.connections), self._failed)
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Put the one the event is about on top."""
         if isinstance(event, ConnectionChanged):
             others = [one for one in self.items if one.id != event.connection.id]
@@ -44,7 +44,7 @@ class ConnectionsModel(Mirror[Connection]):
     @property
     def is_offline(self) -> bool:
         """Whether no other computer is called."""
-        return self.preferences.value(OFFLINE, default=False) is True
+        return self.preferences.get(OFFLINE, default=False) is True
 
     @property
     def why_fixed(self) -> str:

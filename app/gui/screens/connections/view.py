@@ -5,7 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt
 
 from app.core.connections import Connection
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.connections import model as state_of
 from app.gui.screens.connections.model import ConnectionsModel
 from app.gui.shell.contract import Page as Pages
@@ -31,9 +31,9 @@ _ABOUT_NOTHING = (
 class ConnectionsScreen(Page):
     """Shows a `ConnectionsModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__(theme, "Connections")
-        self.model = ConnectionsModel(api, shell)
+        self.model = ConnectionsModel(stores, shell)
         back = partial(shell.show_page, Pages.SETTINGS)
         self.head.addWidget(Button(theme, "Settings", look=Look.QUIET, icon="chevron-left", action=back))
         name = "Forget the connections listed"

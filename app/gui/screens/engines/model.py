@@ -19,20 +19,19 @@ from app.core.engine_store import (
 )
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged, Event
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Mirror
+from app.gui.net.remote import RemoteList
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 CANCELLED = "cancelled"
 
 
-class Stock(Mirror[EngineStock]):
+class EngineStockList(RemoteList[EngineStock]):
     """The engines, read again when a version comes, goes or is switched to."""
 
-    def take(self, event: Event) -> None:
-        """Read anew when the stock is not what it was."""
-        if isinstance(event, EnginesChanged) or (isinstance(event, EngineJobChanged) and event.job.is_done):
-            self.read()
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether the stock is not what it was."""
+        return isinstance(event, EnginesChanged) or (isinstance(event, EngineJobChanged) and event.job.is_done)
 
 
 class EnginesModel(QObject):
@@ -41,10 +40,10 @@ class EnginesModel(QObject):
     changed = Signal()
     said = Signal(str, object)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api = api
-        self.stock = Stock(api, shell, "/engines/stock", list[EngineStock])
+        self._api = stores.api
+        self.stock = EngineStockList(stores.api, shell, "/engines/stock", list[EngineStock])
         self.job: EngineJob | None = None
         self.updates: dict[str, EngineUpdate] = {}
         self._errors: dict[str, ErrorBody] = {}

@@ -3,7 +3,7 @@
 from PySide6.QtWidgets import QWidget
 
 from app.core.engine_store import EngineStock
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.engines.card import EngineCard
 from app.gui.screens.engines.model import EnginesModel
 from app.gui.shell.contract import Shell
@@ -23,9 +23,9 @@ _ABOUT = (
 class EnginesScreen(Page):
     """Shows an `EnginesModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__(theme, "Engines")
-        self.model = EnginesModel(api, shell)
+        self.model = EnginesModel(stores, shell)
         self._trouble = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 4, is_card=True)
         self._cards: dict[str, EngineCard] = {}

@@ -15,6 +15,7 @@ from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
 from app.gui.net.api import GatewayApi
+from app.gui.net.remote import RemoteList
 from app.gui.phrases import ago
 from app.gui.screens.machine.wording import backend_words
 from app.gui.shell.contract import Shell
@@ -41,11 +42,12 @@ class Calibrating(QObject):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self._api = api
-        self.items: list[Calibration] = []
-        self.is_known = False
+        self._learned = RemoteList(api, shell, "/calibration", list[Calibration])
         self.progress: CalibrationChanged | None = None
         """How the run under way has come; None when none is."""
-        self.error: ErrorBody | None = None
+        self._problem: ErrorBody | None = None
+        """Why the last run came to nothing."""
+        self._learned.changed.connect(self.changed)
         shell.happened.connect(self._take)
         shell.connected.connect(self._lost_run)
 
@@ -54,15 +56,21 @@ class Calibrating(QObject):
         """Whether one is under way."""
         return self.progress is not None
 
-    def read(self) -> None:
-        """Fetch what was learned."""
-        self._api.get("/calibration", list[Calibration], self._took, self._failed)
+    @property
+    def items(self) -> list[Calibration]:
+        """What was learned."""
+        return self._learned.items
+
+    @property
+    def error(self) -> ErrorBody | None:
+        """Why the last run came to nothing, or why it is not known what was learned."""
+        return self._problem or self._learned.error
 
     def start(self) -> None:
         """Begin a run, unless one is under way; it takes about a minute."""
         if self.is_running:
             return
-        self.progress, self.error = CalibrationChanged(stage="Getting ready"), None
+        self.progress, self._problem = CalibrationChanged(stage="Getting ready"), None
         self.changed.emit()
         self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._failed)
 
@@ -84,23 +92,19 @@ class Calibrating(QObject):
             return
         self.progress = None
         if event.error:
-            self.error = ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
+            self._problem = ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
             self.changed.emit()
             return
-        self.error = None
-        self.read()
+        self._problem = None
+        self._learned.refresh()
         self.learned.emit()
-
-    def _took(self, items: list[Calibration]) -> None:
-        self.items, self.is_known = items, True
-        self.changed.emit()
 
     def _cancelled(self, _nothing: None) -> None:
         self.progress = None
         self.changed.emit()
 
     def _failed(self, error: ErrorBody) -> None:
-        self.error, self.progress = error, None
+        self._problem, self.progress = error, None
         self.changed.emit()
 
     def _lost_run(self) -> None:

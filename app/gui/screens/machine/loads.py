@@ -1,11 +1,10 @@
 """After each load: what was predicted against what the engine logged and the system says, lane by lane."""
 
 import msgspec
-from PySide6.QtCore import QObject, Signal
 
 from app.core.advice import LoadTruth
-from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi
+from app.gui.net.remote import RemoteList
 from app.gui.screens.machine.wording import COMPONENTS
 from app.gui.shell.contract import Shell
 
@@ -73,28 +72,13 @@ def load_row(truth: LoadTruth) -> LoadRow:
     return LoadRow(truth, [*lanes, together, *process], together)
 
 
-class Loads(QObject):
-    """The loads the gateway remembers, latest first."""
-
-    changed = Signal()
+class LoadStore(RemoteList[LoadTruth]):
+    """The loads the gateway remembers."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api = api
-        self.rows: list[LoadRow] = []
-        self.is_known = False
-        self.error: ErrorBody | None = None
+        super().__init__(api, shell, "/loads", list[LoadTruth])
 
-    def read(self) -> None:
-        """Fetch them anew."""
-        self._api.get("/loads", list[LoadTruth], self._took, self._failed)
-
-    def _took(self, truths: list[LoadTruth]) -> None:
-        latest = sorted(truths, key=lambda truth: truth.at, reverse=True)
-        self.rows = [load_row(truth) for truth in latest]
-        self.is_known, self.error = True, None
-        self.changed.emit()
-
-    def _failed(self, error: ErrorBody) -> None:
-        self.error = error
-        self.changed.emit()
+    @property
+    def rows(self) -> list[LoadRow]:
+        """The loads, latest first."""
+        return [load_row(truth) for truth in sorted(self.items, key=lambda truth: truth.at, reverse=True)]

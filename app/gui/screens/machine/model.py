@@ -1,81 +1,66 @@
 """State of the machine page: the machine, and around it what follows: the what-if, the loads, the calibration."""
 
-from PySide6.QtCore import QObject, Signal
-
 from app.core.engines import SETTLED
-from app.core.errors import ErrorBody
 from app.core.machine import Machine
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Running
+from app.gui.net.remote import RemoteStore
+from app.gui.net.stores import Stores
 from app.gui.screens.machine.calibrating import Calibrating
-from app.gui.screens.machine.loads import Loads
+from app.gui.screens.machine.loads import LoadStore
 from app.gui.screens.machine.pools import PoolDrawing, pool_drawings
 from app.gui.screens.machine.report import Report
 from app.gui.screens.machine.what_if import WhatIf
 from app.gui.shell.contract import Shell
 
+_READ, _PROBE = "/machine", "/machine?fresh=1"
+"""What was found before, with what is free now; and all of it probed anew."""
 
-class MachineModel(QObject):
-    """Everything the page shows; `machine` is None until it has been read."""
 
-    changed = Signal()
+class MachineModel(RemoteStore[Machine]):
+    """Everything the page shows; `value` is the machine."""
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api = api
-        self.running = Running(api, shell)
-        self.what_if = WhatIf(api, shell, self.running)
-        self.loads = Loads(api, shell)
-        self.calibrating = Calibrating(api, shell)
-        self.report = Report(api, shell)
-        self.machine: Machine | None = None
-        self.error: ErrorBody | None = None
-        self.is_reading = False
+    def __init__(self, stores: Stores, shell: Shell) -> None:
+        super().__init__(stores.api, shell, _READ, Machine)
+        self.running = stores.running
+        self.what_if = WhatIf(stores, shell)
+        self.loads = LoadStore(stores.api, shell)
+        self.calibrating = Calibrating(stores.api, shell)
+        self.report = Report(stores.api, shell)
         self._settled: set[tuple[str, str]] | None = None
         self.running.changed.connect(self._watch)
         self.calibrating.learned.connect(self.what_if.ask)
-        shell.connected.connect(self._start)
-        if shell.is_connected:
-            self._start()
+        self._watch()
 
-    def read(self) -> None:
-        """Read what was found before, with what is free now."""
-        self._read("/machine")
+    @property
+    def is_reading(self) -> bool:
+        """Whether the machine is being looked at."""
+        return self._call is not None
 
     def look_again(self) -> None:
         """Have the machine probed anew; what is shown stays until that is done."""
-        self._read("/machine?fresh=1")
+        self._path = _PROBE
+        self.read()
 
     def pools(self) -> list[PoolDrawing]:
         """Return the pools of memory as they are drawn."""
-        return pool_drawings(self.machine, self.running.active()) if self.machine else []
+        return pool_drawings(self.value, self.running.active()) if self.value else []
 
-    def _start(self) -> None:
-        self.read()
-        self.loads.read()
-        self.calibrating.read()
-
-    def _read(self, path: str) -> None:
-        self.is_reading = True
-        self.changed.emit()
-        self._api.get(path, Machine, self._found, self._failed)
-
-    def _found(self, machine: Machine) -> None:
-        was_known = self.machine is not None
-        self.machine, self.error, self.is_reading = machine, None, False
-        self.changed.emit()
+    def replace(self, value: Machine) -> None:
+        """Take what was found; what is advised for another machine is advised anew."""
+        was_known = self.is_known
+        super().replace(value)
         if was_known:  # the first question is asked by itself
             self.what_if.ask()
 
-    def _failed(self, error: ErrorBody) -> None:
-        self.error, self.is_reading = error, False
+    def _send(self) -> None:
+        super()._send()
+        self._path = _READ
         self.changed.emit()
 
     def _watch(self) -> None:
         """Look at memory again when a model has come or gone; that it loads on changes nothing yet."""
         settled = {(status.model, status.state.value) for status in self.running.items if status.state in SETTLED}
         if self._settled is not None and settled != self._settled:
-            self.read()
-            self.loads.read()
+            self.refresh()
+            self.loads.refresh()
         self._settled = settled if self.running.is_known else None
         self.changed.emit()

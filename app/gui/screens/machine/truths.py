@@ -5,7 +5,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.gui.screens.machine.loads import Lane, LoadRow, Loads
+from app.gui.screens.machine.loads import Lane, LoadRow, LoadStore
 from app.gui.theme.theme import Theme
 from app.gui.widgets.flow import Beside
 from app.gui.widgets.layout import Column, Line, hairline
@@ -22,9 +22,9 @@ _NONE = "Once a model has been loaded, this shows what was predicted beside what
 
 
 class Truths(Section):
-    """Shows `Loads`: the latest open, earlier ones folded."""
+    """Shows a `LoadStore`: the latest open, earlier ones folded."""
 
-    def __init__(self, theme: Theme, loads: Loads) -> None:
+    def __init__(self, theme: Theme, loads: LoadStore) -> None:
         super().__init__(theme, "Predicted and measured")
         self._theme, self._loads = theme, loads
         self._error = ErrorPanel(theme)

@@ -4,7 +4,7 @@ from PySide6.QtCore import QDateTime, QLocale
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.machine import Machine
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.machine.controls import Controls
 from app.gui.screens.machine.decision import Decision
 from app.gui.screens.machine.drawing import Drawing
@@ -27,9 +27,9 @@ from app.gui.widgets.text import Label
 class MachineScreen(Page):
     """Shows a `MachineModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__(theme, "Machine")
-        self.model = MachineModel(api, shell)
+        self.model = MachineModel(stores, shell)
         self._fill_head()
         self._error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 6, is_card=True)
         self.report = ReportPanel(theme, self.model.report, shell.copy)
@@ -78,7 +78,7 @@ class MachineScreen(Page):
         model.what_if.changed.connect(self._show_what_if)
         model.what_if.said.connect(shell.toast)
         model.loads.changed.connect(self.truths.show_loads)
-        model.calibrating.changed.connect(lambda: self.learning.show_state(model.machine))
+        model.calibrating.changed.connect(lambda: self.learning.show_state(model.value))
         model.report.changed.connect(self.report.show_report)
         model.report.said.connect(shell.toast)
         shell.task_asked.connect(self._do)
@@ -99,15 +99,15 @@ class MachineScreen(Page):
     def _show_machine(self) -> None:
         model = self.model
         self._again.setEnabled(not model.is_reading)
-        self._skeleton.setVisible(model.machine is None and model.error is None)
-        self._content.setVisible(model.machine is not None)
+        self._skeleton.setVisible(model.value is None and model.error is None)
+        self._content.setVisible(model.value is not None)
         if model.error is not None:
             self._error.say(model.error, "Try again", model.read)
         else:
             self._error.hide()
-        if model.machine is not None:
-            self._show_found(model.machine)
-        self.learning.show_state(model.machine)
+        if model.value is not None:
+            self._show_found(model.value)
+        self.learning.show_state(model.value)
 
     def _show_found(self, machine: Machine) -> None:
         at = QDateTime.fromSecsSinceEpoch(int(machine.probed_at))

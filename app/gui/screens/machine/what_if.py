@@ -12,9 +12,9 @@ from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, P
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.net.api import Call, Failed, GatewayApi
+from app.gui.net.api import Call, Failed
 from app.gui.net.live import LiveQuestion
-from app.gui.net.stores import Library, Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.screens.machine.wishes import Wishes, applied, change_words
 from app.gui.shell.contract import Shell
 
@@ -28,11 +28,10 @@ class WhatIf(QObject):
     changed = Signal()
     said = Signal(str, object)
 
-    def __init__(self, api: GatewayApi, shell: Shell, running: Running) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._running = api, running
-        self.library = Library(api, shell)
-        self._preferences = Preferences(api, shell)
+        self._api, self._running = stores.api, stores.running
+        self.library, self._preferences = stores.library, stores.preferences
         self.wishes = Wishes()
         self._is_touched = self._has_begun = False
         self.advice: Advice | None = None
@@ -48,9 +47,11 @@ class WhatIf(QObject):
         self._sums.refused.connect(self._not_summed)
         self._plan.waiting.connect(self.changed)
         self._sums.waiting.connect(self.changed)
-        for source in (self.library, self._preferences, running):
+        self._sources = self.library, self._preferences, self._running
+        for source in self._sources:
             source.changed.connect(self._begin)
         self.library.changed.connect(self.changed)
+        self._begin()
 
     @property
     def is_asking(self) -> bool:
@@ -128,8 +129,7 @@ class WhatIf(QObject):
 
     def _begin(self) -> None:
         """Take the model that runs, the usual one or any as the first wish, until somebody has wished."""
-        sources = (self.library, self._preferences, self._running)
-        if self._is_touched or not all(source.is_known or source.error for source in sources):
+        if self._is_touched or not all(source.is_known or source.error for source in self._sources):
             return
         model = self._first_model()
         if model != self.wishes.model or not self._has_begun:
@@ -140,7 +140,7 @@ class WhatIf(QObject):
     def _first_model(self) -> str:
         known = [model.name for model in self.library.items if not model.problem and not model.is_builtin]
         ready = [status.model for status in self._running.items if status.state is EngineState.READY]
-        usual = str(self._preferences.value("models.default", ""))
+        usual = str(self._preferences.get("models.default", ""))
         return next((name for name in (*ready, usual, *known) if name in known), "")
 
     def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: Failed) -> Call:  # noqa: ANN401 -- as `Ask`

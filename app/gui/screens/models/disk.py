@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
-
 from app.core import words
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
-from app.core.errors import ErrorBody
 from app.core.events import Event, ModelsChanged, SettingChanged
 from app.gui.net.api import GatewayApi
+from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
 from app.gui.theme.tokens import PARTS
 from app.gui.widgets.bars import Part
@@ -20,21 +18,17 @@ _OTHERS, _TRASH, _TRASHED = "edge", "ink-2", "ink"
 _MOST_CELLS = 60
 """Beyond that no part could be told from another: the smallest are one."""
 _LEAST_SHARE = 0.004
+_PATH = "/library/disk"
 
 
-class Disk(QObject):
+class DiskStore(RemoteStore[DiskUse]):
     """Read when it is first looked at, and again when models or folders changed while somebody looks."""
 
-    changed = Signal()
+    is_open = False
+    """Whether somebody looks."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api = api
-        self.use: DiskUse | None = None
-        self.error: ErrorBody | None = None
-        self.is_open = False
-        shell.connected.connect(self.refresh)
-        shell.happened.connect(self.take)
+        super().__init__(api, shell, _PATH, DiskUse)
 
     def open(self) -> None:
         """Begin to keep it up to date."""
@@ -48,34 +42,26 @@ class Disk(QObject):
     def refresh(self) -> None:
         """Read anew if somebody looks."""
         if self.is_open:
-            self.read()
+            super().refresh()
 
-    def read(self) -> None:
-        """Read it anew."""
-        self._api.get("/library/disk", DiskUse, self._take, self._failed)
+    def read_anew(self) -> None:
+        """Read what another gateway says, if somebody looks."""
+        if self.is_open:
+            super().read_anew()
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether there are other models, or others are looked for."""
+        is_folders = isinstance(event, SettingChanged) and event.name in {"models.folders", "models.other_programs"}
+        return is_folders or isinstance(event, ModelsChanged)
 
     def look(self, folder: Path, then: Callable[[str], object]) -> None:
         """Ask why a folder cannot be looked through; `then` is told so in a sentence, or nothing where it can be."""
 
         def known(use: DiskUse) -> None:
-            self._take(use)
+            self.replace(use)
             then(next((one.problem for one in use.folders if Path(one.path) == folder), ""))
 
-        self._api.get("/library/disk", DiskUse, known, lambda _error: then(""))
-
-    def take(self, event: Event) -> None:
-        """Act on an event of the gateway."""
-        is_folders = isinstance(event, SettingChanged) and event.name in {"models.folders", "models.other_programs"}
-        if is_folders or isinstance(event, ModelsChanged):
-            self.refresh()
-
-    def _take(self, use: DiskUse) -> None:
-        self.use, self.error = use, None
-        self.changed.emit()
-
-    def _failed(self, error: ErrorBody) -> None:
-        self.error = error
-        self.changed.emit()
+        self.api.get(_PATH, DiskUse, known, lambda _error: then(""))
 
 
 def colors(use: DiskUse) -> dict[str, str]:

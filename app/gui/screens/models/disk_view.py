@@ -52,7 +52,7 @@ class DiskView(QWidget):
         self._show()
 
     def _show(self) -> None:
-        use, error = self._state.use, self._state.error
+        use, error = self._state.value, self._state.error
         self._skeleton.setVisible(use is None and error is None)
         for widget in (self._usage, self.folders, self.duplicates):
             widget.setVisible(use is not None)

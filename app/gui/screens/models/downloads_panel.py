@@ -44,7 +44,7 @@ class DownloadsPanel(Section):
         self._show()
 
     def _show(self) -> None:
-        items = self._model.mirror.items
+        items = self._model.queue.items
         self.setVisible(self._is_allowed and bool(items))
         self.clear_button.setVisible(any(item.state is DownloadState.DONE for item in items))
         self.list.sync(

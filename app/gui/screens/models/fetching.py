@@ -9,8 +9,7 @@ from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
 from app.core.models import ModelInfo
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Downloads
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 _S = DownloadState
@@ -32,13 +31,12 @@ class Fetching(QObject):
     said = Signal(str, object)
     begun = Signal(object)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api = api
-        self.mirror = Downloads(api, shell)
+        self._api, self.queue = stores.api, stores.downloads
         self.asked: set[str] = set()
         """Models whose download is asked for and has not begun."""
-        self.mirror.changed.connect(self.changed)
+        self.queue.changed.connect(self.changed)
 
     def pull(self, model: str, quantization: str = "") -> None:
         """Ask for a model, in a quantisation if it says which, or for a single file; how it goes shows in its row."""
@@ -49,7 +47,7 @@ class Fetching(QObject):
 
         def begun(download: Download) -> None:
             self.asked.discard(model)
-            self.mirror.read()
+            self.queue.read()
             self.begun.emit(download)
 
         def refused(error: ErrorBody) -> None:
@@ -72,13 +70,13 @@ class Fetching(QObject):
     def move(self, download: Download, position: int) -> None:
         """Give one another place in the queue, 0 being the first."""
         path, body = f"/downloads/{download.id}/move", MoveDownload(position=max(0, position))
-        self._api.post(path, body, kind=list[Download], then=self.mirror.replace, failed=self.failed.emit)
+        self._api.post(path, body, kind=list[Download], then=self.queue.replace, failed=self.failed.emit)
 
     def remove(self, download: Download) -> None:
         """Take one off the list. Undo asks for it again; what came of one that was not done comes anew."""
 
         def gone() -> None:
-            self.mirror.replace([item for item in self.mirror.items if item.id != download.id])
+            self.queue.replace([item for item in self.queue.items if item.id != download.id])
             if download.state is not _S.DONE:
                 self.said.emit(f"{download.title} is no longer downloaded.", lambda: self.pull(download.title))
 
@@ -88,7 +86,7 @@ class Fetching(QObject):
         """Return the download of a variant; None if there is none."""
         found = (
             item
-            for item in self.mirror.items
+            for item in self.queue.items
             if item.repository == repository
             and item.quantization in {"", quantization}
             and revision in {"", item.revision}
@@ -97,21 +95,21 @@ class Fetching(QObject):
 
     def of_file(self, repository: str, path: str) -> Download | None:
         """Return the download that brings a file along; None if there is none."""
-        found = (item for item in self.mirror.items if item.repository == repository and path in item.files)
+        found = (item for item in self.queue.items if item.repository == repository and path in item.files)
         return next(found, None)
 
     def clear(self) -> None:
         """Take all that are done off the list; the models stay."""
-        for download in [item for item in self.mirror.items if item.state is _S.DONE]:
+        for download in [item for item in self.queue.items if item.state is _S.DONE]:
             self.remove(download)
 
     def place(self, download: Download) -> int:
         """Return where one stands in the queue."""
-        return next((at for at, item in enumerate(self.mirror.items) if item.id == download.id), 0)
+        return next((at for at, item in enumerate(self.queue.items) if item.id == download.id), 0)
 
     def _do(self, download: Download, what: str) -> None:
         def done(_changed: Download) -> None:
-            self.mirror.read()
+            self.queue.read()
 
         self._api.post(f"/downloads/{download.id}/{what}", None, kind=Download, then=done, failed=self.failed.emit)
 

@@ -18,8 +18,6 @@ _BAD = frozenset({Verdict.WRONG, Verdict.CUT_OFF})
 class ModelFiles(QObject):
     """Asks the gateway, and says how it went. `said` is a sentence with a way back, or None."""
 
-    changed = Signal()
-    """Other models are here now."""
     said = Signal(str, object)
     failed = Signal(object)
 
@@ -34,7 +32,6 @@ class ModelFiles(QObject):
         """Move a model's files to the trash; Undo brings them back where that can be done."""
 
         def gone(done: Removal) -> None:
-            self.changed.emit()
             self.said.emit(removed(done, model.title), (lambda: self.restore(done.id)) if done.id else None)
 
         self._api.post("/removals", RemoveModel(model=model.name), kind=Removal, then=gone, failed=self.failed.emit)
@@ -43,7 +40,6 @@ class ModelFiles(QObject):
         """Bring back what was removed."""
 
         def back(model: ModelInfo) -> None:
-            self.changed.emit()
             self.said.emit(f"{model.title} is back.", None)
 
         self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=back, failed=self.failed.emit)

@@ -16,10 +16,9 @@ from app.core.errors import ErrorBody
 from app.core.library import ModelUpdate
 from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import BUSY_STATES, Library, Preferences, Running
+from app.gui.net.stores import BUSY_STATES, Stores
 from app.gui.screens.models import disk
-from app.gui.screens.models.disk import Disk
+from app.gui.screens.models.disk import DiskStore
 from app.gui.screens.models.files import ModelFiles
 from app.gui.screens.models.sharing import Sharing
 from app.gui.screens.models.tuning import Tuning
@@ -78,22 +77,19 @@ class ModelsModel(QObject):
     attach_asked = Signal(str, str)
     """An endpoint is to be attached (again): its address and the model's name."""
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = api, shell
-        self.library = Library(api, shell)
-        self.running = Running(api, shell)
-        self.preferences = Preferences(api, shell)
+        api = self._api = stores.api
+        self._shell = shell
+        self.library, self.running, self.preferences = stores.library, stores.running, stores.preferences
         self.sharing = Sharing(api, shell)
         self.files = ModelFiles(api, shell)
-        self.tuning = Tuning(api, shell, self.preferences, self.running)
+        self.tuning = Tuning(stores, shell)
         self.work = LibraryWork(api, shell)
-        self.disk = Disk(api, shell)
+        self.disk = DiskStore(api, shell)
         self.updates = Updates(api, shell)
         self.search = ""
         self.is_attaching = False
-        self.files.changed.connect(self.library.read)
-        self.files.changed.connect(self.disk.refresh)
         self.work.ended.connect(self.disk.refresh)
         for part in (self.files, self.work, self.updates):
             part.said.connect(self.said)
@@ -163,7 +159,6 @@ class ModelsModel(QObject):
         """List a model file where it lies."""
 
         def added(model: ModelInfo) -> None:
-            self.library.read()
             self.settled.emit()
             self.said.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
 
@@ -177,7 +172,6 @@ class ModelsModel(QObject):
         """Take a model off the list and leave its file alone; Undo lists it again."""
 
         def gone() -> None:
-            self.library.read()
             self.said.emit(f"{model.title} was taken off the list.", self._way_back(model))
 
         self._api.delete(f"/models/{segment(model.name)}", gone, self.failed.emit)
@@ -187,7 +181,6 @@ class ModelsModel(QObject):
 
         def done(models: list[ModelInfo]) -> None:
             self.is_attaching = False
-            self.library.read()
             self.settled.emit()
             self.attached.emit()
             said = models[0].title if len(models) == 1 else f"{len(models)} models"
@@ -206,7 +199,6 @@ class ModelsModel(QObject):
         """Keep what a person says of an attached model; its endpoint is asked anew for the rest."""
 
         def done(model: ModelInfo) -> None:
-            self.library.read()
             self.attached.emit()
             self.said.emit(f"{model.title}: {words.capabilities(model.capabilities)}.", None)
 
@@ -221,9 +213,7 @@ class ModelsModel(QObject):
         if not model.preset.base:
             return None
         again = MakeModel(name=model.name, base=model.preset.base, preset=model.preset)
-        return lambda: self._api.post(
-            "/made", again, kind=ModelInfo, then=lambda _: self.library.read(), failed=self.failed.emit
-        )
+        return lambda: self._api.post("/made", again, kind=ModelInfo, then=lambda _: None, failed=self.failed.emit)
 
     def add_folder(self, folder: Path) -> None:
         """Look through one more folder for models from now on."""
@@ -241,7 +231,7 @@ class ModelsModel(QObject):
 
     def remove_folder(self, folder: Path) -> None:
         """Look through a folder no longer; what is in it stays where it is. Undo takes it in again."""
-        before = self.preferences.value("models.folders", [])
+        before = self.preferences.get("models.folders", [])
         self._set_folders(self._folders_without(folder))
         again = before if isinstance(before, list) else []
         said = f"{folder.name} is no longer looked through. Its files stay where they are."
@@ -256,23 +246,18 @@ class ModelsModel(QObject):
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""
-        before = self.preferences.value("models.folders", [])
+        before = self.preferences.get("models.folders", [])
         return [item for item in before if Path(item).expanduser() != folder] if isinstance(before, list) else []
 
     def _set_folders(self, folders: list[str], then: Callable[[], object] = lambda: None) -> None:
-        def done() -> None:
-            self.library.read()
-            self.disk.refresh()
-            then()
-
-        self.preferences.change_all({"models.folders": folders}, then=done, failed=self.failed.emit)
+        self.preferences.change_all({"models.folders": folders}, then=then, failed=self.failed.emit)
 
     def _forget_all(self, models: list[ModelInfo]) -> None:
         for model in models:
             self._forget_now(model.name)
 
     def _forget_now(self, name: str) -> None:
-        self._api.delete(f"/models/{segment(name)}", self.library.read, self.failed.emit)
+        self._api.delete(f"/models/{segment(name)}", lambda: None, self.failed.emit)
 
 
 def what_is_wrong(row: ModelRow) -> str:

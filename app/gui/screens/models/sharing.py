@@ -10,73 +10,73 @@ from app.core.events import EngineChanged, Event, SettingChanged
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
 from app.gui.net.api import Failed, GatewayApi
+from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
 from app.gui.widgets.bars import REST, Part
 
 _COLORS = ("part-1", "part-2", "part-3", "part-4", "part-5", "part-6")
 _SOON_MS = 300
 """An engine that loads says something ten times a second; what it holds is asked for less often."""
+_NOTHING_KNOWN = MemoryState(pools=[])
+
+
+class _MemoryStore(RemoteStore[MemoryState]):
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/memory", MemoryState)
+        self._soon = QTimer(self, singleShot=True, interval=_SOON_MS)
+        self._soon.timeout.connect(self.read)
+
+    def is_outdated_by(self, event: Event) -> bool:
+        return _changes_model(event)
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, EngineChanged) and not self._soon.isActive():
+            self._soon.start()
+
+
+class _SettingsStore(RemoteStore[dict[str, ModelSettings]]):
+    def is_outdated_by(self, event: Event) -> bool:
+        return _changes_model(event)
+
+
+def _changes_model(event: Event) -> bool:
+    return isinstance(event, SettingChanged) and event.name.startswith("model.")
 
 
 class Sharing(QObject):
-    """Memory, and settings by model. Read anew when an engine changed."""
+    """Memory, and settings by model. That they cannot be read is said by the rest of the page."""
 
     changed = Signal()
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self._api = api
-        self.memory = MemoryState(pools=[])
-        self._settings: dict[str, ModelSettings] = {}
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(_SOON_MS)
-        self._soon.timeout.connect(self._read_memory)
-        shell.connected.connect(self.read)
-        shell.happened.connect(self.take)
-        if shell.is_connected:
-            self.read()
+        self._memory = _MemoryStore(api, shell)
+        self._settings = _SettingsStore(api, shell, "/model-settings", dict[str, ModelSettings])
+        self._memory.changed.connect(self.changed)
+        self._settings.changed.connect(self.changed)
 
-    def read(self) -> None:
-        """Fetch both anew."""
-        self._read_memory()
-        self._api.get("/model-settings", dict[str, ModelSettings], self._take_settings, _unsaid)
-
-    def take(self, event: Event) -> None:
-        """Act on an event of the gateway."""
-        if isinstance(event, EngineChanged) and not self._soon.isActive():
-            self._soon.start()
-        elif isinstance(event, SettingChanged) and event.name.startswith("model."):
-            self.read()
+    @property
+    def memory(self) -> MemoryState:
+        """Who holds how much of what there is."""
+        return self._memory.value or _NOTHING_KNOWN
 
     def is_pinned(self, model: str) -> bool:
         """Whether a person wants a model to stay."""
-        return self._settings.get(model, ModelSettings()).pinned
+        return self._set_for(model).pinned
 
     def pin(self, model: str, failed: Failed, *, is_pinned: bool) -> None:
         """Have a model stay, or let it go again; what else is set for it stays as it is."""
-        wanted = msgspec.structs.replace(self._settings.get(model, ModelSettings()), pinned=is_pinned)
+        wanted = msgspec.structs.replace(self._set_for(model), pinned=is_pinned)
 
         def done(settings: ModelSettings) -> None:
-            self._take_settings({**self._settings, model: settings})
+            self._settings.replace({**(self._settings.value or {}), model: settings})
 
         body = SetModel(model=model, settings=wanted)
         self._api.post("/model-settings", body, kind=ModelSettings, then=done, failed=failed)
 
-    def _read_memory(self) -> None:
-        self._api.get("/memory", MemoryState, self._take_memory, _unsaid)
-
-    def _take_memory(self, memory: MemoryState) -> None:
-        self.memory = memory
-        self.changed.emit()
-
-    def _take_settings(self, settings: dict[str, ModelSettings]) -> None:
-        self._settings = settings
-        self.changed.emit()
-
-
-def _unsaid(_error: object) -> None:
-    """Keep quiet: the page says on its own that the gateway cannot be reached."""
+    def _set_for(self, model: str) -> ModelSettings:
+        return (self._settings.value or {}).get(model, ModelSettings())
 
 
 def shown_pools(memory: MemoryState) -> list[MemoryPool]:

@@ -5,7 +5,7 @@ A change counts at once, as on the settings page; what the gateway refuses is sa
 
 import shlex
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -25,11 +25,13 @@ from app.core.models import (
     SetModel,
 )
 from app.gui import phrases
-from app.gui.net.api import Call, GatewayApi
 from app.gui.net.model_settings import ask_to_allow
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.screens.chat.options import CHOICES, Limits
 from app.gui.shell.contract import Shell
+
+if TYPE_CHECKING:
+    from app.gui.net.api import Call
 
 ALIASES = "models.aliases"
 CONTEXT = Limits("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
@@ -51,9 +53,9 @@ class Tuning(QObject):
     problem = Signal(str, str)
     said = Signal(str, object)
 
-    def __init__(self, api: GatewayApi, shell: Shell, preferences: Preferences, running: Running) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._preferences, self._running = api, preferences, running
+        self._api, self._preferences, self._running = stores.api, stores.preferences, stores.running
         self._shell = shell
         self.model: ModelInfo | None = None
         self.choices: ModelChoices | None = None
@@ -142,7 +144,7 @@ class Tuning(QObject):
         """Let the model answer to these names, and to no others that stood for it."""
         if self.model is None or self.choices is None:
             return
-        kept = self._preferences.value(ALIASES, [])
+        kept = self._preferences.get(ALIASES, [])
         gone = {f"{name}={self.model.name}".casefold() for name in self.choices.aliases}
         others = [one for one in kept if one.casefold() not in gone] if isinstance(kept, list) else []
         wanted = [f"{name}={self.model.name}" for name in names]

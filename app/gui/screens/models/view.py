@@ -12,7 +12,7 @@ from app.core.errors import ErrorBody
 from app.core.library import JobKind
 from app.core.models import ModelInfo
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.models.attach import AttachCard
 from app.gui.screens.models.discover import Discover
 from app.gui.screens.models.disk_view import DiskView
@@ -40,11 +40,11 @@ _SIDES = {Side.HERE: "On this computer", Side.DISK: "Disk", Side.HUB: "Discover"
 class ModelsScreen(Page):
     """Shows a `ModelsModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
         super().__init__(theme, "Models")
         self._shell = shell
-        self.model = ModelsModel(api, shell)
-        self.finding, self.fetching = Finding(api, shell), Fetching(api, shell)
+        self.model = ModelsModel(stores, shell)
+        self.finding, self.fetching = Finding(stores.api, shell), Fetching(stores, shell)
         self.attach_card, self.tuning = AttachCard(theme, self.model), TuningView(theme, self.model.tuning)
         self._search = Field(theme, "Search models", placeholder="Search", icon="search")
         self._library_tools = self._tools()
@@ -214,7 +214,7 @@ class ModelsScreen(Page):
             self._error.hide()
 
     def _show_coming(self) -> None:
-        self._places.tell(phrases.coming(self.fetching.mirror.items) if self._side is not Side.HERE else "")
+        self._places.tell(phrases.coming(self.fetching.queue.items) if self._side is not Side.HERE else "")
 
     def _chat(self, download: Download) -> None:
         self._shell.new_chat(library_name(self.model.library.items, download))

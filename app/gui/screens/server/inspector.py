@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.requests import RequestDetail, RequestInfo, UsageRow
 from app.gui.screens.server import requests as state_of
-from app.gui.screens.server.requests import Requests
+from app.gui.screens.server.requests import RequestStore
 from app.gui.screens.server.strip import LatencyStrip
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
@@ -25,7 +25,7 @@ _KEEPS = (
 class RequestRow(QWidget):
     """One request: who asks what and how it is; unfolded, where its time went."""
 
-    def __init__(self, theme: Theme, model: Requests, request: RequestInfo) -> None:
+    def __init__(self, theme: Theme, model: RequestStore, request: RequestInfo) -> None:
         super().__init__()
         self._model, self._id = model, request.id
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -88,9 +88,9 @@ class RequestRow(QWidget):
 
 
 class InspectorSection(Section):
-    """Shows a `Requests` model."""
+    """Shows a `RequestStore` model."""
 
-    def __init__(self, theme: Theme, model: Requests) -> None:
+    def __init__(self, theme: Theme, model: RequestStore) -> None:
         super().__init__(theme, "Requests")
         self._theme, self._model = theme, model
         self._clear = Button(theme, "Clear", look=Look.QUIET, name="Clear the list of requests", action=model.forget)

@@ -10,8 +10,8 @@ from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
 from app.core.settings import SettingInfo
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Mirror, Preferences
+from app.gui.net.remote import RemoteList
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 HOST = "gateway.host"
@@ -25,19 +25,14 @@ class KeysModel(QObject):
     said = Signal(str, object)
     failed = Signal(object)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = api, shell
-        self._keys = Mirror(api, shell, "/keys", list[KeyInfo])
-        self._preferences = Preferences(api, shell)
-        self._status: Status | None = None
+        self._api, self._preferences, self._gateway = stores.api, stores.preferences, stores.status
+        self._keys = RemoteList(stores.api, shell, "/keys", list[KeyInfo])
         self.made: MadeKey | None = None
         """The key that was just made, until the person has put it away: nobody can show it again."""
-        self._keys.changed.connect(self.changed)
-        self._preferences.changed.connect(self.changed)
-        shell.connected.connect(self._read_status)
-        if shell.is_connected:
-            self._read_status()
+        for store in (self._keys, self._preferences, self._gateway):
+            store.changed.connect(self.changed)
 
     @property
     def items(self) -> list[KeyInfo]:
@@ -52,7 +47,7 @@ class KeysModel(QObject):
     @property
     def is_open(self) -> bool:
         """Whether the settings let other computers in."""
-        return self._preferences.value(HOST, LOOPBACK[0]) not in LOOPBACK
+        return self._preferences.get(HOST, LOOPBACK[0]) not in LOOPBACK
 
     @property
     def why_fixed(self) -> str:
@@ -129,12 +124,9 @@ class KeysModel(QObject):
         self._keys.read()
         self.changed.emit()
 
-    def _read_status(self) -> None:
-        self._api.get("/status", Status, self._told, self._no)
-
-    def _told(self, status: Status) -> None:
-        self._status = status
-        self.changed.emit()
+    @property
+    def _status(self) -> Status | None:
+        return self._gateway.value
 
     def _no(self, error: ErrorBody) -> None:
         self.failed.emit(error)

@@ -10,10 +10,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelSettings
-from app.gui.net.api import GatewayApi
 from app.gui.net.mending import SETTING, take_back
 from app.gui.net.model_settings import Change, alter, ask_to_allow
-from app.gui.net.stores import Preferences, Running
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Page, Shell
 
 ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS = "allow_code", "free_memory", "reset_options"
@@ -35,16 +34,16 @@ WAYS_SHOWN = 2
 
 
 class Mending(QObject):
-    """Remedies of the models in `running`. `said` carries a sentence and the way back from what it tells of."""
+    """Remedies of the models that run or failed. `said` carries a sentence and the way back from what it tells of."""
 
     changed = Signal()
     said = Signal(str, object)
     failed = Signal(object)
 
-    def __init__(self, api: GatewayApi, shell: Shell, running: Running) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell, self._running = api, shell, running
-        self._settings = Preferences(api, shell)
+        self._api, self._shell = stores.api, shell
+        self._running, self._settings = stores.running, stores.preferences
         self._settings.changed.connect(self.changed)
 
     def ways(self, failure: FailureReport) -> list[RemedyOffer]:
@@ -70,7 +69,7 @@ class Mending(QObject):
     def is_left(self, failure: FailureReport) -> bool:
         """Tell whether all of that is done without asking already."""
         names = self._settings_for(failure)
-        return bool(names) and all(self._settings.value(name, default=False) for name in names)
+        return bool(names) and all(self._settings.get(name, default=False) for name in names)
 
     def leave(self, name: str, failure: FailureReport, *, is_left: bool) -> None:
         """Have what may help done without asking from now on, this time too; or no longer."""

@@ -7,11 +7,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.api import GUIDE, Status
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
-from app.core.errors import ErrorBody
 from app.core.models import LoadOptions
-from app.gui.net.api import GatewayApi
-from app.gui.net.pause import Paused
-from app.gui.net.stores import Running
+from app.gui.net.stores import Stores
 from app.gui.screens.server.mending_model import Mending
 from app.gui.shell.contract import Shell
 
@@ -56,22 +53,22 @@ class ServerModel(QObject):
     log_asked = Signal(str)
     """Show what the engine of this model wrote."""
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = api, shell
-        self.running = Running(api, shell)
-        self.mending = Mending(api, shell, self.running)
-        self.paused = Paused(api, shell)
-        self.status: Status | None = None
-        self.running.changed.connect(self.changed)
-        self.mending.changed.connect(self.changed)
-        self.paused.changed.connect(self.changed)
+        self._api, self._shell, self._status = stores.api, shell, stores.status
+        self.running, self.paused = stores.running, stores.paused
+        self.mending = Mending(stores, shell)
+        for source in (self.running, self.mending, self.paused):
+            source.changed.connect(self.changed)
+        self._status.changed.connect(self._show_status)
         self.mending.said.connect(self.said)
         self.mending.failed.connect(self.failed)
-        shell.connected.connect(self._read)
         shell.lost.connect(lambda _error: self.changed.emit())
-        if shell.is_connected:
-            self._read()
+
+    @property
+    def status(self) -> Status | None:
+        """What the gateway says of itself."""
+        return self._status.value
 
     @property
     def base_url(self) -> str:
@@ -135,12 +132,7 @@ class ServerModel(QObject):
         """Load a model otherwise, as a remedy says."""
         self.running.load(name, self.failed.emit, msgspec.convert(remedy.options, LoadOptions))
 
-    def _read(self) -> None:
-        self._api.get("/status", Status, self._told, self._untold)
-
-    def _told(self, status: Status) -> None:
-        self.status = status
+    def _show_status(self) -> None:
+        if self._status.error is not None:
+            self.failed.emit(self._status.error)
         self.changed.emit()
-
-    def _untold(self, error: ErrorBody) -> None:
-        self.failed.emit(error)

@@ -10,9 +10,8 @@ from app.core import words
 from app.core.errors import ErrorBody
 from app.core.events import Event, RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
-from app.core.settings import SettingInfo
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Mirror
+from app.gui.net.remote import RemoteList, RemoteStore
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 from app.gui.widgets.bars import Part
 
@@ -49,7 +48,7 @@ class Point(NamedTuple):
     tokens_per_s: float | None
 
 
-class Requests(Mirror[RequestInfo]):
+class RequestStore(RemoteList[RequestInfo]):
     """Requests, newest first. `failed` carries an `ErrorBody`; `told` a `RequestDetail` that was asked for."""
 
     failed = Signal(object)
@@ -57,26 +56,35 @@ class Requests(Mirror[RequestInfo]):
     used = Signal()
     """The usage is known anew."""
 
-    def __init__(self, api: GatewayApi, shell: Shell, clock: Callable[[], float] = time.time) -> None:
-        self.usage: Usage | None = None
-        self.keeps_words = False
-        self._clock = clock
-        super().__init__(api, shell, f"/requests?limit={KEPT}", list[RequestInfo])
+    def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._preferences = clock, stores.preferences
+        super().__init__(stores.api, shell, f"/requests?limit={KEPT}", list[RequestInfo])
+        self._usage = _UsageStore(stores.api, shell, "/usage", Usage)
+        self._usage.changed.connect(self.used)
         self._rest = QTimer(self, singleShot=True, interval=_USAGE_REST_MS)
-        self._rest.timeout.connect(self._read_usage)
-        shell.connected.connect(self._read_rest)
-        if shell.is_connected:
-            self._read_rest()
+        self._rest.timeout.connect(self._usage.read)
+        self._preferences.changed.connect(self.changed)
 
-    def take(self, event: Event) -> None:
-        """Replace the one request the event is about, or read again."""
+    @property
+    def usage(self) -> Usage | None:
+        """Who used what; None before it is known."""
+        return self._usage.value
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether what requests say is kept, to be looked at here."""
+        return self._preferences.get("inspector.bodies", default=False) is True
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether requests are kept otherwise than before."""
+        return _changes_inspector(event)
+
+    def apply(self, event: Event) -> None:
+        """Replace the one request the event is about."""
         if isinstance(event, RequestChanged):
             self._merge(event.request)
         elif isinstance(event, RequestsForgotten):
             self.replace([item for item in self.items if not item.is_over])
-        elif isinstance(event, SettingChanged) and event.name.startswith("inspector."):
-            self._read_rest()
-            self.read()
 
     def shown(self) -> list[RequestInfo]:
         """Return what the page lists: what goes on first, then the newest."""
@@ -114,24 +122,18 @@ class Requests(Mirror[RequestInfo]):
         if request.is_over and not self._rest.isActive():
             self._rest.start()
 
-    def _read_rest(self) -> None:
-        self._read_usage()
-        self.api.get("/settings", list[SettingInfo], self._set, lambda _error: None)
-
-    def _read_usage(self) -> None:
-        self.api.get("/usage", Usage, self._summed, lambda _error: None)
-
-    def _summed(self, usage: Usage) -> None:
-        self.usage = usage
-        self.used.emit()
-
-    def _set(self, settings: list[SettingInfo]) -> None:
-        self.keeps_words = any(row.name == "inspector.bodies" and row.value is True for row in settings)
-        self.changed.emit()
-
     def _failed(self, error: ErrorBody) -> None:
-        self.error, self.is_known = error, True
-        self.changed.emit()
+        self.value = self.items  # a list that cannot be read is shown as an empty one
+        super()._failed(error)
+
+
+class _UsageStore(RemoteStore[Usage]):
+    def is_outdated_by(self, event: Event) -> bool:
+        return _changes_inspector(event)
+
+
+def _changes_inspector(event: Event) -> bool:
+    return isinstance(event, SettingChanged) and event.name.startswith("inspector.")
 
 
 def state(request: RequestInfo) -> tuple[str, str]:

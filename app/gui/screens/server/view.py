@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
-from app.gui.net.api import GatewayApi
+from app.gui.net.stores import Stores
 from app.gui.screens.server.inspector import InspectorSection
 from app.gui.screens.server.keys_model import KeysModel
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.log import LogModel
 from app.gui.screens.server.model import Dialect, ServerModel
-from app.gui.screens.server.requests import Requests
+from app.gui.screens.server.requests import RequestStore
 from app.gui.screens.server.rows import EngineRow
 from app.gui.shell.contract import Page as PageName
 from app.gui.shell.contract import Shell
@@ -37,13 +37,13 @@ _WARNING_WORDS = ("error", "failed", "fatal")
 class ServerScreen(Page):
     """Shows a `ServerModel` and a `LogModel`."""
 
-    def __init__(self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object]) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell, *, restart: Callable[[], object]) -> None:
         super().__init__(theme, "Server")
         self._shell = shell
-        self.model = ServerModel(api, shell)
-        self.log = LogModel(api, shell)
-        self.keys = KeysSection(theme, KeysModel(api, shell), shell, restart=restart)
-        self.requests = Requests(api, shell)
+        self.model = ServerModel(stores, shell)
+        self.log = LogModel(stores.api, shell)
+        self.keys = KeysSection(theme, KeysModel(stores, shell), shell, restart=restart)
+        self.requests = RequestStore(stores, shell)
         self._dialect = Dialect.CURL
         self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
         self.head.addWidget(self._dot)

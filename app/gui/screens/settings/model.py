@@ -9,8 +9,7 @@ from app.config.store import find, parsed, validated
 from app.core.errors import BadRequest, ErrorBody, NotFound
 from app.core.settings import SettingInfo, SettingValue
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Library, Preferences
+from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 _SECTIONS = {"gateway": "Endpoint", "models": "Models", "engine": "Engines", "window": "Window"}
@@ -22,10 +21,9 @@ class SettingsModel(QObject):
     changed = Signal()
     problem = Signal(str, str)
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self.preferences = Preferences(api, shell)
-        self.library = Library(api, shell)
+        self.preferences, self.library = stores.preferences, stores.library
         self.waits_for_restart: set[str] = set()
         self.preferences.changed.connect(self.changed)
         self.library.changed.connect(self.changed)

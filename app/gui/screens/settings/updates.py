@@ -12,7 +12,7 @@ from app.core.updates import InstallationKind, Release, UpdateJob, UpdateState
 from app.gui.markdown.cutter import Cutter
 from app.gui.markdown.inline import rich_of
 from app.gui.markdown.pieces import Kind, Piece
-from app.gui.net.updates import Updates
+from app.gui.net.updates import UpdateStore
 from app.gui.phrases import ago
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -46,9 +46,9 @@ _HOW = {
 
 
 class UpdatesCard(Section):
-    """Shows an `Updates`."""
+    """Shows an `UpdateStore`."""
 
-    def __init__(self, theme: Theme, model: Updates, shell: Shell) -> None:
+    def __init__(self, theme: Theme, model: UpdateStore, shell: Shell) -> None:
         super().__init__(theme, "This version")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._model = model
@@ -67,7 +67,7 @@ class UpdatesCard(Section):
         self._show()
 
     def _show(self) -> None:
-        model, state = self._model, self._model.state
+        model, state = self._model, self._model.value
         self.setVisible(state is not None)
         if state is None:
             return
@@ -78,15 +78,15 @@ class UpdatesCard(Section):
         self.job.show_job(job)
         self.said.setText(said)
         self.said.setVisible(bool(said))
-        self.error.setVisible(model.error is not None)
-        if model.error is not None:
-            self.error.say(model.error, "Dismiss", model.dismiss)
+        self.error.setVisible(model.refusal is not None)
+        if model.refusal is not None:
+            self.error.say(model.refusal, "Dismiss", model.dismiss)
 
 
 class _Present(QWidget):
     """What runs now, how it came here, when somebody looked last; the buttons that look and go back."""
 
-    def __init__(self, theme: Theme, model: Updates) -> None:
+    def __init__(self, theme: Theme, model: UpdateStore) -> None:
         super().__init__()
         self._model = model
         pair = Beside(theme, gap=24)
@@ -121,7 +121,7 @@ class _Present(QWidget):
 class _News(QWidget):
     """A newer version: its notes, and what can be done about it."""
 
-    def __init__(self, theme: Theme, model: Updates, shell: Shell) -> None:
+    def __init__(self, theme: Theme, model: UpdateStore, shell: Shell) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = Column(theme, self, gap=12)
@@ -173,7 +173,7 @@ class _News(QWidget):
 class _Job(QWidget):
     """How far an installation is, and the ways out of it."""
 
-    def __init__(self, theme: Theme, model: Updates) -> None:
+    def __init__(self, theme: Theme, model: UpdateStore) -> None:
         super().__init__()
         box = Column(theme, self, gap=12)
         box.addWidget(Hairline(theme))
@@ -240,7 +240,7 @@ class Notes(QWidget):
         self._box.addWidget(row)
 
 
-def looked(model: Updates, state: UpdateState) -> str:
+def looked(model: UpdateStore, state: UpdateState) -> str:
     """Return when somebody looked for updates, and what came of it."""
     if state.unavailable:
         return state.unavailable

@@ -7,8 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.config.paths import default_paths
-from app.gui.net.api import GatewayApi
-from app.gui.net.updates import Updates
+from app.gui.net.stores import Stores
 from app.gui.screens.settings.controls import SettingRow
 from app.gui.screens.settings.model import SettingsModel
 from app.gui.screens.settings.places import Places
@@ -32,23 +31,21 @@ _LAYOUT_ROUNDS = 2
 class SettingsScreen(Page):
     """Shows a `SettingsModel`. `restart` starts the service anew."""
 
-    def __init__(
-        self, theme: Theme, api: GatewayApi, shell: Shell, *, restart: Callable[[], object], updates: Updates
-    ) -> None:
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell, *, restart: Callable[[], object]) -> None:
         super().__init__(theme, "Settings")
-        self._shell, self.model = shell, SettingsModel(api, shell)
+        self._shell, self.model = shell, SettingsModel(stores, shell)
         self._error = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 8, is_card=True)
         self._restart = self._restart_hint(restart)
         self._lists: dict[str, RowList] = {}
         self._wanted = ""
-        self._updates = updates
-        self.updates = UpdatesCard(theme, updates, shell)
+        self._updates = stores.updates
+        self.updates = UpdatesCard(theme, stores.updates, shell)
         for widget in (self._restart, self.updates, self._error, self._skeleton):
             self.body.addWidget(widget)
         self._end = self.body.count()
         self._places = Places(theme, default_paths())
-        self.token = TokenCard(theme, api, shell)
+        self.token = TokenCard(theme, stores.api, shell)
         self.body.addWidget(self.token)
         self.body.addWidget(self._places)
         self.body.addStretch(1)
