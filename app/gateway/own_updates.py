@@ -10,13 +10,11 @@ Until the last step nothing that is used has changed, and all of it can be calle
 import asyncio
 import datetime as dt
 import logging
-import secrets
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -29,6 +27,7 @@ from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallUpdate, Release, UpdateJob, UpdateState
 from app.engine_store.host import this_host
 from app.gateway.background import Background
+from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.services import SERVICES, Services
 from app.hub.download.transfer import Means
 from app.hub.download.wire import Stopped, Throttle
@@ -55,8 +54,6 @@ log = logging.getLogger(__name__)
 
 WEEK_S = 7 * 24 * 3600.0
 _LOOK_EVERY_S = 3600.0
-STEP_S = 0.1
-"""Between two words of how far it is."""
 _WAIT_S = 0.2
 _MB = 1_000_000
 NO_KEY = "This copy trusts no key for updates yet: no version of Roundhouse was ever released."
@@ -199,17 +196,19 @@ class Updates:
         keys_files = (keys_file, services.paths.update_keys_file)
         memory = UpdateMemory(services.paths.updates / "known.json")
         self._known = Known(services.settings, memory, installation or this_installation(), keys_files)
-        self._background = Background()
-        self._task: asyncio.Task[None] | None = None
-        self._off = threading.Event()
         self._is_urgent = False
-        self._said_at = 0.0
-        self.job: UpdateJob | None = None
-        """The installation that goes on, or went on last."""
+        self.job = BackgroundJob(
+            JobRules(
+                publish=lambda job: services.events.publish(UpdateJobChanged(job=job)),
+                end=_ended,
+                conflict=_conflict,
+                bug=Bug("The update failed because of a mistake in Roundhouse.", hint="Please report this."),
+            )
+        )
 
     async def state(self) -> UpdateState:
         """Return everything that is known; asks nobody."""
-        return await asyncio.to_thread(self._known.state, self.job)
+        return await asyncio.to_thread(self._known.state, self.job.last)
 
     async def check(self) -> UpdateState:
         """Ask what the newest version is. Raises Conflict (offline, no_update_key), UpdateRefused, the network's."""
@@ -233,41 +232,37 @@ class Updates:
         """
         from app.updates.ways import WAYS  # noqa: PLC0415 -- start-up must not pay for the installers
 
-        if self.job is not None and not self.job.is_done and wish.now and wish.version == self.job.version:
+        if self.job.is_busy and wish.now and wish.version == self.job.now.version:
             self._is_urgent = True
-            return self.job
-        self._refuse_busy()
+            return self.job.now
+        self.job.check_idle()
         self._refuse_blind()
         manifest = await asyncio.to_thread(self._known.wanted, wish.version)
         file = self._known.file(manifest)
         way = WAYS[file.kind]
         await asyncio.to_thread(way.check, self._known.installation.place, file.size)
         await asyncio.to_thread(partial(self._known.memory.change, failure=None))
-        self._refuse_busy()  # somebody else may have begun meanwhile
-        job = UpdateJob(id=secrets.token_hex(6), verb="install", version=manifest.version, stage="Downloading")
-        return self._start(job, self._install(manifest, file, way), is_urgent=wish.now)
+        job = UpdateJob(id=job_id(), verb="install", version=manifest.version, stage="Downloading")
+        return self._start(job, lambda: self._install(manifest, file, way), is_urgent=wish.now)
 
     async def roll_back(self) -> UpdateJob:
         """Begin to go back to the version before. Raises Conflict (no_previous, update_running)."""
         from app.updates.ways import previous_version  # noqa: PLC0415 -- as above
 
-        self._refuse_busy()
+        self.job.check_idle()
         version = await asyncio.to_thread(previous_version, self._known.installation)
         if not version:
             raise Conflict("No version before this one is kept here.", code="no_previous")
-        job = UpdateJob(id=secrets.token_hex(6), verb="rollback", version=version, stage="Going back")
-        return self._start(job, self._go_back(), is_urgent=False)
+        job = UpdateJob(id=job_id(), verb="rollback", version=version, stage="Going back")
+        return self._start(job, self._go_back, is_urgent=False)
 
     async def cancel(self) -> None:
         """Call it off and wait until nothing of it is left; harmless when nothing goes on."""
-        self._off.set()
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        await self.job.cancel()
 
     async def close(self) -> None:
         """End what goes on."""
-        await self.cancel()
-        await self._background.join(cancel=True)
+        await self.job.cancel()
 
     async def look_if_due(self) -> None:
         """Ask, if a person wants that every week and a week is over. What goes wrong is only logged."""
@@ -293,14 +288,14 @@ class Updates:
         from app.updates.ways import Work  # noqa: PLC0415 -- as above
 
         folder = self._services.paths.updates / manifest.version
-        self._tell(total_bytes=file.size)
+        self.job.tell(total_bytes=file.size)
         path = await asyncio.to_thread(fetch_file, self._known.url, file, folder, self._means())
         work = Work(
             installation=self._known.installation,
             file=path,
             version=manifest.version,
             say=lambda stage: self._from_thread(stage=stage, total_bytes=0),
-            off=self._off,
+            off=self.job.off,
         )
         await asyncio.to_thread(way.prepare, work)
         if way.ends_service:
@@ -317,20 +312,20 @@ class Updates:
     async def _let_answers_end(self) -> None:
         """Wait until nobody is being answered, unless somebody wants it now. Raises Stopped."""
         while not self._is_urgent and (count := self._in_flight()):
-            self._tell(stage="Waiting for answers to end", waits_for=count, total_bytes=0)
+            self.job.tell(stage="Waiting for answers to end", waits_for=count, total_bytes=0)
             await asyncio.sleep(_WAIT_S)
-            if self._off.is_set():
+            if self.job.off.is_set():
                 break
-        if self._off.is_set():
+        if self.job.off.is_set():
             raise Stopped
-        self._tell(stage="Installing", waits_for=0, total_bytes=0)
+        self.job.tell(stage="Installing", waits_for=0, total_bytes=0)
 
     def _in_flight(self) -> int:
         return sum(status.in_flight for status in self._services.supervisor.statuses())
 
     def _settle(self, ending: "Ending") -> None:
         """Say that it is done; where the service ends for it, end it."""
-        self._tell(said=ending.said, is_done=True, stage="Done", total_bytes=0)
+        self.job.keep(said=ending.said)
         deed = ending.last_deed
         if deed is not None or ending.goes_on:
             afterwards = self._services.afterwards
@@ -345,53 +340,22 @@ class Updates:
             self._known.memory.change(failure=error.body)
             raise
 
-    def _start(self, job: UpdateJob, work: Coroutine[Any, Any, None], *, is_urgent: bool) -> UpdateJob:
-        self.job, self._is_urgent = job, is_urgent
-        self._off.clear()
-        self._tell()
-        self._task = self._background.spawn(self._run(work))
-        return job
-
-    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Stopped:
-            self._fail(ErrorBody(code="cancelled", sentence="It was called off; nothing was changed."))
-        except RoundhouseError as error:
-            self._fail(error.body)
-        except Exception:
-            log.exception("An update ended by a mistake of ours")
-            self._fail(Bug("The update failed because of a mistake in Roundhouse.", hint="Please report this.").body)
-
-    def _fail(self, error: ErrorBody) -> None:
-        self._tell(error=error, is_done=True, stage="Ended", waits_for=0, total_bytes=0)
+    def _start(self, job: UpdateJob, work: Callable[[], Awaitable[None]], *, is_urgent: bool) -> UpdateJob:
+        begun = self.job.start(job, work)  # refused if somebody else has begun meanwhile
+        self._is_urgent = is_urgent
+        return begun
 
     def _means(self) -> Means:
         limit = Throttle(self._services.settings.integer("downloads.limit_mb_s") * _MB)
-        return Means(progress=self._from_thread, stop=self._off, throttle=limit)
+        return Means(progress=self._from_thread, stop=self.job.off, throttle=limit)
 
     def _from_thread(self, count: int = 0, **changes: object) -> None:
-        self._loop.call_soon_threadsafe(self._moved, count, changes)
+        self.job.hand_over(lambda: self._moved(count, changes))
 
     def _moved(self, count: int, changes: dict[str, object]) -> None:
-        if self.job is None or self.job.is_done:
-            return
-        done = self.job.done_bytes + count
-        if changes or time.monotonic() - self._said_at > STEP_S:
-            self._tell(done_bytes=done, **changes)
-        else:
-            self.job = msgspec.structs.replace(self.job, done_bytes=done)
-
-    def _tell(self, **changes: object) -> None:
-        if self.job is None:
-            raise Bug("An update says something before it began.")
-        self.job, self._said_at = msgspec.structs.replace(self.job, **changes), time.monotonic()
-        self._services.events.publish(UpdateJobChanged(job=self.job))
-
-    @property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        assert self._task is not None  # noqa: S101 -- for the type checker: threads work for a task
-        return self._task.get_loop()
+        if self.job.is_busy:
+            say = self.job.tell if changes else self.job.move
+            say(done_bytes=self.job.now.done_bytes + count, **changes)
 
     def _refuse_blind(self) -> None:
         if self._services.settings.flag("network.offline"):
@@ -399,13 +363,16 @@ class Updates:
         if self._known.unavailable:
             raise Conflict(self._known.unavailable, hint="Update it the way it was installed.", code="no_update_key")
 
-    def _refuse_busy(self) -> None:
-        if self.job is not None and not self.job.is_done:
-            raise Conflict(
-                f"Version {self.job.version} is being installed already.",
-                hint="Wait for it, or call it off.",
-                code="update_running",
-            )
+
+def _ended(job: UpdateJob, error: ErrorBody | None) -> UpdateJob:
+    stage = "Ended" if error else "Done"
+    return msgspec.structs.replace(job, stage=stage, is_done=True, error=error, waits_for=0, total_bytes=0)
+
+
+def _conflict(job: UpdateJob) -> Conflict:
+    return Conflict(
+        f"Version {job.version} is being installed already.", hint="Wait for it, or call it off.", code="update_running"
+    )
 
 
 def is_due(checked_at: float | None, now: float) -> bool:

@@ -172,7 +172,8 @@ def test_what_could_not_be_read_is_read_again_when_a_page_is_shown(
     api.replies["GET /models"] = data.MODELS
     window.show_page(Page.MODELS)
     api.flush()
-    assert (window.stores.library.items, window.stores.library.error) == (data.MODELS, None)
+    assert window.stores.library.items == data.MODELS
+    assert window.stores.library.error is None
 
 
 def test_changes_while_an_answer_is_under_way_cost_one_more_request(

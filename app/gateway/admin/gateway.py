@@ -158,12 +158,12 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
             yield EngineChanged(status=status)
         if call.services.supervisor.is_paused:
             yield PauseChanged(pause=call.services.supervisor.pausing.state())
-        if call.calibrator.last is not None:
-            yield call.calibrator.last
+        if call.calibrator.job.last is not None:
+            yield call.calibrator.job.last
         if call.engines.last_job is not None:
             yield EngineJobChanged(job=call.engines.last_job)
-        if call.library.last is not None:
-            yield LibraryJobChanged(job=call.library.last)
+        if call.library.job.last is not None:
+            yield LibraryJobChanged(job=call.library.job.last)
         async for event in subscription:
             yield event
 

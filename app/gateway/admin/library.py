@@ -39,13 +39,13 @@ async def undo(call: Call[None, NoQuery]) -> ModelInfo:
 @routes.add("GET", "/library/job")
 async def job(call: Call[None, NoQuery]) -> LibraryJob | None:
     """Show the check or search that runs, or ran last."""
-    return call.library.last
+    return call.library.job.last
 
 
 @routes.add("DELETE", "/library/job")
 async def cancel(call: Call[None, NoQuery]) -> None:
     """Call the check or search off."""
-    await call.library.cancel()
+    await call.library.job.cancel()
 
 
 @routes.add("POST", "/library/verify")

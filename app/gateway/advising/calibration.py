@@ -16,10 +16,10 @@ import msgspec
 
 from app.config.paths import guide_gguf
 from app.core.advice import Generation
-from app.core.errors import EngineFailed, RoundhouseError
+from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
 from app.core.events import CalibrationChanged
 from app.gateway.advising.measuring import generation_from
-from app.gateway.background import Background
+from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -46,39 +46,31 @@ class Calibrator:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._background = Background()
-        self._task: asyncio.Task[None] | None = None
-        self.last: CalibrationChanged | None = None
-        """The last thing said, so that who listens late knows too."""
+        self.job = BackgroundJob(
+            JobRules(
+                publish=services.events.publish,
+                end=_ended,
+                conflict=lambda _job: Conflict("A calibration goes on."),
+                cancelled="It was stopped.",
+                bug=Bug("The calibration failed because of a mistake in Roundhouse."),
+            )
+        )
 
     def start(self) -> None:
         """Begin, unless one runs already."""
-        if self._task is None or self._task.done():
-            self._say("Reading memory", 0.0)
-            self._task = self._background.spawn(self._run())
+        if not self.job.is_busy:
+            self.job.start(CalibrationChanged(stage="Reading memory", fraction=0.0), self._run)
 
     async def stop(self) -> None:
         """Stop it; harmless when none runs."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await self.job.cancel(at_once=True)
 
     async def _run(self) -> None:
         try:
             await self._calibrate()
-        except asyncio.CancelledError:
-            self._end("It was stopped.")
-            raise
-        except RoundhouseError as error:
-            self._end(f"{error} {error.hint}".strip())
         except (OSError, aiohttp.ClientError) as error:
             log.warning("The calibration failed: %s", error)
-            self._end(f"The calibration failed: {error}.")
-        except Exception:
-            self._end("The calibration failed because of a mistake in Roundhouse.")
-            raise
-        else:
-            self._end("")
+            raise EnvironmentFault(f"The calibration failed: {error}.") from error
 
     async def _calibrate(self) -> None:
         from app.advisor.speed.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
@@ -153,14 +145,12 @@ class Calibrator:
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
     def _say(self, stage: str, fraction: float) -> None:
-        self._publish(CalibrationChanged(stage=stage, fraction=fraction))
+        self.job.tell(stage=stage, fraction=fraction)
 
-    def _end(self, error: str) -> None:
-        self._publish(CalibrationChanged(stage="Done" if not error else "Ended", fraction=1.0, done=True, error=error))
 
-    def _publish(self, event: CalibrationChanged) -> None:
-        self.last = event
-        self._services.events.publish(event)
+def _ended(_job: CalibrationChanged, error: ErrorBody | None) -> CalibrationChanged:
+    said = f"{error.sentence} {error.hint}".strip() if error else ""
+    return CalibrationChanged(stage="Ended" if error else "Done", fraction=1.0, done=True, error=said)
 
 
 def _engine() -> "EngineTraits":

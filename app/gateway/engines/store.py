@@ -25,7 +25,7 @@ from app.engine_store.installer import Installer, Means, Wish, Work
 from app.engine_store.recipe import Channel, Recipe, Smoke, Variant
 from app.engine_store.updates import update_for
 from app.gateway.engines.engine_listing import host_of, stock
-from app.gateway.engines.jobs import Jobs, Outcome
+from app.gateway.engines.jobs import EngineJobs, Outcome
 from app.gateway.engines.smoke_tests import Trials
 from app.gateway.engines.switching import Switches
 from app.gateway.services import Services
@@ -40,7 +40,7 @@ class EngineStore:
         self._services = services
         self._catalogue = services.catalogue
         self._shelf = services.catalogue.shelf
-        self.jobs = Jobs(services.events.publish)
+        self.jobs = EngineJobs(services.events.publish)
         scratch = services.paths.state / "trials"
         self._trials = Trials(
             adapters=self._catalogue.adapters,
@@ -95,7 +95,7 @@ class EngineStore:
                 await self._switches.restart(engine)
             return Outcome(version=done.manifest.name, proofs=done.proofs)
 
-        return self.jobs.start(engine, verb, work, version=version)
+        return self.jobs.begin(engine, verb, work, version=version)
 
     def _refuse_offline(self) -> None:
         """Raise Offline where nothing is to be fetched."""
@@ -172,11 +172,11 @@ class EngineStore:
                 about = await make_bundle(self._installer, Work(recipe, variant, Wish(), stage, progress), path, host)
             return Outcome(version=about.version)
 
-        return self.jobs.start(engine, "bundle", work)
+        return self.jobs.begin(engine, "bundle", work)
 
     async def close(self) -> None:
         """Call off what goes on."""
-        await self.jobs.cancel()
+        await self.jobs.cancel(at_once=True)
 
     async def _own_models(self, engine: str) -> Sequence[ModelInfo]:
         """Return what must go on working: the models a person pinned, and the usual one."""

@@ -19,7 +19,7 @@ from app.engine_store.choosing import proved, rolled_back, switched
 from app.engine_store.environments import Progress
 from app.engine_store.shelf import State, no_version, own_place
 from app.gateway.engines.engine_listing import versions_of
-from app.gateway.engines.jobs import Jobs, Outcome
+from app.gateway.engines.jobs import EngineJobs, Outcome
 from app.gateway.engines.smoke_tests import Trials
 from app.supervisor.pool import Supervisor
 from engines.api import Failure, Place
@@ -31,7 +31,7 @@ Looked = Callable[[], object]
 class Switches:
     """Switches between versions that are here. Belongs to the event loop."""
 
-    def __init__(self, catalogue: Catalogue, supervisor: Supervisor, jobs: Jobs, trials: Trials) -> None:
+    def __init__(self, catalogue: Catalogue, supervisor: Supervisor, jobs: EngineJobs, trials: Trials) -> None:
         self._catalogue = catalogue
         self._shelf = catalogue.shelf
         self._supervisor = supervisor
@@ -63,7 +63,7 @@ class Switches:
             await self.restart(engine)
             return Outcome(version=name, proofs=proofs)
 
-        return self._jobs.start(engine, verb, work, version=name)
+        return self._jobs.begin(engine, verb, work, version=name)
 
     async def _use_own(self, engine: str, program: Path) -> EngineJob:
         about = self._catalogue.adapters[engine].descriptor
@@ -85,7 +85,7 @@ class Switches:
             await self.restart(engine)
             return Outcome(version=OWN, proofs=proofs)
 
-        return self._jobs.start(engine, "use", work, version=OWN)
+        return self._jobs.begin(engine, "use", work, version=OWN)
 
     async def roll_back(self, engine: str) -> None:
         """Use the version before. Raises Conflict when there is none, or none that works."""
@@ -118,7 +118,7 @@ class Switches:
             bad = _bad(f"{engine} {name} failed its test", proofs)
             return Outcome(version=name, proofs=proofs, error=bad.body if bad else None)
 
-        return self._jobs.start(engine, "test", work, version=name)
+        return self._jobs.begin(engine, "test", work, version=name)
 
     async def named(self, engine: str, wanted: str) -> EngineVersion:
         """Return the version of that name or number, the current one without. Raises NotFound or BadRequest."""

@@ -6,10 +6,6 @@ be undone.
 
 import asyncio
 import contextlib
-import logging
-import secrets
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,11 +17,11 @@ from aiohttp import web
 from app.config.home import Home
 from app.core.disk import DiskUse, FolderKind
 from app.core.engines import EngineState
-from app.core.errors import Bug, Conflict, ErrorBody, NotFound, RoundhouseError, UserError
+from app.core.errors import Conflict, NotFound, UserError
 from app.core.events import LibraryJobChanged, ModelsChanged
 from app.core.library import Duplicate, JobKind, LibraryJob, Removal
 from app.core.models import NO_PROJECTOR, ModelInfo
-from app.gateway.background import Background
+from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.loading.launch import model_folders
 from app.gateway.services import SERVICES, Services
 from app.hub.disk import duplicates, removal, sharing, trashed, verifying
@@ -34,12 +30,9 @@ from app.hub.disk.reading import Said
 from app.hub.disk.trash import Trash
 from app.hub.disk.trashed import Entry, found_on
 from app.hub.disk.usage import Looked, disk_use
+from app.hub.download.wire import Stopped
 from app.hub.library.stores import stores
 
-log = logging.getLogger(__name__)
-
-STEP_S = 0.1
-"""Between two words of how far it is: nobody sees more than ten a second."""
 _KEPT = 64
 _IDLE = frozenset({EngineState.STOPPED, EngineState.FAILED})
 Work = Callable[[Said, Callable[..., None]], None]
@@ -130,24 +123,22 @@ class Reclaiming:
         return sum(shared.size for shared in done)
 
 
-class _CalledOffError(Exception):
-    """Ends a reading within a thread."""
-
-
 class LibraryWork:
     """Belongs to the event loop; the reading is done in a thread."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._background = Background()
-        self._task: asyncio.Task[None] | None = None
-        self._off = threading.Event()
-        self._said_at = 0.0
+        self.job = BackgroundJob(
+            JobRules(
+                publish=self._publish,
+                end=lambda job, error: msgspec.structs.replace(job, is_done=True, error=error, file=""),
+                conflict=_conflict,
+                cancelled="It was called off.",
+            )
+        )
         self._removed: dict[str, tuple[Removal, removal.Undo, Path | None]] = {}
         self._reclaiming = Reclaiming()
         self.trash = Trash(_home_trash(services.home))
-        self.last: LibraryJob | None = None
-        """The job that runs, or ran last."""
 
     async def verify(self, name: str) -> LibraryJob:
         """Begin to check a model's files. Raises NotFound, BadRequest, or Conflict while another job runs."""
@@ -161,7 +152,7 @@ class LibraryWork:
                 found(checks=list(checks))
 
         total = await asyncio.to_thread(lambda: sum(file.stat().st_size for file in files if file.exists()))
-        return self._start(LibraryJob(id=_id(), kind=JobKind.VERIFY, model=model.name, total_bytes=total), work)
+        return self._start(LibraryJob(id=job_id(), kind=JobKind.VERIFY, model=model.name, total_bytes=total), work)
 
     async def find_duplicates(self, *, reclaim: bool) -> LibraryJob:
         """Begin to look for contents that are here more than once. Raises Conflict while another job runs."""
@@ -170,19 +161,19 @@ class LibraryWork:
 
         work = self._reclaiming.search(groups, reclaim=reclaim)
         total = sum(copy.size for group in groups for copy in group)
-        return self._start(LibraryJob(id=_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
+        return self._start(LibraryJob(id=job_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
 
     async def reclaim(self, hashes: list[str]) -> LibraryJob:
         """Begin to let files share their space that the last search found. Raises NotFound, Conflict."""
-        self._check_idle()
+        self.job.check_idle()
         total, work = self._reclaiming.reclaim(hashes)
-        return self._start(LibraryJob(id=_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
+        return self._start(LibraryJob(id=job_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
 
     async def separate(self) -> LibraryJob:
         """Begin to copy apart what was made to share its space. Raises NotFound, StorageFault (disk_full), Conflict."""
-        self._check_idle()
+        self.job.check_idle()
         total, work = await asyncio.to_thread(self._reclaiming.separate)
-        return self._start(LibraryJob(id=_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
+        return self._start(LibraryJob(id=job_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
 
     async def disk(self) -> DiskUse:
         """Return what models take of the disks."""
@@ -190,19 +181,13 @@ class LibraryWork:
 
     async def empty_trash(self, digests: list[str]) -> LibraryJob:
         """Begin to delete models in the trash for good that `DiskUse` named. Raises Conflict as `_in_trash`."""
-        self._check_idle()
+        self.job.check_idle()
         entries, total = await asyncio.to_thread(_in_trash, self._services, self.trash, digests)
 
         def work(said: Said, found: Callable[..., None]) -> None:
             trashed.delete(self.trash, entries, said, found)
 
-        return self._start(LibraryJob(id=_id(), kind=JobKind.EMPTY, total_bytes=total), work)
-
-    async def cancel(self) -> None:
-        """Call the job off, and wait until nothing of it is left; harmless when none runs."""
-        self._off.set()
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        return self._start(LibraryJob(id=job_id(), kind=JobKind.EMPTY, total_bytes=total), work)
 
     async def plan(self, name: str) -> Removal:
         """Return what removing a model takes away. Raises NotFound, or Conflict where it is not ours to remove."""
@@ -216,7 +201,7 @@ class LibraryWork:
         registered, undo = await asyncio.to_thread(self._remove, model, trash)
         done = msgspec.structs.replace(plan, goes_to_trash=not for_good)
         if trash is not None and trash.can_restore:
-            done = msgspec.structs.replace(done, id=_id())
+            done = msgspec.structs.replace(done, id=job_id())
             self._removed[done.id] = (done, undo, registered)
             while len(self._removed) > _KEPT:
                 del self._removed[next(iter(self._removed))]
@@ -243,8 +228,8 @@ class LibraryWork:
 
     async def close(self) -> None:
         """End what goes on."""
-        await self.cancel()
-        await self._background.join()
+        await self.job.cancel()
+        await self.job.wait()
 
     def _planned(self, name: str) -> tuple[ModelInfo, Removal]:
         library = self._services.library
@@ -272,64 +257,31 @@ class LibraryWork:
             registered = Path(model.path)
         return registered, undo
 
-    def _check_idle(self) -> None:
-        if self.last is not None and not self.last.is_done:
-            raise Conflict(
-                f"A job of the library goes on ({self.last.kind}).",
-                hint="Wait for it, or call it off.",
-                code="library_job_running",
-            )
-
     def _start(self, job: LibraryJob, work: Work) -> LibraryJob:
-        self._check_idle()
-        self._off.clear()
-        self._tell(job)
-        self._task = self._background.spawn(self._run(work))
-        return job
+        return self.job.start(job, lambda: self._run(work))
 
     async def _run(self, work: Work) -> None:
-        loop, off = asyncio.get_running_loop(), self._off
+        job = self.job
 
         def said(file: Path, more: int) -> None:
-            if off.is_set():
-                raise _CalledOffError
-            loop.call_soon_threadsafe(self._progress, str(file), more)
+            if job.off.is_set():
+                raise Stopped
+            job.hand_over(lambda: self._progress(str(file), more))
 
         def found(**changes: object) -> None:
-            loop.call_soon_threadsafe(self._found, changes)
+            job.hand_over(lambda: job.tell(**changes))
 
-        error: ErrorBody | None = None
-        try:
-            await asyncio.to_thread(work, said, found)
-        except _CalledOffError:
-            error = ErrorBody(code="cancelled", sentence="It was called off.")
-        except RoundhouseError as fault:
-            error = fault.body
-        except Exception:
-            log.exception("A job of the library ended by a mistake of ours")
-            error = Bug("It failed because of a mistake in Roundhouse.", hint="Please report this.").body
-        job = self._job()
-        self._tell(msgspec.structs.replace(job, is_done=True, error=error, file=""))
-        if job.reclaimed_bytes or job.deleted_files:
-            self._services.events.publish(ModelsChanged())
+        await asyncio.to_thread(work, said, found)
 
     def _progress(self, file: str, more: int) -> None:
-        job = self._job()
-        self.last = msgspec.structs.replace(job, file=file, done_bytes=min(job.done_bytes + more, job.total_bytes))
-        if file != job.file or time.monotonic() - self._said_at > STEP_S:
-            self._tell(self.last)
+        now = self.job.now
+        say = self.job.move if file == now.file else self.job.tell
+        say(file=file, done_bytes=min(now.done_bytes + more, now.total_bytes))
 
-    def _found(self, changes: dict[str, object]) -> None:
-        self._tell(msgspec.structs.replace(self._job(), **changes))
-
-    def _job(self) -> LibraryJob:
-        if self.last is None:
-            raise Bug("A job of the library says something before it began.")
-        return self.last
-
-    def _tell(self, job: LibraryJob) -> None:
-        self.last, self._said_at = job, time.monotonic()
+    def _publish(self, job: LibraryJob) -> None:
         self._services.events.publish(LibraryJobChanged(job=job))
+        if job.is_done and (job.reclaimed_bytes or job.deleted_files):
+            self._services.events.publish(ModelsChanged())
 
 
 LIBRARY = web.AppKey("library", LibraryWork)
@@ -341,8 +293,10 @@ def add_library(app: web.Application) -> None:
     app.on_shutdown.append(lambda app: app[LIBRARY].close())
 
 
-def _id() -> str:
-    return secrets.token_hex(6)
+def _conflict(job: LibraryJob) -> Conflict:
+    return Conflict(
+        f"A job of the library goes on ({job.kind}).", hint="Wait for it, or call it off.", code="library_job_running"
+    )
 
 
 def _home_trash(home: Home) -> Path:

@@ -189,9 +189,9 @@ def quick_synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ended(calibrator: Calibrator) -> CalibrationChanged:
     async with asyncio.timeout(10):
-        while calibrator.last is None or not calibrator.last.done:  # noqa: ASYNC110 -- it publishes to a hub
+        while calibrator.job.last is None or not calibrator.job.last.done:  # noqa: ASYNC110 -- it publishes to a hub
             await asyncio.sleep(0.01)
-    return calibrator.last
+    return calibrator.job.last
 
 
 @pytest.mark.usefixtures("quick_synthetic")
@@ -212,7 +212,7 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
     supervisor.may_load.clear()
     calibrator = Calibrator(wired)
     await calibrator.stop()
-    assert calibrator.last is None
+    assert calibrator.job.last is None
     calibrator.start()
     calibrator.start()
     async with asyncio.timeout(10):
@@ -220,8 +220,8 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
             await asyncio.sleep(0.01)
     assert supervisor.waiting == 1
     await calibrator.stop()
-    assert calibrator.last is not None
-    assert (calibrator.last.done, calibrator.last.error) == (True, "It was stopped.")
+    assert calibrator.job.last is not None
+    assert (calibrator.job.last.done, calibrator.job.last.error) == (True, "It was stopped.")
     assert list(paths.state.glob("*.gguf")) == []
 
 

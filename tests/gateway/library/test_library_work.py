@@ -79,11 +79,10 @@ async def work(services: Any, tmp_path: Path) -> AsyncIterator[LibraryWork]:  # 
 
 async def ended(work: LibraryWork) -> LibraryJob:
     async with asyncio.timeout(PATIENCE_S):
-        assert work._task is not None
-        await asyncio.wait({work._task})
-    assert work.last is not None
-    assert work.last.is_done
-    return work.last
+        await work.job.wait()
+    assert not work.job.is_busy
+    assert work.job.now.is_done
+    return work.job.now
 
 
 async def test_a_model_is_checked_and_every_byte_told(work: LibraryWork, tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: LibraryWork, tmp
         with pytest.raises(Conflict) as caught:
             await work.find_duplicates(reclaim=False)
         assert caught.value.code == "library_job_running"
-        ending = asyncio.create_task(work.cancel())
+        ending = asyncio.create_task(work.job.cancel())
         await asyncio.sleep(0)
         go_on.set()
         await ending
@@ -341,7 +340,7 @@ async def test_emptying_can_be_called_off_between_two_files(binned: LibraryWork,
     with patch.object(Path, "unlink", slow):
         await binned.empty_trash([told.digest])
         assert await asyncio.to_thread(deleting.wait, PATIENCE_S)
-        ending = asyncio.create_task(binned.cancel())
+        ending = asyncio.create_task(binned.job.cancel())
         await asyncio.sleep(0)
         go_on.set()
         await ending

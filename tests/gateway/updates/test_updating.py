@@ -103,9 +103,9 @@ async def refusal(updates: Updates) -> RoundhouseError:
 
 
 async def ended(updates: Updates) -> UpdateJob:
-    await until(lambda: updates.job is not None and updates.job.is_done)
-    assert updates.job is not None
-    return updates.job
+    await until(lambda: updates.job.last is not None and updates.job.last.is_done)
+    assert updates.job.last is not None
+    return updates.job.last
 
 
 async def test_what_is_newer_is_told_with_its_notes(updates: Updates, publisher: Publisher, services: Services) -> None:
@@ -232,7 +232,7 @@ async def test_an_installation_waits_for_answers_and_ends_the_service(
     services.supervisor.in_flight = 2  # type: ignore[attr-defined]  # the stand-in's
     job = await updates.install(InstallUpdate(version=NEWER))
     assert (job.verb, job.version, job.is_done) == ("install", NEWER, False)
-    await until(lambda: updates.job is not None and updates.job.waits_for == 2)
+    await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 2)
     assert stops == []
     with pytest.raises(Conflict) as refused:
         await updates.install(InstallUpdate(version="98.0"))
@@ -255,7 +255,7 @@ async def test_who_cannot_wait_is_not_made_to(
     await updates.check()
     services.supervisor.in_flight = 1  # type: ignore[attr-defined]  # the stand-in's
     begun = await updates.install(InstallUpdate(version=NEWER))
-    await until(lambda: updates.job is not None and updates.job.waits_for == 1)
+    await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 1)
     again = await updates.install(InstallUpdate(version=NEWER, now=True))
     assert again.id == begun.id
     assert (await ended(updates)).error is None
@@ -270,7 +270,7 @@ async def test_waiting_can_be_called_off(
     await updates.check()
     services.supervisor.in_flight = 1  # type: ignore[attr-defined]  # the stand-in's
     await updates.install(InstallUpdate(version=NEWER))
-    await until(lambda: updates.job is not None and updates.job.waits_for == 1)
+    await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 1)
     await updates.cancel()
     job = await ended(updates)
     assert job.error is not None

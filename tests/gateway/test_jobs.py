@@ -1,0 +1,145 @@
+"""Background jobs: one of a kind at a time, told while it goes on, called off, and remembered."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from app.core.engine_store import EngineJob
+from app.core.errors import BadRequest, Bug, Conflict, ErrorBody
+from app.gateway import jobs
+from app.gateway.jobs import BackgroundJob, JobRules, job_id
+from app.hub.download.wire import Stopped
+
+PATIENCE_S = 10.0
+WRONG = ErrorBody(code="wrong", sentence="It is wrong.")
+
+
+def begun(verb: str = "install") -> EngineJob:
+    return EngineJob(id=job_id(), engine="llama.cpp", verb=verb)
+
+
+def ended(job: EngineJob, error: ErrorBody | None) -> EngineJob:
+    return msgspec.structs.replace(job, is_done=True, error=error)
+
+
+@pytest.fixture
+def published() -> list[EngineJob]:
+    return []
+
+
+@pytest.fixture
+async def job(published: list[EngineJob]) -> AsyncIterator[BackgroundJob[EngineJob]]:
+    rules = JobRules(publish=published.append, end=ended, conflict=lambda job: Conflict(f"{job.verb} goes on."))
+    job = BackgroundJob(rules)
+    yield job
+    await job.cancel(at_once=True)
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def over(job: BackgroundJob[EngineJob]) -> EngineJob:
+    async with asyncio.timeout(PATIENCE_S):
+        await job.wait()
+    assert not job.is_busy
+    return job.now
+
+
+async def test_a_job_is_told_from_its_beginning_to_its_end(
+    job: BackgroundJob[EngineJob], published: list[EngineJob]
+) -> None:
+    async def work() -> None:
+        job.tell(stage="Unpacking", fraction=0.5)
+        job.keep(version="b2")
+
+    first = job.start(begun(), work)
+    assert (job.is_busy, job.last) == (True, first)
+    last = await over(job)
+    assert (last.stage, last.version, last.is_done, last.error) == ("Unpacking", "b2", True, None)
+    assert [one.stage for one in published] == ["", "Unpacking", "Unpacking"], "what is kept goes with what comes next"
+    assert published[-1] == last
+
+
+async def test_one_goes_on_at_a_time(job: BackgroundJob[EngineJob]) -> None:
+    job.start(begun("test"), for_ever)
+    with pytest.raises(Conflict, match="test goes on"):
+        job.start(begun(), for_ever)
+    await job.cancel(at_once=True)
+    job.start(begun(), for_ever)
+    assert job.now.verb == "install"
+
+
+async def test_how_far_it_is_is_told_now_and_then_and_always_known(
+    job: BackgroundJob[EngineJob], published: list[EngineJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "STEP_S", 3600.0)
+
+    async def work() -> None:
+        for step in range(100):
+            job.move(fraction=step / 100)
+
+    job.start(begun(), work)
+    assert (await over(job)).fraction == 0.99
+    assert len(published) == 2, "its beginning and its end"
+
+
+async def test_work_that_waits_is_called_off_at_once(job: BackgroundJob[EngineJob]) -> None:
+    job.start(begun(), for_ever)
+    await asyncio.sleep(0)
+    await job.cancel(at_once=True)
+    assert job.now.error == ErrorBody(code="cancelled", sentence="It was called off; nothing was changed.")
+    before = job.now
+    await job.cancel()
+    assert job.now == before, "calling off what is over changes nothing"
+
+
+async def test_work_in_a_thread_is_called_off_where_it_looks(job: BackgroundJob[EngineJob]) -> None:
+    works = threading.Event()
+
+    def read() -> None:
+        job.hand_over(lambda: job.tell(stage="Reading"))
+        works.set()
+        assert job.off.wait(PATIENCE_S)
+        raise Stopped
+
+    async def work() -> None:
+        await asyncio.to_thread(read)
+
+    job.start(begun(), work)
+    assert await asyncio.to_thread(works.wait, PATIENCE_S)
+    await job.cancel()
+    assert (job.now.stage, job.now.error and job.now.error.code) == ("Reading", "cancelled")
+    job.start(begun(), for_ever)
+    assert not job.off.is_set(), "the next one is not called off"
+
+
+async def test_what_went_wrong_is_kept_whether_it_is_raised_or_returned(job: BackgroundJob[EngineJob]) -> None:
+    async def raises() -> None:
+        raise BadRequest("No.", hint="Ask otherwise.", code="no")
+
+    async def returns() -> ErrorBody:
+        return WRONG
+
+    job.start(begun(), raises)
+    assert (await over(job)).error == ErrorBody(code="no", sentence="No.", hint="Ask otherwise.")
+    job.start(begun(), returns)
+    assert (await over(job)).error == WRONG
+
+
+async def test_a_mistake_of_ours_is_logged_and_said(
+    job: BackgroundJob[EngineJob], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        raise ZeroDivisionError
+
+    with caplog.at_level(logging.ERROR):
+        job.start(begun(), work)
+        error = (await over(job)).error
+    assert error is not None
+    assert (error.code, error.hint) == (Bug.default_code, "Please report this.")
+    assert "A job ended by a mistake of ours" in caplog.text
