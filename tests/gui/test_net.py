@@ -10,9 +10,10 @@ from typing import cast
 
 import msgspec
 import pytest
+import shiboken6
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
@@ -485,3 +486,14 @@ def test_a_start_that_lost_the_race_waits_for_the_winner_and_leaves_it_alone(wor
     world.look()
     assert world.link.state is LinkState.LINKED
     assert not world.link.started_here
+
+
+def test_what_is_put_off_comes_after_what_has_arrived_and_not_for_who_is_gone(qtbot: QtBot) -> None:
+    api, owner, leaver = GatewayApi(), QObject(), QObject()
+    asked: list[str] = []
+    api.defer(leaver, lambda: asked.append("leaver"))
+    api.defer(owner, lambda: asked.append("owner"))
+    assert asked == []
+    shiboken6.delete(leaver)
+    qtbot.waitUntil(lambda: bool(asked))
+    assert asked == ["owner"]
