@@ -29,6 +29,7 @@ from app.core.events import (
 from app.core.library import JobKind, LibraryJob
 from app.core.memory import Pause
 from app.gui.net.stores import DownloadStore, LibraryStore, RunningStore, Stores
+from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.models.model import Side
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Page
@@ -84,7 +85,7 @@ def reads(api: DemoApi) -> dict[str, int]:
         (RequestChanged(request=requests.REQUESTS[0]), []),
         (PauseChanged(pause=Pause(is_paused=True)), []),
     ],
-    ids=str,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else type(value).__name__,
 )
 def test_a_change_costs_one_request_for_each_list_it_is_about(
     event: Event, paths: list[str], window: Window, api: DemoApi
@@ -98,6 +99,19 @@ def test_changes_that_are_told_of_together_cost_one_request(window: Window, api:
         window.shell.receive(event)
     window.shell.receive(EnginesChanged(engine="llama.cpp"))
     assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock", "/settings"], 1)
+
+
+def test_what_is_changed_here_is_read_once_too(window: Window, api: DemoApi) -> None:
+    models, engines = window.pages.built(Page.MODELS), window.pages.built(Page.ENGINES)
+    assert isinstance(models, ModelsScreen)
+    assert isinstance(engines, EnginesScreen)
+    model = data.MODELS[0]
+    api.replies |= {f"DELETE /models/{model.name}": None, "POST /engines/llama.cpp/use": None}
+    models.model.forget(model)
+    engines.model.use("llama.cpp", "b1")
+    window.shell.receive(ModelsChanged())
+    window.shell.receive(EnginesChanged(engine="llama.cpp"))
+    assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock"], 1)
 
 
 def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_after_a_rest(

@@ -7,7 +7,7 @@ a model that answers. What it measures is kept with the engine's version and bac
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class Calibrator:
 
     def start(self) -> None:
         """Begin, unless one runs already."""
-        if not self.job.is_busy:
+        with suppress(Conflict):
             self.job.start(CalibrationChanged(stage="Reading memory", fraction=0.0), self._run)
 
     async def stop(self) -> None:

@@ -115,7 +115,6 @@ class EnginesModel(QObject):
             if job is not None:
                 self._job_changed(job)
                 return
-            self.stock.read()
             self.said.emit(f"{version} is used from the next load on.", partial(self.use, engine, before))
 
         path, body = f"/engines/{segment(engine)}/use", UseEngine(version=version, force=force)
@@ -127,7 +126,6 @@ class EnginesModel(QObject):
         path = f"/engines/{segment(engine)}/versions/{segment(version.name)}"
 
         def done() -> None:
-            self.stock.read()
             again = partial(self.install, engine, version.variant)
             self.said.emit(f"{version.name} was removed; {words.size(version.size_bytes)} are free.", again)
 
