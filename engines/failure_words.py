@@ -21,7 +21,7 @@ class Said(msgspec.Struct, frozen=True):
 SAID: Mapping[FailureKind, Said] = MappingProxyType(
     {
         _K.PORT_IN_USE: Said(
-            "Another program took the port {engine} was to listen on.",
+            "Another program took the port that {engine} was going to use.",
             "Load the model again: a new port is chosen each time.",
         ),
         _K.OUT_OF_GPU_MEMORY: Said(
@@ -46,23 +46,24 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
             "Update {engine}, or choose another model or another engine.",
         ),
         _K.MODEL_NOT_FOUND: Said(
-            "The model is not where it was to be, is lacking a file, or may not be read.",
-            "Put it back, download it again, or choose another model.",
+            "The model is missing, is incomplete, or cannot be read.",
+            "Restore it, download it again, or choose another model.",
         ),
         _K.BAD_TEMPLATE: Said(
-            "The model's chat template has a mistake that {engine} cannot get past.",
+            "The model's chat template has an error that {engine} cannot handle.",
             "Look for a newer upload of this model.",
         ),
         _K.AUTH: Said(
-            "The model's publisher gives it only to those who asked for access.",
+            "The model's publisher gives it only to people who requested access.",
             "Accept the conditions on the model's page and set your access token, then download it.",
         ),
         _K.REMOTE_CODE: Said(
-            "This model brings program code of its own, and {engine} needs leave to run it.",
-            "Allow it only if you trust the publisher as you would trust a program; else choose another model.",
+            "This model contains its own program code, and {engine} needs your permission to run it.",
+            "Allow it only if you trust the publisher as you would trust the publisher of a program; otherwise "
+            "choose another model.",
         ),
         _K.OFFLINE: Said(
-            "{engine} wanted to fetch something, and engines are started without access to model sites.",
+            "{engine} tried to download something, but engines are started without access to model sites.",
             "Download the whole model first: a file it refers to is missing.",
         ),
         _K.DISK_FULL: Said(
@@ -71,7 +72,7 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
         ),
         _K.SHARED_MEMORY: Said(
             "{engine} has too little shared memory: /dev/shm is full.",
-            "Make it larger, with `sudo mount -o remount,size=8G /dev/shm`, or start the container with --shm-size=8g.",
+            "Make it larger with `sudo mount -o remount,size=8G /dev/shm`, or start the container with --shm-size=8g.",
         ),
         _K.DRIVER: Said(
             "{engine} found no device it can use: the driver is missing or too old, or the device is.",
@@ -79,7 +80,7 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
         ),
         _K.ILLEGAL_INSTRUCTION: Said(
             "This processor lacks an instruction that {engine} was built to use (AVX2 on PCs, as a rule).",
-            "It takes a build of {engine} for this processor.",
+            "A build of {engine} for this processor is needed.",
         ),
         _K.MISSING_LIBRARY: Said(
             "A library that {engine} needs is missing or cannot be loaded.",
@@ -95,7 +96,7 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
         ),
         _K.NOT_INSTALLED: Said("{engine} is not installed.", "Install it: `roundhouse engines` lists what there is."),
         _K.STALLED: Said(
-            "{engine} was stuck and ended itself.",
+            "{engine} was stuck and stopped itself.",
             "Load the model again; with several graphics cards, check that they can reach each other.",
         ),
         _K.TOO_SLOW: Said(
@@ -103,24 +104,24 @@ SAID: Mapping[FailureKind, Said] = MappingProxyType(
             "Choose a smaller model, or keep the file on a faster disk.",
         ),
         _K.KILLED: Said(
-            "{engine} was ended from outside, most often because the system ran out of memory.",
+            "{engine} was stopped from outside, most often because the system ran out of memory.",
             "Close other programs, or choose a smaller model or context.",
         ),
         _K.CRASHED: Said(
             "{engine} crashed.",
-            "Load the model again. If it happens with this model only, its file may be damaged.",
+            "Load the model again. If it happens only with this model, its file may be damaged.",
         ),
         _K.LOST_PARENT: Said(
-            "{engine} ended because Roundhouse's gateway went away.",
+            "{engine} stopped because Roundhouse's service ended.",
             "Load the model again.",
         ),
         _K.UNREACHABLE: Said(
             "{engine} does not answer.",
-            "Look whether it runs and can be reached from this computer.",
+            "Check that it is running and can be reached from this computer.",
         ),
         _K.UNKNOWN: Said(
-            "{engine} ended and did not say why.",
-            "The last lines of its log may tell more.",
+            "{engine} stopped without saying why.",
+            "The last lines of its log may say more.",
         ),
     }
 )
@@ -145,7 +146,7 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
             _K.MODEL_UNSUPPORTED,
             r"not supported for quantization method",
             Said(
-                "{engine} does not compute with this quantisation in the model's own number type.",
+                "{engine} does not support this quantisation in the model's own number type.",
                 "Add the extra argument --dtype=float16, or choose another quantisation.",
             ),
         ),
@@ -169,8 +170,8 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
             _K.MISSING_LIBRARY,
             r"unsupported gnu version",
             Said(
-                "{engine} compiles for this computer, and the C++ compiler here is newer than CUDA's compiler takes.",
-                "Make an older one the system's `c++`; the log names the newest that is taken.",
+                "{engine} compiles for this computer, and the installed C++ compiler is too new for CUDA's compiler.",
+                "Make an older one the system's `c++`; the log names the newest supported one.",
             ),
         ),
         (
@@ -186,14 +187,14 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
             r"kernels could not be compiled",
             Said(
                 "{engine} could not compile its kernels for this computer.",
-                "The log has the compiler's words. Install the engine again, or use another engine.",
+                "The log has the compiler's messages. Install the engine again, or use another engine.",
             ),
         ),
         (
             _K.MISSING_LIBRARY,
             r"(GLIBC(XX)?|CXXABI|GCC)_[\d.]+' not found",
             Said(
-                "This system is older than those {engine} was built for.",
+                "This system is older than those that {engine} was built for.",
                 "Update the system, or use a build of {engine} for older ones.",
             ),
         ),
@@ -209,7 +210,7 @@ _PLAINER: tuple[tuple[FailureKind, re.Pattern[str], Said], ...] = tuple(
             _K.BAD_FLAG,
             r"to use speculation|draft vocabs|same vocabulary size",
             Said(
-                "The draft model does not suit this model: their vocabularies differ.",
+                "The draft model does not match this model: their vocabularies differ.",
                 "Choose a draft of the same family, or load without one.",
             ),
         ),

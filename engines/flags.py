@@ -32,13 +32,13 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "draft": "a draft model",
         "lora": "LoRA adapters",
         "projector": "a projector",
-        "sampling": "sampling for requests that do not say",
-        "task": "another task than chat",
+        "sampling": "default sampling for requests",
+        "task": "a task other than chat",
         "chat_template": "another chat template",
         "tool_parser": "a parser of tool calls",
         "reasoning_parser": "a parser of reasoning",
         "max_batch_tokens": "the size of a batch",
-        "prefix_cache": "doing without a prefix cache",
+        "prefix_cache": "turning off the prefix cache",
         "trust_remote_code": "running a model's own code",
     }
 )
@@ -201,9 +201,9 @@ def _extra_flags(extra: Sequence[str]) -> Iterator[str]:
     for before, word in zip(("", *extra), extra, strict=False):
         is_flag = word.startswith("-") and not _is_number(word)
         if is_flag and re.search(r"\s", word.partition("=")[0]):
-            raise ValueError(f"Each extra argument is one word, as in --seed=7: {word}.")
+            raise ValueError(f"Each extra argument must be one word, as in --seed=7: {word}.")
         if word == "--" or (not is_flag and not before.startswith("-")):
-            raise ValueError(f"An extra argument has to begin with a dash: {word}.")
+            raise ValueError(f"An extra argument must begin with a dash: {word}.")
         if is_flag:
             yield word.partition("=")[0]
 
@@ -230,7 +230,7 @@ def _check_sizes(options: LaunchOptions) -> None:
     if options.slots < 1:
         raise ValueError("A model needs at least one slot.")
     if options.context is not None and options.context < 1:
-        raise ValueError("A context holds at least one token.")
+        raise ValueError("A context needs at least one token.")
 
 
 def _refuse_unknown(table: Table, options: LaunchOptions) -> None:

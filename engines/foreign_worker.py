@@ -23,7 +23,13 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 _REFUSAL = json.dumps(
-    {"error": {"message": "This engine answers to its gateway only.", "type": "authentication_error", "code": 401}}
+    {
+        "error": {
+            "message": "This engine accepts requests from its gateway only.",
+            "type": "authentication_error",
+            "code": 401,
+        }
+    }
 ).encode()
 
 

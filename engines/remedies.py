@@ -44,9 +44,9 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """Return a sentence with the figures, to follow the first; empty without any."""
         if self.wanted and self.free:
-            return f" It asked for {_size(self.wanted)} where {_size(self.free)} were free."
+            return f" It requested {_size(self.wanted)}, but {_size(self.free)} were free."
         if self.wanted:
-            return f" It asked for {_size(self.wanted)} more than there was."
+            return f" It requested {_size(self.wanted)} more than there was."
         return f" {_size(self.free)} were free." if self.free else ""
 
 
@@ -126,7 +126,7 @@ def _fewer_layers(options: LaunchOptions, _shortage: Shortage, means: Means) -> 
     if not means.gpu_layers or options.gpu_layers == 0:
         return None
     layers = (options.gpu_layers or 0) // 2
-    label = f"Load with {layers} layers on the GPU" if layers else "Load on the processor alone"
+    label = f"Load with {layers} layers on the GPU" if layers else "Load on the processor only"
     return Remedy(kind=_R.FEWER_LAYERS, label=label, options={"gpu_layers": layers})
 
 

@@ -17,7 +17,7 @@ from engines.vllm import launch as vllm
 
 RAY_PORT = 6379
 ETCD_PORT = 2379
-_TRUSTING = "{what} trusts everybody who reaches its ports: let only these computers reach them."
+_TRUSTING = "{what} trusts everyone who can reach its ports: let only these computers reach them."
 
 
 _KEY = "Put an access key into VLLM_API_KEY before you start the server, and attach the endpoint with it."
@@ -64,7 +64,7 @@ def team_plan(engine: str, team: Team) -> TeamPlan:
     if planner is None:
         raise ValueError(f"Only {' and '.join(sorted(_PLANNERS))} run over several computers here.")
     if len(team.nodes) < 2 or len(set(team.nodes)) != len(team.nodes):  # noqa: PLR2004 -- a team
-        raise ValueError("A team takes two computers or more, each named once.")
+        raise ValueError("A team needs two or more computers, each named once.")
     return planner(team)
 
 

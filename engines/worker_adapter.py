@@ -43,11 +43,11 @@ PLAIN_SAMPLING: Mapping[str, float | int] = {"temperature": 1.0, "top_p": 1.0, "
 Refusal = tuple[Callable[[LaunchOptions], object], str]
 
 _REFUSED: tuple[Refusal, ...] = (
-    (lambda o: o.task != "chat", "{engine} writes text; it neither embeds nor ranks here."),
+    (lambda o: o.task != "chat", "{engine} generates text; it does not create embeddings or rank documents here."),
     (lambda o: o.slots < 1, "A model needs at least one slot."),
-    (lambda o: o.context is not None and o.context < 1, "A context holds at least one token."),
-    (lambda o: o.threads is not None and o.threads < 1, "It takes at least one thread."),
-    (lambda o: o.gpu_layers is not None, "{engine} runs a model whole on one device, so no layers are divided."),
+    (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
+    (lambda o: o.threads is not None and o.threads < 1, "It needs at least one thread."),
+    (lambda o: o.gpu_layers is not None, "{engine} runs a whole model on one device, so layers cannot be divided."),
     (lambda o: len(o.device_ids) > 1, "{engine} runs a model on one device; name one."),
     (lambda o: o.tensor_parallel > 1, "{engine} does not split tensors across devices."),
     (lambda o: o.pipeline_parallel > 1, "{engine} does not split a model across processes."),
@@ -58,9 +58,9 @@ _REFUSED: tuple[Refusal, ...] = (
     (lambda o: o.draft is not None, "Draft models are not possible with {engine} yet."),
     (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet."),
     (lambda o: o.projector is not None, "Images are not possible with {engine} yet."),
-    (lambda o: o.trust_remote_code, "{engine} runs no code of a model's own."),
+    (lambda o: o.trust_remote_code, "{engine} runs no custom code of models."),
     (lambda o: o.tool_parser or o.reasoning_parser, "{engine} has no parsers: Roundhouse reads what its models write."),
-    (lambda o: o.extra_args, "{engine} is run without a command line, so it takes no extra arguments."),
+    (lambda o: o.extra_args, "{engine} is run without a command line, so it accepts no extra arguments."),
 )
 """What no library has here; each adds its own."""
 

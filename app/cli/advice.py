@@ -28,14 +28,14 @@ machine_option = click.option(
 @click.command()
 @click.argument("model", default="")
 @click.option("--intent", type=click.Choice([intent.value for intent in Intent]), default=Intent.CHAT.value)
-@click.option("--users", type=click.IntRange(1, 100_000), default=1, help="People who use it at once.")
-@click.option("--context", type=click.IntRange(min=1), help="Tokens one conversation must hold.")
-@click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served side by side.")
+@click.option("--users", type=click.IntRange(1, 100_000), default=1, help="Users at once.")
+@click.option("--context", type=click.IntRange(min=1), help="Tokens of context per conversation.")
+@click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served at the same time.")
 @click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
 @machine_option
 @json_option
 def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: object) -> None:
-    """Say which engine, format and settings fit, best first, and why.
+    """Recommend engines, formats and settings, best first, with reasons.
 
     MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
     plans are for the machine alone.
@@ -52,7 +52,7 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: obje
 
 @click.command()
 @click.argument("model")
-@click.option("--context", type=click.IntRange(min=1), help="Tokens one conversation must hold.")
+@click.option("--context", type=click.IntRange(min=1), help="Tokens of context per conversation.")
 @click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
 @click.option("--slots", type=click.IntRange(1, 1024), help="Conversations at once.")
 @click.option("--engine", help="Engine to estimate for, such as llama.cpp or vllm.")

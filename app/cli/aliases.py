@@ -65,9 +65,9 @@ def remove(name: str, *, as_json: bool) -> None:
     before = _aliases(client)
     after = _without(before, name)
     if after == before:
-        raise NotFound(f"No model answers to {name!r} by an alias.", hint="`roundhouse alias list` lists them.")
+        raise NotFound(f"There is no alias {name!r}.", hint="`roundhouse alias list` lists them.")
     kept = _changed(client, after)
-    show("aliases", kept, as_json=as_json, text=lambda _: [f"{name} stands for no model any more."])
+    show("aliases", kept, as_json=as_json, text=lambda _: [f"{name} is no longer an alias."])
 
 
 def _check(name: str, model: str, names: list[str]) -> None:
@@ -87,7 +87,7 @@ def _lines(aliases: list[str], fallback: str) -> Iterator[str]:
     if fallback:
         talk(f"Any other name is answered by {fallback} ({FALLBACK}).")
     if not aliases:
-        talk("No name stands for a model. `roundhouse alias NAME MODEL` makes one.")
+        talk("There are no aliases. `roundhouse alias NAME MODEL` creates one.")
         return
     yield from table(("NAME", "MODEL"), (one.rpartition("=")[::2] for one in aliases))
 

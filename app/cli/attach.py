@@ -45,15 +45,17 @@ def attach(ctx: click.Context, *, as_json: bool) -> None:
 
 @attach.command(hidden=True)
 @click.argument("target", metavar="URL|NAME")
-@click.option("--name", default="", help="What its model is called here; with several, the first part of their names.")
+@click.option(
+    "--name", default="", help="The model's name on this computer; with several models, the first part of their names."
+)
 @click.option("--model", "models", multiple=True, help="One of its models, by its own name. Can be given repeatedly.")
 @click.option(
-    "--can", default="", help="What they can do, with commas between: " + ", ".join(Capability) + "; or auto."
+    "--can", default="", help="What the models can do, separated by commas: " + ", ".join(Capability) + "; or auto."
 )
-@click.option("--context", type=click.IntRange(min=0), help="Tokens they take; 0: as many as the endpoint says.")
-@click.option("--key-stdin", is_flag=True, help="Read the key it wants from standard input.")
-@click.option("--ask-key", is_flag=True, help="Ask for the key it wants, without showing it.")
-@click.option("--key", default="", help="The key itself; other programs can read it here.")
+@click.option("--context", type=click.IntRange(min=0), help="Tokens of context; 0: as many as the endpoint reports.")
+@click.option("--key-stdin", is_flag=True, help="Read the endpoint's key from standard input.")
+@click.option("--ask-key", is_flag=True, help="Ask for the endpoint's key, without showing it.")
+@click.option("--key", default="", help="The key itself; other programs can see it on the command line.")
 @json_option
 def add(  # noqa: PLR0913 -- one parameter per option
     target: str,
@@ -71,14 +73,14 @@ def add(  # noqa: PLR0913 -- one parameter per option
     if _SCHEME not in target:
         if name or models or key or key_stdin or ask_key:
             raise BadRequest(
-                f"{target!r} is no endpoint's address.",
+                f"{target!r} is not the address of an endpoint.",
                 hint="It begins with http:// or https://.",
                 code="invalid_value",
             )
         _correct(target, can, context, as_json=as_json)
         return
     if sum((key_stdin, ask_key, bool(key))) > 1:
-        raise BadRequest("Give the key in one way.")
+        raise BadRequest("Give the key in one way only.")
     if key:
         talk(f"A key on the command line can be read by other programs; --key-stdin or {ATTACH_KEY} keep it secret.")
     wanted = AttachEndpoint(
@@ -92,7 +94,7 @@ def add(  # noqa: PLR0913 -- one parameter per option
     if wanted.key and urlsplit(target).scheme == "http":
         talk("The key goes there unencrypted, since the address begins with http://.")
     added = connected().post("/attached", wanted, list[ModelInfo], timeout_s=_PATIENCE_S)
-    show("attached", added, as_json=as_json, text=lambda found: [f"{one.name} is here now." for one in found])
+    show("attached", added, as_json=as_json, text=lambda found: [f"{one.name} was added." for one in found])
 
 
 def _correct(name: str, can: str, context: int | None, *, as_json: bool) -> None:
@@ -122,7 +124,7 @@ def list_attached(*, as_json: bool) -> None:
 def detach(name: str, *, as_json: bool) -> None:
     """Take the attached model NAME off the list, and forget its key."""
     connected().delete(f"/attached/{segment(name)}")
-    show("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is not attached any more."])
+    show("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
 
 
 def _key(*, from_stdin: bool, asks: bool) -> str:

@@ -60,6 +60,6 @@ def _told(found: Keeper, *, kept: bool) -> Kept:
 
 def _lines(told: Kept) -> Iterator[str]:
     if told.kept:
-        yield f"The service starts when you log in ({told.file}). `roundhouse service remove` takes that back."
+        yield f"The service starts when you log in ({told.file}). `roundhouse service remove` undoes this."
     else:
         yield "The service starts only when it is needed. `roundhouse service install` has it start when you log in."

@@ -16,8 +16,8 @@ _TIMEOUT_S = 900.0
 
 
 @click.command()
-@click.option("--show", "only_show", is_flag=True, help="Show what was measured before, measure nothing.")
-@click.option("--forget", is_flag=True, help="Forget every measurement.")
+@click.option("--show", "only_show", is_flag=True, help="Show earlier measurements without measuring again.")
+@click.option("--forget", is_flag=True, help="Delete all measurements.")
 @json_option
 def calibrate(*, only_show: bool, forget: bool, as_json: bool) -> None:
     """Run the built-in model and a synthetic one for about a minute and learn this machine's speed."""

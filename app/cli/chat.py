@@ -19,9 +19,9 @@ from app.core.errors import RoundhouseError
 @click.argument("model")
 @click.argument("prompt", nargs=-1)
 @click.option("--system", default="", help="System prompt.")
-@click.option("--temperature", type=click.FloatRange(0), help="0 always takes the likeliest token.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Longest answer.")
-@click.option("--seed", type=int, help="Make sampling repeatable.")
+@click.option("--temperature", type=click.FloatRange(0), help="0 always picks the most likely token.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Most tokens in the answer.")
+@click.option("--seed", type=int, help="Seed that makes sampling repeatable.")
 @json_option
 def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **chosen: float | None) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
@@ -48,7 +48,7 @@ def _once(client: Client, model: str, messages: list[Said], sampling: Sampling, 
 
 
 def _converse(client: Client, model: str, messages: list[Said], sampling: Sampling) -> None:
-    talk(f"Talking with {model}. Ctrl-D ends, Ctrl-C stops an answer.")
+    talk(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
     for question in _questions():
         messages.append(Said("user", question))
         answer = Answer(client.gateway, model, messages, sampling)

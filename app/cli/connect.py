@@ -17,13 +17,13 @@ _PROBE_TIMEOUT_S = 330.0
 
 @click.command("connect")
 @click.argument("name", required=False, default="")
-@click.option("--model", default="", help="The model to use; without it the first of your own.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--undo", is_flag=True, help="Put the tool's file back as it was.")
+@click.option("--model", default="", help="The model to use; by default, the first of your own.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing anything.")
+@click.option("--undo", is_flag=True, help="Restore the tool's file.")
 @click.option("--probe", is_flag=True, help="Ask the endpoint for one token as the tool would.")
 @json_option
 def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as_json: bool) -> None:  # noqa: PLR0913 -- each is an option
-    """Wire a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.
+    """Connect a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.
 
     Without NAME, list the tools. The change is shown, the file is kept, and --undo puts it back.
     """
@@ -69,7 +69,7 @@ def _difference(change: ToolChange) -> Iterator[str]:
 
 def _undone(change: ToolChange) -> Iterator[str]:
     yield from _difference(change)
-    yield f"{change.name}'s settings are as they were."
+    yield f"{change.name}'s settings were restored."
 
 
 def _told(change: ToolChange) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _told(change: ToolChange) -> Iterator[str]:
     if change.is_written:
         yield f"{change.file} was written. {change.afterwards}"
     elif change.diff:
-        yield "Nothing was written yet."
+        yield "Nothing has been written yet."
     elif not change.steps:
         yield f"{change.name} needs no change."
 

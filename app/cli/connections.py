@@ -18,9 +18,9 @@ _TLS = 443
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes; Ctrl-C ends.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, help="How many of the last ones.")
-@click.option("--clear", is_flag=True, help="Forget them first.")
+@click.option("-f", "--follow", is_flag=True, help="Keep showing new ones; Ctrl-C ends.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, help="How many of the latest to show.")
+@click.option("--clear", is_flag=True, help="Clear the list first.")
 @json_option
 def connections(*, follow: bool, limit: int, clear: bool, as_json: bool) -> None:
     """Show every connection made to another computer: host, when, why, how often.
@@ -33,7 +33,7 @@ def connections(*, follow: bool, limit: int, clear: bool, as_json: bool) -> None
     client = running()
     if clear:
         client.delete("/connections")
-        talk("They are forgotten.")
+        talk("The list was cleared.")
     found = client.get(f"/connections?limit={limit}", ConnectionList)
     if as_json:
         write_fields(found)
@@ -47,9 +47,9 @@ def connections(*, follow: bool, limit: int, clear: bool, as_json: bool) -> None
 def connection_lines(found: ConnectionList) -> Iterator[str]:
     """Yield whether connections are made, and a table of them, the last at the end."""
     if found.offline:
-        yield click.style("Roundhouse is offline: no other computer is called.", bold=True)
+        yield click.style("Roundhouse is offline: it does not connect to other computers.", bold=True)
     if not found.connections:
-        yield "No other computer was called."
+        yield "There were no connections to other computers."
         return
     yield from table(_HEAD, map(_row, found.connections[::-1]))
 

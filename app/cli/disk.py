@@ -18,8 +18,8 @@ _LARGEST = 10
 
 
 @click.command("disk")
-@click.option("--all", "is_all", is_flag=True, help="Name every model, not the ten largest.")
-@click.option("--empty-trash", is_flag=True, help="Delete for good what of the trash were models, and nothing else.")
+@click.option("--all", "is_all", is_flag=True, help="List every model, not only the ten largest.")
+@click.option("--empty-trash", is_flag=True, help="Permanently delete the models in the trash, and nothing else.")
 @click.option("--yes", is_flag=True, help="With --empty-trash: do not ask.")
 @json_option
 def disk(*, is_all: bool, empty_trash: bool, yes: bool, as_json: bool) -> None:
@@ -29,7 +29,7 @@ def disk(*, is_all: bool, empty_trash: bool, yes: bool, as_json: bool) -> None:
     those that anybody threw away from a folder that is looked through. Everything else in the trash stays.
     """
     if yes and not empty_trash:
-        raise click.UsageError("--yes answers what --empty-trash asks: name both.")
+        raise click.UsageError("--yes answers the question of --empty-trash: use both.")
     client = connected()
     use = client.get("/library/disk", DiskUse, timeout_s=_DISK_S)
     if empty_trash:
@@ -45,7 +45,7 @@ def _empty(client: Client, use: DiskUse, *, yes: bool, as_json: bool) -> None:
     found = [drive.trashed for drive in use.drives if drive.trashed is not None]
     if not found and any(drive.trash_bytes is not None for drive in use.drives):
         none = LibraryJob(id="", kind=JobKind.EMPTY, is_done=True)
-        show("job", none, as_json=as_json, text=lambda _: ["Nothing in the trash was a model."])
+        show("job", none, as_json=as_json, text=lambda _: ["There are no removed models in the trash."])
         return
     for path in (path for one in found for path in one.paths):
         talk(f"  {path}")
@@ -61,7 +61,7 @@ def _trashed(found: Sequence[Trashed]) -> str:
 
 
 def _lines(use: DiskUse, most: int | None) -> Iterator[str]:
-    yield from table(("DRIVE", "SIZE", "FREE", "MODELS", "TRASH", "OF IT MODELS"), map(_drive, use.drives))
+    yield from table(("DRIVE", "SIZE", "FREE", "MODELS", "TRASH", "MODELS"), map(_drive, use.drives))
     yield ""
     yield from table(("FOLDER", "MODELS", "SIZE", "PATH"), map(_folder, use.folders))
     if use.holdings:

@@ -23,7 +23,7 @@ _TIMEOUT_S = 60.0
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a zip file with the report, versions, settings, figures of requests, and the ends of logs.",
+    help="Write a zip file with the report, versions, settings, figures about requests, and the ends of logs.",
 )
 @json_option
 def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
@@ -34,7 +34,7 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     """
     if bundle is not None:
         if output is not None:
-            raise click.UsageError("--output and --bundle exclude each other: the bundle has the report in it.")
+            raise click.UsageError("--output and --bundle cannot be used together: the bundle contains the report.")
         _bundled(bundle, as_json=as_json)
         return
     report = connected().get("/doctor", msgspec.Raw, timeout_s=_TIMEOUT_S)
@@ -47,7 +47,7 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     if output is not None or not as_json:
         path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))
         _write(path, text)
-        talk(f"The report is in {path.resolve()}. Have a look before you pass it on.")
+        talk(f"The report is in {path.resolve()}. Read it before you share it.")
 
 
 def summary_lines(found: Machine) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _bundled(path: Path, *, as_json: bool) -> None:
     save(made, path)
     listed = [BundledFile(name=file.name, why=file.why, bytes=len(file.text.encode())) for file in made.files]
     show("files", listed, as_json=as_json, text=_lines)
-    talk(f"The bundle is in {path.resolve()}. Have a look before you pass it on.")
+    talk(f"The bundle is in {path.resolve()}. Read it before you share it.")
 
 
 class BundledFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,14 +16,16 @@ from app.core.models import LoadOptions
 @click.command()
 @click.argument("model")
 @click.option("--engine", required=True, help="Such as llama.cpp, vllm, dynamo.")
-@click.option("--node", "nodes", multiple=True, help="A computer of a team; the first one answers. Repeat it.")
+@click.option(
+    "--node", "nodes", multiple=True, help="A computer of the team; the first one answers. Can be given repeatedly."
+)
 @click.option(
     "--tensor-parallel", default=1, show_default=True, type=click.IntRange(1), help="GPUs that share a layer."
 )
 @click.option("--context", type=click.IntRange(1), help="Tokens of context per request.")
 @click.option("--slots", type=click.IntRange(1), help="Requests answered at once.")
 @click.option("--kv-type", help="Type of the KV cache.")
-@click.option("--dry-run", is_flag=True, help="Only print: it is all this command does.")
+@click.option("--dry-run", is_flag=True, help="Only print; this command does nothing else.")
 @json_option
 def plan(model: str, *, as_json: bool, dry_run: bool, **asked: object) -> None:
     """Print the commands that would serve MODEL with an engine, one process after the other."""

@@ -53,7 +53,7 @@ engines.add_command(plan)
 
 @engines.command("list")
 @click.argument("engine", default="")
-@click.option("--legacy", "with_legacy", is_flag=True, help="Show engines too that nobody should begin with.")
+@click.option("--legacy", "with_legacy", is_flag=True, help="Also show engines not recommended to start with.")
 @json_option
 def list_engines(engine: str, *, with_legacy: bool, as_json: bool) -> None:
     """Show every engine, or one with its versions: what suits this machine, what is installed, what could be."""
@@ -67,11 +67,11 @@ def _list(engine: str, *, as_json: bool, with_legacy: bool) -> None:
 
 @engines.command()
 @click.argument("engine", default="")
-@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; without it the first that suits.")
+@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; by default, the first that suits.")
 @_channel
-@click.option("--version", default="", help="A version of its makers', which nobody has locked or tested yet.")
+@click.option("--version", default="", help="A version from its makers that has not been locked or tested yet.")
 @click.option("--from", "bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A bundle.")
-@click.option("--no-use", is_flag=True, help="Install it and go on using what is used now.")
+@click.option("--no-use", is_flag=True, help="Install it, but keep using the current version.")
 @json_option
 def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **wish: str) -> None:
     """Install ENGINE beside what is there, test it, and use it."""
@@ -87,7 +87,7 @@ def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **
 @engines.command()
 @click.argument("engine")
 @_channel
-@click.option("--check", is_flag=True, help="Only say what would change.")
+@click.option("--check", is_flag=True, help="Only show what would change.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def update(engine: str, channel: str, *, check: bool, yes: bool, as_json: bool) -> None:
@@ -115,7 +115,7 @@ def remove(engine: str, version: str, *, as_json: bool) -> None:
     (stock,) = _stock(client, engine)
     size = next((one.size_bytes for one in stock.versions if one.name == version), 0)
     client.delete(f"/engines/{segment(engine)}/versions/{segment(version)}")
-    freed = f"; {words.size(size)} are free again" if size else ""
+    freed = f"; {words.size(size)} freed" if size else ""
     show("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed}."])
 
 
@@ -163,7 +163,7 @@ def test(engine: str, version: str, *, as_json: bool) -> None:
 @engines.command()
 @click.argument("engine")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; without it the first that suits.")
+@click.option("--variant", default="", help="Such as cpu, cuda, vulkan; by default, the first that suits.")
 @json_option
 def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
     """Write FILE, from which a computer without network can install ENGINE."""
@@ -176,7 +176,7 @@ def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
 def cancel(*, as_json: bool) -> None:
     """Call off the install, update or test that runs."""
     connected().delete("/engines/job")
-    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["Nothing runs any more."])
+    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["All jobs were cancelled."])
 
 
 @engines.command()
@@ -198,8 +198,8 @@ def _stock(client: Client, engine: str) -> list[EngineStock]:
     chosen = [one for one in found if engine in {"", one.id}]
     if not chosen:
         raise NotFound(
-            f"This version of Roundhouse knows no engine called {engine!r}.",
-            hint=f"It knows {', '.join(one.id for one in found)}.",
+            f"This version of Roundhouse has no engine called {engine!r}.",
+            hint=f"It has {', '.join(one.id for one in found)}.",
             code="not_installed",
         )
     return chosen
@@ -215,7 +215,7 @@ def _engine_of(bundle: Path) -> str:
             content = archive.extractfile(first) if first is not None else None
             about = msgspec.json.decode(content.read(1 << 22) if content else b"", type=_About)
     except (OSError, tarfile.TarError, msgspec.MsgspecError) as error:
-        raise BadRequest(f"{bundle} is not a bundle of an engine.", code="bad_bundle") from error
+        raise BadRequest(f"{bundle} is not an engine bundle.", code="bad_bundle") from error
     return about.engine
 
 
@@ -257,7 +257,7 @@ def _followed(events: Iterator[Event], job: EngineJob) -> EngineJob:
             talk(event.job.stage)
         stage = event.job.stage
     raise EngineFailed(
-        "The service ended while it worked.", hint="What was used before is used on.", code="gateway_gone"
+        "The service stopped during the job.", hint="The previous version is still in use.", code="gateway_gone"
     )
 
 
@@ -312,8 +312,8 @@ def _version(one: EngineVersion) -> tuple[str, ...]:
 
 
 def _offer(offer: EngineOffer) -> str:
-    size = f", {words.size(offer.download_bytes)} to fetch" if offer.download_bytes else ""
-    failed = f"It failed when it was installed last: {offer.problem}" if offer.problem else ""
+    size = f", {words.size(offer.download_bytes)} to download" if offer.download_bytes else ""
+    failed = f"It failed when it was last installed: {offer.problem}" if offer.problem else ""
     parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.unfit, failed)
     return " ".join(filter(None, parts))
 
@@ -326,7 +326,7 @@ def _proof(proof: Proof) -> str:
 
 def _done(job: EngineJob) -> Iterator[str]:
     if job.verb == "test" and not job.proofs:
-        yield f"There is nothing to test {job.engine} with."
+        yield f"There is no model to test {job.engine} with."
         return
     verbs = {"install": "is installed", "update": "is installed", "test": "passed its test", "bundle": "is bundled"}
     yield f"{job.engine} {job.version} {verbs.get(job.verb, 'is done')}."
@@ -336,9 +336,9 @@ def _done(job: EngineJob) -> Iterator[str]:
 
 def _update(found: EngineUpdate) -> Iterator[str]:
     if not found.to:
-        yield f"{found.engine} {found.current} is the newest on the {found.channel} channel."
+        yield f"{found.engine} {found.current} is the newest version on the {found.channel} channel."
         return
-    size = f", {words.size(found.download_bytes)} to fetch" if found.download_bytes else ""
+    size = f", {words.size(found.download_bytes)} to download" if found.download_bytes else ""
     size = ", installed already" if found.is_here else size
     yield f"{found.engine} {found.current} -> {found.to} ({found.variant}){size}"
     for change in found.changes:
@@ -351,4 +351,4 @@ def _current(stock: EngineStock) -> EngineVersion | None:
 
 def _in_use(stock: EngineStock) -> str:
     current = _current(stock)
-    return f"{stock.name} {current.name} is used." if current else f"No version of {stock.name} is here."
+    return f"{stock.name} {current.name} is in use." if current else f"No version of {stock.name} is installed."

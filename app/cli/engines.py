@@ -58,8 +58,8 @@ def unload(model: str, *, force: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("model", default="")
-@click.option("--tail", default=200, show_default=True, type=click.IntRange(0), help="Lines from the past.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until Ctrl-C.")
+@click.option("--tail", default=200, show_default=True, type=click.IntRange(0), help="How many earlier lines to show.")
+@click.option("-f", "--follow", is_flag=True, help="Keep showing new lines until Ctrl-C.")
 @json_option
 def logs(model: str, *, tail: int, follow: bool, as_json: bool) -> None:
     """Show what MODEL's engine wrote; without MODEL, what every engine wrote."""
@@ -92,7 +92,7 @@ def _ready(status: EngineStatus) -> Iterator[str]:
     yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.tokens(status.context)}."
     yield from status.notes
     for kind in dict.fromkeys(applied.kind for applied in status.mended):
-        yield f"No longer by itself: roundhouse settings engine.mend_{kind} --reset"
+        yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"
 
 
 def _lines(engines: list[EngineStatus]) -> Iterator[str]:

@@ -46,9 +46,11 @@ def list_keys(*, as_json: bool) -> None:
     multiple=True,
     default=[Scope.INFERENCE.value],
     show_default=True,
-    help="What it may do: ask models, or manage Roundhouse too. Can be given twice.",
+    help="What the key may do: use models, or also manage Roundhouse. Can be given twice.",
 )
-@click.option("--expires", default="", help="How long it is good, as 12h, 30d or 8w, or its last day, as 2027-01-31.")
+@click.option(
+    "--expires", default="", help="How long it is valid, such as 12h, 30d or 8w, or its last day, such as 2027-01-31."
+)
 @json_option
 def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> None:
     """Make the key NAME and print it, this once."""
@@ -63,7 +65,7 @@ def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> N
 def revoke(name: str, *, as_json: bool) -> None:
     """Revoke the key NAME: from now on it opens nothing."""
     connected().delete(f"/keys/{segment(name)}")
-    show("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} opens nothing any more."])
+    show("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} was revoked."])
 
 
 def _list(*, as_json: bool) -> None:
@@ -78,7 +80,7 @@ def _client() -> Client:
         if error.code != KEY_REQUIRED:
             raise
         found = ensure_gateway(default_paths(), extra={BY_NAME["gateway.host"].variable: "127.0.0.1"})
-        talk("The service listens on this computer only until it starts again: `roundhouse down`, `roundhouse up`.")
+        talk("The service listens on this computer only, until it restarts: `roundhouse down`, `roundhouse up`.")
         return Client(found)
 
 
@@ -97,17 +99,19 @@ def _expiry(text: str) -> float:
     try:
         return datetime.strptime(text.strip(), "%Y-%m-%d").replace(tzinfo=UTC).timestamp() + _UNITS_S["d"]
     except ValueError:
-        raise BadRequest(f"{text!r} is neither a span nor a day.", hint="Write 12h, 30d, 8w or 2027-01-31.") from None
+        raise BadRequest(
+            f"{text!r} is neither a duration nor a date.", hint="Write 12h, 30d, 8w or 2027-01-31."
+        ) from None
 
 
 def _made(made: MadeKey) -> Iterator[str]:
     yield made.key
-    talk("Keep it now: it is stored as a hash only and cannot be shown again.")
+    talk("Save it now: only its hash is stored, so it cannot be shown again.")
 
 
 def _lines(found: list[KeyInfo]) -> Iterator[str]:
     if not found:
-        talk("There are no keys. `roundhouse keys new NAME` makes one.")
+        talk("There are no keys. `roundhouse keys new NAME` creates one.")
         return
     rows = ((key.name, " ".join(key.scopes), _end(key), _day(key.last_used_at, "never")) for key in found)
     yield from table(("NAME", "MAY", "UNTIL", "LAST USED"), rows)

@@ -41,7 +41,7 @@ def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
     )
     if model is not None and model.preset is not None:
         client.delete(f"/models/{segment(model.name)}")
-        show("forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no name any more."])
+        show("forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no longer a model's name."])
         return
     plan = client.post("/removals/plan", RemoveModel(model=name), Removal, timeout_s=_DISK_S)
     for line in _planned(plan, for_good=for_good):
@@ -67,8 +67,12 @@ def verify(name: str, *, as_json: bool) -> None:
 
 
 @click.command("duplicates")
-@click.option("--reclaim", is_flag=True, help="Let equal files share their space.")
-@click.option("--undo", is_flag=True, help="Copy apart what was reclaimed since the service started.")
+@click.option("--reclaim", is_flag=True, help="Let duplicate files share disk space.")
+@click.option(
+    "--undo",
+    is_flag=True,
+    help="Give files their own copies again, where they were reclaimed since the service started.",
+)
 @json_option
 def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
     """Find models' files that lie on the disk more than once, and how much sharing their space would free.
@@ -76,7 +80,7 @@ def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
     Files of other programs are never changed; ours share the space of theirs.
     """
     if undo and reclaim:
-        raise click.UsageError("--undo takes back what --reclaim did: name one of them.")
+        raise click.UsageError("--undo reverses --reclaim: use only one of them.")
     if undo:
         show("job", carry_out(connected(), "/library/separate", None), as_json=as_json, text=_separated)
         return
@@ -100,7 +104,7 @@ def import_model(path: Path, *, as_json: bool) -> None:
             raise
         _add_folder(client, place, as_json=as_json)
         return
-    show("model", added, as_json=as_json, text=lambda model: [f"{model.name} is here now, at {model.path}."])
+    show("model", added, as_json=as_json, text=lambda model: [f"{model.name} was added from {model.path}."])
 
 
 def _add_folder(client: Client, folder: Path, *, as_json: bool) -> None:
@@ -110,29 +114,29 @@ def _add_folder(client: Client, folder: Path, *, as_json: bool) -> None:
     client.patch("/settings", {_FOLDERS: [*others, str(folder)]}, list[SettingInfo])
     models = client.get("/models", list[ModelInfo], timeout_s=_LONG_S)
     found = [model for model in models if Path(model.path).is_relative_to(folder)]
-    count = "1 model is" if len(found) == 1 else f"{len(found)} models are"
-    show("models", found, as_json=as_json, text=lambda _known: [f"{count} here now, from {folder}."])
+    count = "1 model was" if len(found) == 1 else f"{len(found)} models were"
+    show("models", found, as_json=as_json, text=lambda _known: [f"{count} added from {folder}."])
 
 
 def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
-    where = "is deleted for good" if for_good else "goes to the trash"
+    where = "will be deleted permanently" if for_good else "will be moved to the trash"
     yield f"{plan.model}: {len(plan.files)} files, {words.size(plan.frees_bytes)}; it {where}."
     yield from (f"  {file}" for file in plan.files)
     if plan.projectors:
-        yield f"What lets it see goes with it, as no other model here needs it: {', '.join(plan.projectors)}."
+        yield f"Its projector is removed too, as no other model needs it: {', '.join(plan.projectors)}."
     if plan.made_models:
-        yield f"Made of it, and unusable without it: {', '.join(plan.made_models)}."
+        yield f"Made from it, and unusable without it: {', '.join(plan.made_models)}."
     if plan.aliases:
-        yield f"Names that stand for it: {', '.join(plan.aliases)}."
+        yield f"Its aliases: {', '.join(plan.aliases)}."
     yield from plan.left
 
 
 def _removed(done: Removal) -> Iterator[str]:
     gone, size = words.going(done.model, len(done.projectors)), words.size(done.frees_bytes)
     if done.goes_to_trash:
-        yield f"{gone} in the trash. {size} are free once that is emptied."
+        yield f"{gone} in the trash. {size} will be freed once the trash is emptied."
     else:
-        yield f"{gone} gone. {size} are free."
+        yield f"{gone} deleted. {size} freed."
 
 
 def _checked(job: LibraryJob) -> Iterator[str]:
@@ -144,18 +148,18 @@ def _duplicates(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
     for one in job.duplicates:
         yield from _copies(one)
     if reclaimed:
-        yield f"{words.size(job.reclaimed_bytes)} were freed."
+        yield f"{words.size(job.reclaimed_bytes)} freed."
         return
     total = sum(one.reclaims_bytes for one in job.duplicates)
     yield f"Sharing would free {words.size(total)}: roundhouse duplicates --reclaim" if total else "Nothing to reclaim."
 
 
 def _separated(job: LibraryJob) -> Iterator[str]:
-    yield f"Every file has space of its own again; that takes {words.size(-job.reclaimed_bytes)}."
+    yield f"Every file has its own copy again, using {words.size(-job.reclaimed_bytes)}."
 
 
 def _copies(one: Duplicate) -> Iterator[str]:
     yield f"{words.size(one.size_bytes)}, {len(one.paths)} times"
     for path in one.paths:
-        yield f"  {path}{'  could share' if path in one.reclaimable else ''}"
+        yield f"  {path}{'  can share' if path in one.reclaimable else ''}"
     yield from (f"  {note}" for note in one.notes)

@@ -38,7 +38,7 @@ def _followed(events: Iterator[Event], begun: LibraryJob, tell: Callable[[Librar
             tell(event.job)
             if event.job.is_done:
                 return event.job
-    raise EnvironmentFault("The service ended while it worked.", hint="Start it again.", code="gateway_gone")
+    raise EnvironmentFault("The service stopped during the job.", hint="Start it again.", code="gateway_gone")
 
 
 def _shown() -> Callable[[LibraryJob], None]:

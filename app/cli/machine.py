@@ -13,11 +13,11 @@ from app.core.machine import Fact, Gpu, Machine
 
 
 @click.command()
-@click.option("--fresh", is_flag=True, help="Look again instead of using what was found before.")
-@click.option("--sources", is_flag=True, help="Say where each figure comes from.")
+@click.option("--fresh", is_flag=True, help="Detect again instead of using earlier results.")
+@click.option("--sources", is_flag=True, help="Show where each figure comes from.")
 @json_option
 def machine(*, fresh: bool, sources: bool, as_json: bool) -> None:
-    """Show what this computer has and which engine it deserves."""
+    """Show this computer's hardware and the engine that suits it best."""
     client = connected()
     found = client.get("/machine?fresh=1" if fresh else "/machine", Machine)
     choice = client.get("/choice", EngineChoice)

@@ -16,7 +16,7 @@ _CHOOSING_S = 120.0
 
 
 @click.command("update-models")
-@click.option("--check", is_flag=True, help="Only say what is newer; fetch nothing.")
+@click.option("--check", is_flag=True, help="Only show what is newer, without downloading.")
 @json_option
 def update_models(*, check: bool, as_json: bool) -> None:
     """Ask the hub for newer files of the models that came from it, and download them.
@@ -33,17 +33,17 @@ def update_models(*, check: bool, as_json: bool) -> None:
             name = one.repository if one.revision == "main" else f"{one.repository}@{one.revision}"
             wanted = Pull(model=name, quantization=one.quantization)
             begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_S)
-            talk(f"{begun.title} is on its way: roundhouse downloads")
+            talk(f"{begun.title} is downloading: roundhouse downloads")
 
 
 def _lines(found: list[ModelUpdate]) -> Iterator[str]:
     if not found:
-        yield "No model here came from a hub."
+        yield "None of your models came from a hub."
         return
     yield from table(("NAME", "STATE", "DOWNLOAD", "NOTE"), map(_row, found))
 
 
 def _row(one: ModelUpdate) -> tuple[str, ...]:
     size = words.size(one.download_bytes) if one.state is Freshness.NEWER else ""
-    changed = f"{len(one.files)} files changed; the hub's is of {one.modified[:10] or 'an unknown day'}."
+    changed = f"{len(one.files)} files changed; the hub's version is from {one.modified[:10] or 'an unknown day'}."
     return (one.model, one.state.value, size, changed if one.state is Freshness.NEWER else one.note)

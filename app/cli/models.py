@@ -21,7 +21,7 @@ def list_models(*, as_json: bool) -> None:
     show("models", client.get("/models", list[ModelInfo]), as_json=as_json, text=_lines)
     if not as_json:
         for folder in _away(client.get("/settings", list[SettingInfo])):
-            talk(f"Away: {folder}. Its models are listed again once its drive is connected.")
+            talk(f"Unavailable: {folder}. Its models are listed again once its drive is connected.")
 
 
 def _away(settings: list[SettingInfo]) -> list[str]:
@@ -49,7 +49,7 @@ def _row(model: ModelInfo) -> tuple[str, ...]:
 
 def _origin(model: ModelInfo) -> str:
     if model.preset is not None:
-        return f"made from {model.preset.base}" if model.preset.base else "made of uploaded files"
+        return f"made from {model.preset.base}" if model.preset.base else "made from uploaded files"
     if model.attached:
         return f"attached: {urlsplit(model.attached).netloc}"
     if model.store:

@@ -12,7 +12,7 @@ from app.core.memory import Pause
 @click.command()
 @json_option
 def pause(*, as_json: bool) -> None:
-    """Give all memory back, and load nothing until resumed.
+    """Free all memory, and load nothing until resumed.
 
     Answers that have begun are finished first; pinned models go too. Requests are told that Roundhouse is paused.
     """
@@ -32,13 +32,13 @@ def resume(*, as_json: bool) -> None:
 def _paused(state: Pause) -> Iterator[str]:
     yield "Paused: no model is loaded until `roundhouse resume`."
     for model in state.finishing:
-        yield f"{model} finishes what it is answering first."
+        yield f"{model} is finishing its answers first."
 
 
 def _resumed(before: Pause) -> Iterator[str]:
     if not before.is_paused:
         yield "Roundhouse was not paused."
     elif before.comes_back:
-        yield f"Going on: {', '.join(before.comes_back)} {'is' if len(before.comes_back) == 1 else 'are'} loaded again."
+        yield f"Resumed: {', '.join(before.comes_back)} {'is' if len(before.comes_back) == 1 else 'are'} loaded again."
     else:
-        yield "Going on: models are loaded when they are asked for."
+        yield "Resumed: models are loaded when requested."

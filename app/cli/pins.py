@@ -18,7 +18,7 @@ from app.core.models import ModelChoices, ModelSettings, SetModel
 @json_option
 def pin(model: str, *, as_json: bool) -> None:
     """Keep MODEL loaded: neither time nor another model unloads it."""
-    _change(model, is_pinned=True, as_json=as_json, said=f"{model} stays loaded once it is.")
+    _change(model, is_pinned=True, as_json=as_json, said=f"{model} stays loaded from now on.")
 
 
 @click.command()
@@ -26,7 +26,7 @@ def pin(model: str, *, as_json: bool) -> None:
 @json_option
 def unpin(model: str, *, as_json: bool) -> None:
     """Let MODEL be unloaded again when it is not used."""
-    _change(model, is_pinned=False, as_json=as_json, said=f"{model} makes room for others again.")
+    _change(model, is_pinned=False, as_json=as_json, said=f"{model} can be unloaded again.")
 
 
 @click.command()

@@ -24,10 +24,12 @@ _BAR = 24
 
 @click.command("pull")
 @click.argument("model")
-@click.option("--quant", "quantization", default="", help="The quantisation, such as Q4_K_M, instead of our choice.")
-@click.option("--no-projector", is_flag=True, help="Without the file that lets it see.")
+@click.option(
+    "--quant", "quantization", default="", help="The quantisation, such as Q4_K_M, instead of the recommended one."
+)
+@click.option("--no-projector", is_flag=True, help="Without the projector, the file that lets it read images.")
 @click.option("--with", "companions", multiple=True, help="A draft or LoRA adapter of the same repository, by path.")
-@click.option("--detach", is_flag=True, help="Do not wait; the service goes on by itself.")
+@click.option("--detach", is_flag=True, help="Do not wait; the service continues by itself.")
 @json_option
 def pull(  # noqa: PLR0913 -- one option each
     *, model: str, quantization: str, no_projector: bool, companions: tuple[str, ...], detach: bool, as_json: bool
@@ -41,7 +43,7 @@ def pull(  # noqa: PLR0913 -- one option each
     begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_TIMEOUT_S)
     talk(f"{begun.title}: {words.size(begun.total_bytes)}. {begun.reason}".rstrip())
     for path in begun.could_have:
-        talk(f"Could go with it: roundhouse pull {begun.repository}/{path}")
+        talk(f"Optional: roundhouse pull {begun.repository}/{path}")
     ended = begun if detach else _followed(client, begun)
     show("download", ended, as_json=as_json, text=_ended)
     if ended.error is not None:
@@ -93,7 +95,7 @@ def remove(*, name: str, as_json: bool) -> None:
     client = connected()
     found = _named(client, name)
     client.delete(f"/downloads/{found.id}")
-    show("removed", found, as_json=as_json, text=lambda gone: [f"{gone.title} is off the list."])
+    show("removed", found, as_json=as_json, text=lambda gone: [f"{gone.title} was removed from the list."])
 
 
 def _change(what: str, name: str, *, as_json: bool) -> None:
@@ -128,14 +130,14 @@ def _followed(client: Client, begun: Download) -> Download:
     except KeyboardInterrupt:
         _clear()
         client.post(f"/downloads/{begun.id}/pause", None, Download)
-        talk("Paused. Pull again to go on.")
+        talk("Paused. Pull again to resume.")
         raise
     _clear()
     return last
 
 
 def _gone() -> Download:
-    raise NotFound("The download was taken off the list.", code="download_not_found")
+    raise NotFound("The download was removed from the list.", code="download_not_found")
 
 
 def _paint(shown: Download) -> None:
@@ -167,9 +169,9 @@ def _left(seconds: float) -> str:
 def _ended(shown: Download) -> Iterator[str]:
     if shown.state is DownloadState.DONE:
         if shown.is_companion:
-            yield f"{shown.title} is here. `roundhouse tune MODEL` shows what it can go with."
+            yield f"{shown.title} was downloaded. `roundhouse tune MODEL` shows what it can be used with."
             return
-        yield f"{shown.title} is here. Try it: roundhouse run {shown.title}"
+        yield f"{shown.title} was downloaded. Try it: roundhouse run {shown.title}"
     elif shown.error is None:
         yield f"{shown.title} is {shown.state.value}."
 

@@ -13,15 +13,15 @@ from app.core.errors import BadRequest
 from app.core.events import Event, RequestChanged
 from app.core.requests import RequestInfo, Usage, UsageRow
 
-_NOTHING = "No request has come to the endpoint."
+_NOTHING = "There have been no requests to the endpoint."
 _HEAD = ("TIME", "CLIENT", "MODEL", "ROUTE", "STATE", "QUEUE", "LOAD", "PREFILL", "DECODE", "SPEED", "TOKENS", "NOTE")
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes; Ctrl-C ends.")
+@click.option("-f", "--follow", is_flag=True, help="Keep showing new ones; Ctrl-C ends.")
 @click.option("--model", default="", help="Only requests for this model.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, help="How many of the last ones.")
-@click.option("--cancel", "stopped", metavar="ID", help="Stop this request instead; its client is told so.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, help="How many of the latest to show.")
+@click.option("--cancel", "stopped", metavar="ID", help="Stop this request instead; its client is notified.")
 @json_option
 def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_json: bool) -> None:
     """Show the last requests at the endpoint: who asked what, and where the time went.
@@ -33,7 +33,7 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
     client = running()
     if stopped is not None:
         ended = client.post(f"/requests/{segment(stopped)}/cancel", None, RequestInfo)
-        show("request", ended, as_json=as_json, text=lambda one: [f"{one.id} is stopped."])
+        show("request", ended, as_json=as_json, text=lambda one: [f"{one.id} was stopped."])
         return
     found = client.get(f"/requests?limit={limit}&model={segment(model)}", list[RequestInfo])
     if as_json:
@@ -55,7 +55,7 @@ def usage(*, as_json: bool) -> None:
 def request_lines(found: list[RequestInfo], model: str = "") -> Iterator[str]:
     """Yield a table of requests, or that there were none; `model` as they were chosen by."""
     if not found:
-        yield f"No request for a model {model!r} has come to the endpoint." if model else _NOTHING
+        yield f"There have been no requests for {model!r}." if model else _NOTHING
         return
     yield from table(_HEAD, map(_row, found))
 
@@ -63,7 +63,7 @@ def request_lines(found: list[RequestInfo], model: str = "") -> Iterator[str]:
 def usage_lines(found: Usage) -> Iterator[str]:
     """Yield a table for today and one for the week."""
     if not found.week:
-        yield "Nothing was used in the last seven days."
+        yield "There were no requests in the last seven days."
         return
     for title, rows in (("Today", found.today), ("Last seven days", found.week)):
         yield click.style(title, bold=True)

@@ -36,19 +36,21 @@ _UNITS = {"b": 1e9, "m": 1e6, "": 1e9}
 @click.command("search")
 @click.argument("text", nargs=-1)
 @click.option(
-    "--best", type=click.Choice([use.value for use in HubUse]), help="What the catalogue advises; works offline."
+    "--best", type=click.Choice([use.value for use in HubUse]), help="What the catalogue recommends; works offline."
 )
 @click.option("--format", "format_", default="", help="gguf, mlx, exl3, exl2, awq, gptq, fp8, openvino, onnx-genai ...")
-@click.option("--task", type=click.Choice([task.value for task in HubTask]), help="What it is for.")
-@click.option("--publisher", default="", help="Whose models.")
-@click.option("--licence", default="", help="As the hub writes it: apache-2.0, mit ...")
+@click.option("--task", type=click.Choice([task.value for task in HubTask]), help="What the model is for.")
+@click.option("--publisher", default="", help="The publisher of the models.")
+@click.option("--licence", default="", help="As written on the hub: apache-2.0, mit ...")
 @click.option("--sort", type=click.Choice([sort.value for sort in HubSort]), default="downloads", show_default=True)
-@click.option("--min-params", default="", help="At least so many parameters: 7b, 500m.")
-@click.option("--max-params", default="", help="At most so many.")
-@click.option("--days", type=click.IntRange(min=1, max=36_500), help="Changed within so many days.")
-@click.option("--gated/--open", default=None, help="Only those whose terms must be accepted first, or only the others.")
-@click.option("--page", default="", help="What the page before said comes next.")
-@click.option("--refresh-catalogue", is_flag=True, help="Fetch the list of recommended models anew.")
+@click.option("--min-params", default="", help="Fewest parameters, such as 7b or 500m.")
+@click.option("--max-params", default="", help="Most parameters.")
+@click.option("--days", type=click.IntRange(min=1, max=36_500), help="Changed within this many days.")
+@click.option(
+    "--gated/--open", default=None, help="Only gated models, whose terms must be accepted first, or only the others."
+)
+@click.option("--page", default="", help="The value that the previous page ended with.")
+@click.option("--refresh-catalogue", is_flag=True, help="Download the list of recommended models again.")
 @json_option
 def search(  # noqa: PLR0913 -- one option each
     *,
@@ -71,7 +73,7 @@ def search(  # noqa: PLR0913 -- one option each
     client = connected()
     if refresh_catalogue:
         info = client.post("/hub/catalogue", None, CatalogueInfo, timeout_s=_TIMEOUT_S)
-        talk(f"The catalogue is of {info.issued} and names {info.models} models.")
+        talk(f"The catalogue dates from {info.issued} and lists {info.models} models.")
     if best is not None:
         picks = client.get(f"/hub/best?use={best}", list[HubPick])
         show("picks", picks, as_json=as_json, text=_picks)
@@ -113,7 +115,7 @@ def _count(typed: str) -> int | None:
         return None
     found = _COUNT.fullmatch(typed.strip())
     if found is None:
-        raise BadRequest(f"{typed!r} is no count of parameters.", hint="Write 7b or 500m.", code="invalid_value")
+        raise BadRequest(f"{typed!r} is not a number of parameters.", hint="Write 7b or 500m.", code="invalid_value")
     return round(float(found[1]) * _UNITS[found[2].lower()])
 
 
@@ -126,7 +128,7 @@ def _results(found: HubResults) -> Iterator[str]:
     if found.note:
         talk(found.note)
     if not found.cards:
-        talk("Nothing of the kind was found.")
+        talk("Nothing was found.")
         return
     yield from table(("MODEL", "PARAMETERS", "FITS", "MEMORY", "SPEED", "FORMATS", "GET IT"), map(_card, found.cards))
     talk("Memory and speed are estimates for the usual quantisation; `roundhouse show NAME` has exact sizes.")
@@ -138,7 +140,7 @@ def _card(card: HubCard) -> tuple[str, ...]:
     usable = next((one for one in card.repositories if not one.problem), card.repositories[0])
     formats = dict.fromkeys(kind for one in card.repositories for kind in one.formats)
     gated = " (gated)" if usable.gated else ""
-    code = " (runs code of its own)" if usable.needs_remote_code else ""
+    code = " (runs custom code)" if usable.needs_remote_code else ""
     return (
         card.title,
         words.parameters(card.parameters),
@@ -211,7 +213,7 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
         yield f"With it comes {projector.projector}, {words.size(projector.projector_bytes)}, which lets it see."
     for one in model.companions:
         here = " (here)" if one.is_here else f": roundhouse pull {model.repository}/{one.path}"
-        yield f"Could go with it: {one.kind.value} {one.path}, {words.size(one.size_bytes)}{here}"
+        yield f"Optional: {one.kind.value} {one.path}, {words.size(one.size_bytes)}{here}"
     best = next((one for one in model.variants if one.is_recommended), None)
     if best is not None:
         yield ""

@@ -33,7 +33,7 @@ def _an_address(_ctx: click.Context, _option: click.Parameter, host: str | None)
 @click.option(
     "--host",
     callback=_an_address,
-    help="Address to listen on; 0.0.0.0 lets other computers in, which takes an access key.",
+    help="Address to listen on; 0.0.0.0 lets other computers in, which needs an access key.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
 def serve(host: str | None, port: int | None) -> None:
@@ -52,7 +52,7 @@ def up(*, as_json: bool) -> None:
 @click.command()
 @json_option
 def status(*, as_json: bool) -> None:
-    """Say whether the service runs, and where."""
+    """Show whether the service is running, and where."""
     show("status", running().get("/status", Status), as_json=as_json, text=_lines)
 
 
@@ -73,7 +73,7 @@ def stopped(paths: Paths) -> bool:
 
 
 def _stopped(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value shown
-    yield "Roundhouse's service has stopped." if was_running else "Roundhouse's service was not running."
+    yield "Roundhouse's service was stopped." if was_running else "Roundhouse's service was not running."
 
 
 def _wait_until_gone(gateway: PortFile) -> None:
@@ -91,9 +91,9 @@ def _lines(found: Status) -> Iterator[str]:
     for url in found.reachable_at:
         yield f"           {url}/v1, from other computers"
     if found.asks_for_keys:
-        yield "Keys       asked of everybody; `roundhouse keys` lists them"
+        yield "Keys       required from everyone; `roundhouse keys` lists them"
     if found.paused_since is not None:
-        yield f"Paused     for {words.seconds(time.time() - found.paused_since)}; `roundhouse resume` goes on"
+        yield f"Paused     for {words.seconds(time.time() - found.paused_since)}; `roundhouse resume` ends this"
     yield f"Version    {found.version}"
     yield f"Process    {found.pid}, up {words.seconds(time.time() - found.started_at)}"
     if found.resident_bytes:

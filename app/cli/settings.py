@@ -21,7 +21,7 @@ from app.core.settings import SettingInfo, SettingValue
 def settings(name: str, value: str | None, *, reset: bool, as_json: bool) -> None:
     """Show all settings, or the one called NAME; with VALUE, change it."""
     if reset and (value is not None or not name):
-        raise BadRequest("--reset takes the name of one setting and no value.")
+        raise BadRequest("--reset takes the name of one setting, and no value.")
     client = connected()
     if not name:
         show("settings", client.get("/settings", list[SettingInfo]), as_json=as_json, text=_lines)
@@ -39,7 +39,7 @@ def _row_called(rows: list[SettingInfo], name: str) -> SettingInfo:
     for row in rows:
         if row.name == name:
             return row
-    raise NotFound(f"The service knows no setting called {name!r}.")
+    raise NotFound(f"There is no setting called {name!r}.")
 
 
 def _lines(rows: list[SettingInfo]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _detail(row: SettingInfo) -> Iterator[str]:
     choices = f" One of {', '.join(row.choices)}." if row.choices else ""
     yield f"  Default {written(row.default)}; now from {row.source}.{choices}"
     if row.needs_restart:
-        talk("A change counts when the service starts again: `roundhouse down`, `roundhouse up`.")
+        talk("A change takes effect when the service restarts: `roundhouse down`, `roundhouse up`.")
 
 
 def written(value: SettingValue) -> str:

@@ -40,7 +40,8 @@ def no_window_because(environment: Mapping[str, str], *, platform: str = sys.pla
         return "There is no display, so Roundhouse runs in this terminal."
     if environment.get("QT_QPA_PLATFORM", "xcb") == "xcb" and not _loads(_XCB_CURSOR):
         return (
-            "The window needs a system library (Debian, Ubuntu: apt install libxcb-cursor0), so this is the terminal."
+            "The window needs a system library (Debian, Ubuntu: apt install libxcb-cursor0), so Roundhouse runs in "
+            "this terminal."
         )
     return ""
 

@@ -43,4 +43,4 @@ def _show(*, as_json: bool) -> None:
     state = connected().get("/hub/token", HubTokenState)
     show("token", state, as_json=as_json, text=lambda kept: [kept.said])
     if state.place is None:
-        talk("Make one at https://huggingface.co/settings/tokens, then: roundhouse token set")
+        talk("Create one at https://huggingface.co/settings/tokens, then: roundhouse token set")

@@ -24,7 +24,7 @@ from app.core.models import (
     SetModel,
 )
 
-_NOT_SET = "as for all models"
+_NOT_SET = "same as for all models"
 _READ_HERE = "read by Roundhouse"
 _DISK_S = 60.0
 """Looking through the library for drafts and adapters, on a drive that slept."""
@@ -34,35 +34,54 @@ _NAMES = (*(name for name in ModelSettings.__struct_fields__ if name not in _NOT
 F = TypeVar("F", bound=Callable[..., object])
 
 _OPTIONS = (
-    click.option("--idle-minutes", type=click.IntRange(0, 10_080), help="Unload it after so long; 0 keeps it."),
+    click.option(
+        "--idle-minutes",
+        type=click.IntRange(0, 10_080),
+        help="Unload it after this many minutes without use; 0 keeps it.",
+    ),
     click.option("--context", type=click.IntRange(256, 4_194_304), help="Tokens of context per request."),
     click.option("--slots", type=click.IntRange(1, 64), help="Requests answered at once."),
     click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache."),
     click.option("--engine", help="Id of the engine that runs it."),
-    click.option("--temperature", type=click.FloatRange(0, 5), help="For requests that do not say, as the next four."),
-    click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="The likeliest words of this share."),
-    click.option("--top-k", type=click.IntRange(0, 100_000), help="So many of the likeliest words; 0 for all."),
-    click.option("--min-p", type=click.FloatRange(0, 1), help="Words at least this likely beside the likeliest."),
-    click.option("--repeat-penalty", type=click.FloatRange(0.1, 5), help="Above 1, words that were used come less."),
+    click.option(
+        "--temperature",
+        type=click.FloatRange(0, 5),
+        help="Default for requests that do not set it, like the next four.",
+    ),
+    click.option(
+        "--top-p",
+        type=click.FloatRange(0, 1, min_open=True),
+        help="The most likely words that together reach this probability.",
+    ),
+    click.option("--top-k", type=click.IntRange(0, 100_000), help="This many of the most likely words; 0 for all."),
+    click.option(
+        "--min-p", type=click.FloatRange(0, 1), help="Words at least this likely compared with the most likely one."
+    ),
+    click.option(
+        "--repeat-penalty", type=click.FloatRange(0.1, 5), help="Above 1, words already used become less likely."
+    ),
     click.option(
         "--model-sampling/--no-model-sampling",
         "uses_model_sampling",
         default=None,
-        help="Whether the sampling that the model's files recommend counts.",
+        help="Whether to use the sampling that the model's files recommend.",
     ),
     click.option(
         "--template",
         "chat_template",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file with a chat template in Jinja, in place of the model's own.",
+        help="A file with a chat template in Jinja, instead of the model's own.",
     ),
-    click.option("--draft", help="A smaller model with the same tokens, by name or path, that drafts for it."),
-    click.option("--lora", "loras", multiple=True, help="A LoRA adapter's file; may be given again."),
-    click.option("--projector", help=f"The file that lets it see, or {NO_PROJECTOR!r}."),
-    click.option("--tool-parser", help=f"The engine's parser of tool calls by its name for it, or {NO_PARSER!r}."),
-    click.option("--reasoning-parser", help="Likewise, of reasoning."),
+    click.option("--draft", help="A smaller model with the same vocabulary that drafts for it, by name or path."),
+    click.option("--lora", "loras", multiple=True, help="A LoRA adapter's file; can be given repeatedly."),
+    click.option("--projector", help=f"The projector, the file that lets it read images, or {NO_PROJECTOR!r}."),
+    click.option("--tool-parser", help=f"The engine's name for the parser of tool calls, or {NO_PARSER!r}."),
+    click.option("--reasoning-parser", help="The same for reasoning."),
     click.option(
-        "--arg", "extra_args", multiple=True, help="A word more for the engine, as in --arg=--seed=7; repeat it."
+        "--arg",
+        "extra_args",
+        multiple=True,
+        help="An extra argument for the engine, as in --arg=--seed=7; can be given repeatedly.",
     ),
     click.option(
         "--allow-code/--no-allow-code",
@@ -70,7 +89,7 @@ _OPTIONS = (
         default=None,
         help=f"Whether the model's own code may run. {words.CODE_MEANING}",
     ),
-    click.option("--unset", multiple=True, type=click.Choice(_NAMES), help="Leave this to Roundhouse again."),
+    click.option("--unset", multiple=True, type=click.Choice(_NAMES), help="Reset this setting."),
 )
 
 
@@ -83,7 +102,7 @@ def _with_options(command: F) -> F:
 @click.command()
 @click.argument("model")
 @_with_options
-@click.option("--reset", is_flag=True, help="Forget what was set, pin included, before anything else.")
+@click.option("--reset", is_flag=True, help="First reset all settings of the model, including its pin.")
 @json_option
 def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
     """Show or set what counts for MODEL however it is loaded. Without options, show it and what there is to choose.
@@ -103,7 +122,7 @@ def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **ch
     now = client.get(path, ModelChoices, timeout_s=_DISK_S)
     show("model_settings", done, as_json=as_json, text=lambda _: _settings(now))
     if done.allows_code and not shown.settings.allows_code:
-        talk(f"{words.CODE_MEANING} No longer: roundhouse tune {model} --no-allow-code")
+        talk(f"{words.CODE_MEANING} To forbid it again: roundhouse tune {model} --no-allow-code")
     if now.needs_reload:
         talk(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
 
@@ -142,7 +161,7 @@ def about(client: Client, model: ModelInfo) -> Iterator[tuple[str, str]]:
     if shown.engine:
         yield "engine", shown.engine
     if shown.brings_code or shown.settings.allows_code:
-        yield "own code", _code(shown)
+        yield "custom code", _code(shown)
     for one in shown.companions:
         yield one.kind.value, _companion(one)
     if shown.aliases:
@@ -153,10 +172,10 @@ def _lines(shown: ModelChoices) -> Iterator[str]:
     yield from _settings(shown)
     for one in shown.companions:
         if not one.is_used:
-            yield f"{'Could have':14}{one.kind.value}: {_companion(one)}"
+            yield f"{'Available':14}{one.kind.value}: {_companion(one)}"
     others = [one.id for one in shown.engines if one.is_installed and one.id != shown.engine]
     if others:
-        yield f"{'Could run on':14}{', '.join(others)}"
+        yield f"{'Also runs on':14}{', '.join(others)}"
 
 
 def _settings(shown: ModelChoices) -> Iterator[str]:
@@ -169,14 +188,14 @@ def _settings(shown: ModelChoices) -> Iterator[str]:
         ("Context", own.context or _NOT_SET),
         ("At once", own.slots or _NOT_SET),
         ("KV cache", own.kv_type or _NOT_SET),
-        ("Engine", own.engine or f"the best that is here{f', {shown.engine}' if shown.engine else ''}"),
+        ("Engine", own.engine or f"the best installed{f', {shown.engine}' if shown.engine else ''}"),
         ("Sampling", _sampling(shown)),
-        ("Template", "another than the model's own" if own.chat_template else "the model's own"),
+        ("Template", "not the model's own" if own.chat_template else "the model's own"),
         ("Draft", own.draft or "none"),
         ("LoRA", ", ".join(Path(one).name for one in own.loras) or "none"),
         ("Projector", _projector(shown)),
         ("Answers to", ", ".join(shown.aliases) or "its own name only"),
-        ("Own code", _code(shown)),
+        ("Custom code", _code(shown)),
         *_engine_only(shown),
     )
     yield from (f"{name:14}{value}" for name, value in rows)
@@ -197,13 +216,13 @@ def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
 def _code(shown: ModelChoices) -> str:
     if shown.settings.allows_code:
         return "allowed: programs among its files run with your rights"
-    return "not allowed, and it brings some" if shown.brings_code else "not allowed"
+    return "not allowed, though the model contains some" if shown.brings_code else "not allowed"
 
 
 def _sampling(shown: ModelChoices) -> str:
     own, told = words.sampling(shown.settings.sampling), words.sampling(shown.sampling)
     if not shown.settings.uses_model_sampling:
-        return f"{own or 'as the engine does'}; the model's own does not count" if told else own or "as the engine does"
+        return f"{own or 'as the engine does'}; the model's own is ignored" if told else own or "as the engine does"
     recommended = f"{told} (from the model: {shown.sampling_source})" if told else ""
     return "; else ".join(filter(None, (own, recommended))) or "as the engine does"
 

@@ -41,13 +41,13 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--purge", is_flag=True, help="Remove settings, keys and conversations too.")
-@click.option("--models", is_flag=True, help="Remove the models too, without asking for them.")
-@click.option("--dry-run", is_flag=True, help="List everything, and remove nothing.")
+@click.option("--purge", is_flag=True, help="Also remove settings, keys and conversations.")
+@click.option("--models", is_flag=True, help="Also remove the models, without asking.")
+@click.option("--dry-run", is_flag=True, help="List everything without removing anything.")
 @click.option("--yes", is_flag=True, help="Do not ask. Models stay, unless --models says otherwise.")
 @json_option
 def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """List every path that is Roundhouse's own, and remove it on confirmation.
+    """List every path that belongs to Roundhouse, and remove them after confirmation.
 
     Conversations and settings stay without --purge; models are asked for separately. Tools that were wired are put
     back as they were. The program itself is removed the way it was installed; the last line says how.
@@ -78,14 +78,16 @@ def _confirm(found: list[Belonging], kinds: set[Kind], *, is_sure: bool, is_prog
     if is_sure:
         return
     if is_program or not _can_ask():
-        raise BadRequest("Nobody can be asked here.", hint="--yes removes without asking, --dry-run only lists.")
+        raise BadRequest(
+            "There is no terminal to ask for confirmation.", hint="--yes removes without asking; --dry-run only lists."
+        )
     for line in _table([_row(one, kinds) for one in found]):
         talk(line)
     if Kind.MODELS not in kinds and any(one.kind is Kind.MODELS for one in found):
         size = words.size(sum(one.size_bytes for one in found if one.kind is Kind.MODELS))
         if click.confirm(f"Remove the models too ({size})?", default=False, err=True):
             kinds.add(Kind.MODELS)
-    click.confirm("Remove what is listed as leaving?", default=False, abort=True, err=True)
+    click.confirm("Remove everything listed for removal?", default=False, abort=True, err=True)
 
 
 def _can_ask() -> bool:
@@ -110,7 +112,7 @@ def _remove(paths: Paths, found: list[Belonging], kinds: set[Kind]) -> None:
             failed += _removed(one)
     remove_empty(paths)
     if failed:
-        raise StorageFault("Not everything could be removed.", hint="Look who owns it.", detail="\n".join(failed))
+        raise StorageFault("Not everything could be removed.", hint="Check who owns it.", detail="\n".join(failed))
 
 
 def _removed(one: Belonging) -> list[str]:
@@ -130,7 +132,7 @@ def _put_tools_back() -> None:
         if tool.can_undo:
             try:
                 client.post(f"/tools/{tool.id}/undo", None, ToolChange)
-                talk(f"{tool.name}'s settings are as they were.")
+                talk(f"{tool.name}'s settings were restored.")
             except RoundhouseError as error:
                 talk(f"{tool.name}: {error} {tool.file} still names Roundhouse.")
 
@@ -141,7 +143,7 @@ def _row(one: Belonging, kinds: set[Kind]) -> Owned:
 
 def _lines(told: Goodbye) -> Iterator[str]:
     if not told.owned:
-        yield "There is nothing of Roundhouse's here."
+        yield "There is nothing of Roundhouse's on this computer."
     elif told.removed:
         gone = [row for row in told.owned if row.leaves]
         yield f"Removed {len(gone)} folders and files, {words.size(sum(row.size_bytes for row in gone))}."

@@ -30,10 +30,10 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only say what is newer.")
-@click.option("--now", is_flag=True, help="Do not wait for answers in progress: cut them off.")
-@click.option("--skip", is_flag=True, help="Say no more of the version that is newer now.")
-@click.option("--rollback", is_flag=True, help="Use the version before again.")
+@click.option("--check", is_flag=True, help="Only show what is newer.")
+@click.option("--now", is_flag=True, help="Do not wait for answers in progress; cut them off.")
+@click.option("--skip", is_flag=True, help="Skip the newer version that is offered now.")
+@click.option("--rollback", is_flag=True, help="Go back to the previous version.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def update(*, check: bool, skip: bool, rollback: bool, as_json: bool, **how: bool) -> None:
@@ -124,7 +124,7 @@ def _next_version(client: Client, job: UpdateJob) -> str:
             return _checked(Client(found), found.version, job)
         time.sleep(_POLL_S)
     raise GatewayGone(
-        f"Version {job.version} was put in place, and its service has not answered yet.",
+        f"Version {job.version} was installed, but its service has not answered yet.",
         hint="`roundhouse up` starts it; `roundhouse update --rollback` goes back.",
     )
 
@@ -144,17 +144,17 @@ def _error_of(body: ErrorBody) -> RoundhouseError:
 
 
 def _done(done: Done) -> Iterator[str]:
-    yield done.said or f"Roundhouse {done.version} runs."
+    yield done.said or f"Roundhouse {done.version} is running."
 
 
 def _lines(state: UpdateState) -> Iterator[str]:
     release = state.release
     if release is None:
-        yield f"Roundhouse {state.version} is the newest."
+        yield f"Roundhouse {state.version} is the newest version."
         return
     size = f", {words.size(release.size_bytes)}" if release.size_bytes else ""
     skipped = ", skipped" if release.is_skipped else ""
-    yield f"Roundhouse {state.version} -> {release.version} (of {release.released}{size}{skipped})"
+    yield f"Roundhouse {state.version} -> {release.version} (from {release.released}{size}{skipped})"
     if release.notes:
         yield ""
         yield from release.notes.strip().splitlines()

@@ -120,7 +120,7 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
         time.sleep(_POLL_S)
     raise GatewayGone(
         "Roundhouse's service did not start.",
-        hint=last_words(paths) or "See the log folder.",
+        hint=last_words(paths) or "See the logs.",
         code=KEY_REQUIRED if child.poll() == EXIT_NO_KEY else "",
     )
 

@@ -88,7 +88,7 @@ class Answer:
             with closing(connection):
                 yield from self._read(connection)
         except (OSError, http.client.HTTPException) as error:
-            raise GatewayGone("The answer broke off: the service went away.", detail=str(error)) from error
+            raise GatewayGone("The answer was cut off: the service stopped.", detail=str(error)) from error
 
     def _read(self, connection: "http.client.HTTPConnection") -> Iterator[str]:
         began = time.monotonic()
@@ -110,7 +110,7 @@ class Answer:
                     first = first or time.monotonic()
                     yield text
         else:
-            raise GatewayGone("The answer broke off: the service went away.")
+            raise GatewayGone("The answer was cut off: the service stopped.")
         self.timings = _timings(began, first, time.monotonic(), last)
 
 

@@ -50,7 +50,7 @@ def arrange(home: Home, *, is_wanted: bool) -> None:
             file.unlink(missing_ok=True)
     except OSError as error:
         raise StorageFault(
-            f"Opening at log-in cannot be changed: {error.strerror or error}.", hint="See who owns that folder."
+            f"Opening at log-in cannot be changed: {error.strerror or error}.", hint="Check who owns that folder."
         ) from error
 
 

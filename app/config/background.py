@@ -195,14 +195,14 @@ def _told(argv: Sequence[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFault(
             f"{argv[0]} cannot be run here.",
-            hint="Without it, `roundhouse up` starts the service whenever you want it.",
+            hint="You can still start the service with `roundhouse up` whenever you want it.",
             code="no_service_keeper",
             detail=str(error),
         ) from error
     if done.returncode:
         raise EnvironmentFault(
             f"{argv[0]} refused.",
-            hint="It keeps services for people who are logged in, on systems that it started itself.",
+            hint="It runs services only for logged-in users, on systems that it booted itself.",
             code="service_refused",
             detail=(done.stderr or done.stdout).strip(),
         )

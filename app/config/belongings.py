@@ -54,14 +54,14 @@ def _possible(paths: Paths) -> Iterator[Belonging]:
     data = paths.data
     models = {paths.models, data / "hub", data / "blobs", data / "created"}
     for path, what in (
-        (paths.state, "what is about the running service"),
+        (paths.state, "state of the running service"),
         (paths.logs, "logs"),
-        (data / "engines", "engines that were installed"),
-        (paths.hub_answers, "what the hub said of models"),
-        (paths.updates, "updates that were fetched"),
+        (data / "engines", "installed engines"),
+        (paths.hub_answers, "what the hub said about models"),
+        (paths.updates, "downloaded updates"),
     ):
         yield Belonging(what=what, path=path, kind=Kind.MADE)
-    yield Belonging(what="settings, keys, and how the window looked", path=paths.config, kind=Kind.KEPT)
+    yield Belonging(what="settings, keys, and the window's layout", path=paths.config, kind=Kind.KEPT)
     for path in sorted(_inside(data) - models - {data / "engines", paths.hub_answers, paths.updates}):
         yield Belonging(what=_NAMES.get(path.name, "our own data"), path=path, kind=Kind.KEPT)
     for path in sorted(models):
@@ -72,13 +72,13 @@ def _possible(paths: Paths) -> Iterator[Belonging]:
 
 _NAMES = {
     "roundhouse.db": "conversations and usage",
-    "connect": "the files of tools as they were before they were wired",
+    "connect": "the settings files of tools from before they were connected",
     "downloads.json": "the list of downloads",
     "models.json": "the list of models",
     "roundhouse.db-shm": "conversations and usage",
     "roundhouse.db-wal": "conversations and usage",
     "memory-bandwidth.json": "this machine's measured speed",
-    "headers.bin": "what model files say of themselves",
+    "headers.bin": "what model files say about themselves",
 }
 
 

@@ -20,7 +20,7 @@ def address_only(value: SettingValue) -> str:
     try:
         ipaddress.ip_address(str(value))
     except ValueError:
-        return f"The address is one of this computer's in figures, or 0.0.0.0 for all of them, not {value!r}."
+        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {value!r}."
     return ""
 
 
@@ -28,14 +28,14 @@ def origins_only(value: SettingValue) -> str:
     """Refuse a wildcard: it would let every page a person opens use the endpoint."""
     origins = value if isinstance(value, list) else []
     odd = [origin for origin in origins if "*" in origin or "://" not in origin]
-    return f"A web page is named as https://example.org; {odd[0]!r} is not allowed." if odd else ""
+    return f"A web page is written like https://example.org; {odd[0]!r} is not allowed." if odd else ""
 
 
 def https_or_nothing(value: SettingValue) -> str:
     """Refuse a catalogue from where anybody on the way could change it."""
     if not value or str(value).startswith("https://") or urlsplit(str(value)).hostname in LOOPBACK:
         return ""
-    return "A catalogue is fetched over https only."
+    return "A catalogue is downloaded over https only."
 
 
 def key_or_nothing(value: SettingValue) -> str:
@@ -44,28 +44,28 @@ def key_or_nothing(value: SettingValue) -> str:
         is_key = len(base64.b64decode(str(value), validate=True)) == ED25519_KEY_BYTES
     except ValueError:
         is_key = False
-    return "" if is_key or not value else "The key is 32 bytes in base64."
+    return "" if is_key or not value else "The key must be 32 bytes in base64."
 
 
 def names_only(value: SettingValue) -> str:
     """Refuse addresses, ports and wildcards among host names."""
     names = value if isinstance(value, list) else []
     odd = [name for name in names if not _HOST_NAME.fullmatch(name)]
-    return f"A name is written as models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
+    return f"A name is written like models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
 
 
 def aliases_only(value: SettingValue) -> str:
     """Refuse what does not say which model a name stands for."""
     aliases = value if isinstance(value, list) else []
     odd = [alias for alias in aliases if not all(part.strip() for part in alias.rpartition("=")[::2])]
-    return f"A name and the model it stands for are written as claude-*=my-model, not as {odd[0]!r}." if odd else ""
+    return f"A name and the model it stands for are written like claude-*=my-model, not {odd[0]!r}." if odd else ""
 
 
 def whole_paths_only(value: SettingValue) -> str:
     """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
     folders = value if isinstance(value, list) else []
     partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
-    return f"A model folder is given by its whole path, not as {partial[0]!r}." if partial else ""
+    return f"A model folder must be given by its full path, not {partial[0]!r}." if partial else ""
 
 
 def https_only(value: SettingValue) -> str:
@@ -73,4 +73,4 @@ def https_only(value: SettingValue) -> str:
     where = urlsplit(str(value))
     if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
         return ""
-    return f"The address begins with https://, not as {value!r}."
+    return f"The address must begin with https://, not {value!r}."

@@ -55,7 +55,7 @@ class HubToken:
         """Keep a token from now on. Raises BadRequest for what is none, StorageFault where it cannot be kept."""
         wanted = token.strip()
         if not (_LEAST <= len(wanted) <= _MOST and wanted.isascii() and wanted.isprintable() and " " not in wanted):
-            raise BadRequest("This is no token.", hint="It is a word such as hf_…", code="invalid_value")
+            raise BadRequest("This is not a token.", hint="A token looks like hf_…", code="invalid_value")
         with self._lock:
             if _into_keyring(str(self._file), wanted):
                 self._write(_Kept(place=TokenPlace.KEYRING))
@@ -95,7 +95,7 @@ class HubToken:
                 out.write(msgspec.json.encode(kept))
             Path(staged).replace(self._file)
         except OSError as error:
-            raise StorageFault(f"The token could not be kept: {error.strerror or error}.") from error
+            raise StorageFault(f"The token could not be saved: {error.strerror or error}.") from error
 
 
 def _into_keyring(name: str, token: str) -> bool:

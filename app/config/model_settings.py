@@ -53,7 +53,7 @@ class ModelSettingsFile:
         try:
             return msgspec.convert(table, ModelSettings)
         except msgspec.ValidationError as error:
-            self.problems.append(f"What is set for {model} is ignored: {error}")
+            self.problems.append(f"The settings of {model} are ignored: {error}")
             return None
 
     @staticmethod
@@ -69,5 +69,5 @@ class ModelSettingsFile:
             staged.replace(file)
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             raise StorageFault(
-                f"What is set for {model} could not be saved: {error}.", hint=f"Look at {file}."
+                f"The settings of {model} could not be saved: {error}.", hint=f"Check {file}."
             ) from error

@@ -90,7 +90,9 @@ class Settings:
 
     def _accept(self, row: Setting, value: SettingValue | None) -> SettingValue | None:
         if row.name in self._from_environment:
-            raise Conflict(f"{row.title} is set by the environment variable {row.variable}.", hint="Unset it there.")
+            raise Conflict(
+                f"{row.title} is set by the environment variable {row.variable}.", hint="Unset that variable first."
+            )
         return None if value is None else validated(row, value)
 
     def _describe(self, row: Setting) -> SettingInfo:
@@ -157,7 +159,7 @@ class Settings:
             staged.replace(self._file)
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             raise StorageFault(
-                f"The settings could not be saved: {error}.", hint=f"Look at the file {self._file} and its disk."
+                f"The settings could not be saved: {error}.", hint=f"Check the file {self._file} and its disk."
             ) from error
 
     def _document(self) -> tomlkit.TOMLDocument:
@@ -203,11 +205,11 @@ def validated(row: Setting, value: object) -> SettingValue:
 
 def _out_of_range(row: Setting, value: SettingValue) -> str:
     if row.choices and value not in row.choices:
-        return f"{row.title} ({row.name}) is one of {', '.join(row.choices)}, not {value!r}."
+        return f"{row.title} ({row.name}) must be one of {', '.join(row.choices)}, not {value!r}."
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         low, high = row.minimum, row.maximum
         if (low is not None and value < low) or (high is not None and value > high):
-            return f"{row.title} ({row.name}) lies between {low:g} and {high:g}, not {value!r}."
+            return f"{row.title} ({row.name}) must be between {low:g} and {high:g}, not {value!r}."
     return ""
 
 
@@ -216,7 +218,7 @@ def _expected(row: Setting) -> str:
         Kind.BOOL: "true or false",
         Kind.INT: "a whole number",
         Kind.FLOAT: "a number",
-        Kind.LIST: "a list of texts",
+        Kind.LIST: "a list of strings",
     }
     return words.get(row.kind, "text")
 

@@ -55,11 +55,11 @@ class Setting:
 
 
 _MENDS = (
-    ("less_context", "Use a shorter context by itself", "with a shorter context"),
-    ("fewer_slots", "Answer one request at a time by itself", "for one request at a time"),
-    ("smaller_cache", "Use a smaller KV cache by itself", "with a quantised KV cache"),
-    ("fewer_layers", "Use the GPU for fewer layers by itself", "with fewer layers on the GPU"),
-    ("less_gpu_memory", "Take less GPU memory by itself", "with the share of GPU memory that is free"),
+    ("less_context", "Use a shorter context automatically", "with a shorter context"),
+    ("fewer_slots", "Answer one request at a time automatically", "for one request at a time"),
+    ("smaller_cache", "Use a smaller KV cache automatically", "with a quantised KV cache"),
+    ("fewer_layers", "Use the GPU for fewer layers automatically", "with fewer layers on the GPU"),
+    ("less_gpu_memory", "Use less GPU memory automatically", "with the share of GPU memory that is free"),
 )
 """Remedies for a load that fails (`engines.api.RemedyKind`) which a person can have applied."""
 
@@ -68,7 +68,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="gateway.host",
         title="Address",
-        help="Where the endpoint listens. At 0.0.0.0 other computers can reach it, with an access key only.",
+        help="Where the endpoint listens. At 0.0.0.0 other computers can reach it, but only with an access key.",
         kind=Kind.TEXT,
         default="127.0.0.1",
         needs_restart=True,
@@ -77,7 +77,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="gateway.port",
         title="Port",
-        help="Ollama's port, so that clients made for it need no change. If it is taken, the next free one is used.",
+        help="Ollama's port, so that its clients need no change. If it is taken, the next free one is used.",
         kind=Kind.INT,
         default=11434,
         minimum=1,
@@ -108,7 +108,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="gateway.allowed_hosts",
         title="Names the endpoint answers to",
-        help="Names other than localhost, as a reverse proxy or your network has them. Under these it asks for a key.",
+        help="Names other than localhost, such as those of a reverse proxy or your network. These require a key.",
         kind=Kind.LIST,
         default=[],
         separator=",",
@@ -125,7 +125,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="gateway.queue_limit",
         title="Requests that may wait",
-        help="So many may wait for one model, each client in its turn. More are told to come back later.",
+        help="How many may wait for one model, with clients taking turns. Further ones are asked to try again later.",
         kind=Kind.INT,
         default=128,
         minimum=1,
@@ -140,8 +140,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="models.aliases",
-        title="Names that stand for models",
-        help="As claude-*=my-model, for programs that ask for models that are not here. `auto` is the model in use.",
+        title="Model aliases",
+        help="Written like claude-*=my-model, for programs that request models you do not have. `auto` is the model in "
+        "use.",
         kind=Kind.LIST,
         default=["claude-*=auto"],
         separator=",",
@@ -150,14 +151,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="models.fallback",
         title="Model for any other name",
-        help="Answers requests for models that are not here. Empty refuses them; `auto` is the model in use.",
+        help="Answers requests for models that you do not have. Empty refuses them; `auto` is the model in use.",
         kind=Kind.TEXT,
         default="",
     ),
     Setting(
         name="models.folders",
         title="Model folders",
-        help="Folders to look through for model files, beside Roundhouse's own. Files are used where they lie.",
+        help="Folders to search for model files, besides Roundhouse's own. Files are used in place, not copied.",
         kind=Kind.LIST,
         default=[],
         separator=os.pathsep,
@@ -166,14 +167,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="models.other_programs",
         title="Use other programs' models",
-        help="List what Ollama, LM Studio, llama.cpp, Jan and GPT4All keep here. Files are used where they lie.",
+        help="List the models of Ollama, LM Studio, llama.cpp, Jan and GPT4All. Files are used in place, not copied.",
         kind=Kind.BOOL,
         default=True,
     ),
     Setting(
         name="models.context",
         title="Context",
-        help="Tokens of conversation a model keeps at once, if it was trained for as many. More costs memory.",
+        help="Tokens of conversation a model keeps at once, if it was trained for that many. More takes more memory.",
         kind=Kind.INT,
         default=8192,
         minimum=256,
@@ -192,7 +193,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="models.max_loaded",
         title="Models kept loaded",
-        help="At most so many models at once; 0 leaves it to memory. Idle ones that are worth least make room.",
+        help="The most models loaded at once; 0 leaves it to memory. The least useful idle ones are unloaded first.",
         kind=Kind.INT,
         default=0,
         minimum=0,
@@ -211,14 +212,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="models.refuse_too_large",
         title="Refuse models that do not fit",
-        help="Say so instead of loading a model that takes more memory than there is. Off: try it, alone.",
+        help="Refuse to load a model that needs more memory than there is. Off: try it, with no other model loaded.",
         kind=Kind.BOOL,
         default=True,
     ),
     Setting(
         name="models.yield_below_mib",
-        title="Make way for other programs",
-        help="Unload idle models while less memory than this is free, and load them again when it is back. 0: never.",
+        title="Free memory for other programs",
+        help="Unload idle models while less memory than this is free, and load them again once there is enough. 0: "
+        "never.",
         kind=Kind.INT,
         default=0,
         minimum=0,
@@ -249,7 +251,7 @@ SETTINGS: tuple[Setting, ...] = (
         Setting(
             name=f"engine.mend_{kind}",
             title=title,
-            help=f"When a model does not fit, load it {how} without asking, and say so beside it.",
+            help=f"When a model does not fit, load it {how} without asking, and show that next to it.",
             kind=Kind.BOOL,
             default=False,
         )
@@ -257,23 +259,23 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="engine.mend_other_runtime",
-        title="Use another runtime by itself",
-        help="When a version of an engine cannot run a model here, use another that is installed, and say so.",
+        title="Use another runtime automatically",
+        help="When a version of an engine cannot run a model here, use another installed version, and show that.",
         kind=Kind.BOOL,
         default=False,
     ),
     Setting(
         name="engines.preferred",
         title="Engines to prefer",
-        help="Where several installed engines read a model's format, the first of these runs it.",
+        help="If several installed engines can read a model's format, the first of these runs it.",
         kind=Kind.LIST,
         default=[],
         separator=",",
     ),
     Setting(
         name="engines.releases_url",
-        title="Where release archives are listed",
-        help="GitHub's API, or a mirror that speaks the same.",
+        title="Address of the engine releases",
+        help="GitHub's API, or a mirror with the same API.",
         kind=Kind.TEXT,
         default="https://api.github.com",
         check=checks.https_only,
@@ -281,14 +283,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="network.offline",
         title="Stay offline",
-        help="Call no other computer: fetch nothing, and ask no endpoint attached elsewhere. What is here works on.",
+        help="Connect to no other computer: no downloads, no remote endpoints. Everything installed keeps working.",
         kind=Kind.BOOL,
         default=False,
     ),
     Setting(
         name="catalogue.url",
         title="Catalogue of models",
-        help="Where a newer list of recommended models is fetched from, with its signature beside it as .sig.",
+        help="Where to download a newer list of recommended models, with its signature next to it as .sig.",
         kind=Kind.TEXT,
         default="",
         check=checks.https_or_nothing,
@@ -296,29 +298,29 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="catalogue.key",
         title="Key of the catalogue",
-        help="Public Ed25519 key in base64. A catalogue that it did not sign is refused.",
+        help="Public Ed25519 key in base64. A catalogue not signed by it is refused.",
         kind=Kind.TEXT,
         default="",
         check=checks.key_or_nothing,
     ),
     Setting(
         name="updates.weekly",
-        title="Look for updates every week",
-        help="Ask once a week whether there is a newer Roundhouse. It is never installed without you.",
+        title="Check for updates every week",
+        help="Check once a week for a newer version of Roundhouse. It is never installed without asking you.",
         kind=Kind.BOOL,
         default=False,
     ),
     Setting(
         name="updates.channel",
-        title="Which updates",
-        help="Stable versions, or those that are still being tried.",
+        title="Update channel",
+        help="Stable versions, or versions that are still being tested.",
         kind=Kind.CHOICE,
         default="stable",
         choices=("stable", "beta"),
     ),
     Setting(
         name="updates.url",
-        title="Where updates are described",
+        title="Address of the updates",
         help="The folder that holds stable.json and stable.json.sig; or a mirror of your own.",
         kind=Kind.TEXT,
         default="https://roundhouse.invalid/updates",
@@ -327,7 +329,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="downloads.at_once",
         title="Downloads at once",
-        help="So many models come at the same time; the others wait their turn.",
+        help="How many models download at the same time; the others wait their turn.",
         kind=Kind.INT,
         default=1,
         minimum=1,
@@ -335,8 +337,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="downloads.limit_mb_s",
-        title="Download no faster than",
-        help="For all downloads together; 0 is as fast as it goes.",
+        title="Download speed limit",
+        help="For all downloads together; 0 means no limit.",
         kind=Kind.INT,
         default=0,
         minimum=0,
@@ -346,8 +348,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="downloads.xet",
         title="Hugging Face's Xet storage",
-        help="Large files come from there where the hub keeps them so, while one download runs at a time and without a "
-        "speed limit; off brings everything over plain HTTP.",
+        help="Downloads large files from Xet where the hub offers it, while only one download runs and there is no "
+        "speed limit. Off: everything over plain HTTP.",
         kind=Kind.CHOICE,
         default="auto",
         choices=("auto", "off"),
@@ -355,7 +357,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="inspector.requests",
         title="Requests remembered",
-        help="How many of the last requests can be looked at. They are kept in memory only.",
+        help="How many of the latest requests can be inspected. They are kept in memory only.",
         kind=Kind.INT,
         default=200,
         minimum=10,
@@ -363,7 +365,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="inspector.bodies",
-        title="Keep what requests say",
+        title="Keep request contents",
         help="Keep the first 32 KiB of each request and answer in memory, to be read on the Server page. Never logged.",
         kind=Kind.BOOL,
         default=False,
@@ -371,7 +373,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="responses.kept",
         title="Responses kept",
-        help="How many answers of the Responses API are kept for clients that go on with one by its id; 0 for none.",
+        help="How many answers of the Responses API are kept for clients that continue one by its id; 0 for none.",
         kind=Kind.INT,
         default=1000,
         minimum=0,
@@ -380,7 +382,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="responses.days",
         title="Keep responses for",
-        help="Responses that were not gone on with for so long are forgotten.",
+        help="Responses that have not been continued for this long are deleted.",
         kind=Kind.INT,
         default=30,
         minimum=1,
@@ -390,7 +392,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="window.theme",
         title="Appearance",
-        help="Follow the system, or keep to one.",
+        help="Follow the system, or always use one.",
         kind=Kind.CHOICE,
         default="system",
         choices=("system", "light", "dark"),
@@ -415,28 +417,28 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="window.at_login",
         title="Open when I log in",
-        help="The window opens by itself after each log-in. It loads no model until you ask for one.",
+        help="The window opens automatically after each log-in. No model is loaded until you use one.",
         kind=Kind.BOOL,
         default=False,
     ),
     Setting(
         name="window.tray",
         title="Show an icon in the system tray",
-        help="What runs and the memory it holds, a pause, and the way back to a closed window, where there is a tray.",
+        help="Shows running models and their memory, pauses them, and reopens a closed window, on systems with a tray.",
         kind=Kind.BOOL,
         default=True,
     ),
     Setting(
         name="window.ask_on_close",
         title="Ask when the window closes",
-        help="Whether the service goes on without it. Off: as the next setting says.",
+        help="Ask whether the service should keep running. Off: the next setting decides.",
         kind=Kind.BOOL,
         default=True,
     ),
     Setting(
         name="window.keep_serving",
         title="Keep serving when the window closes",
-        help="Editors and other programs can go on using the endpoint. Quitting ends it all the same.",
+        help="Editors and other programs can go on using the endpoint. Quitting always stops it.",
         kind=Kind.BOOL,
         default=False,
     ),

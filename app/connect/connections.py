@@ -79,7 +79,7 @@ class Connections:
         with _ONE_AT_A_TIME:
             record = self._records.of(tool.id)
             if record is None:
-                raise Conflict(f"{tool.name} was not wired from here.", code="tool_not_wired")
+                raise Conflict(f"{tool.name} was not connected by Roundhouse.", code="tool_not_wired")
             present = look(Path(record.file))
             before, after = self._kept(tool, record)
             diff = difference(record.file, _text(present.data), _text(before))
@@ -156,7 +156,7 @@ class Connections:
             return self._records.kept(record.before), self._records.kept(record.after)
         except OSError:
             raise Conflict(
-                f"The kept copy of {tool.name}'s settings is gone, so they are left alone.", code="tool_copy_gone"
+                f"The kept copy of {tool.name}'s settings is gone, so they were left unchanged.", code="tool_copy_gone"
             ) from None
 
 
@@ -187,8 +187,8 @@ def _change(tool: Tool, plan: _Plan, model: str, *, is_written: bool) -> ToolCha
 def _expect_untouched(tool: Tool, record: Record, present: Present, after: bytes | None) -> None:
     if present.data != after:
         raise Conflict(
-            f"{tool.name}'s settings were changed since, so they are left alone.",
-            hint="Take out by hand what you no longer want; below is what was changed since.",
+            f"{tool.name}'s settings were changed since, so they were left unchanged.",
+            hint="Remove what you no longer want by hand; the changes since then are shown below.",
             code="tool_file_changed",
             detail=difference(record.file, _text(after), _text(present.data)),
         )

@@ -35,7 +35,7 @@ def edited(form: Format, text: str, changes: Iterable[Change]) -> str:
         meant = placed(before, change.path, change.value)
         text = form.put(text, change.path, change.value)
         if not same(form.parsed(text), meant):
-            raise Unreadable("it is written in a way that cannot be edited without touching more.")
+            raise Unreadable("it is written in a way that cannot be edited without changing other parts.")
     return text
 
 

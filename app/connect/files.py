@@ -40,7 +40,7 @@ def look(path: Path) -> Present:
     try:
         real = path.resolve()
         if path.is_symlink() and not real.exists():
-            raise Unreadable(f"{path} is a link that leads nowhere.")
+            raise Unreadable(f"{path} is a broken link.")
         about = real.stat()
         _check(real, about)
         return Present(real, real.read_bytes(), stat.S_IMODE(about.st_mode))
@@ -52,7 +52,7 @@ def look(path: Path) -> Present:
 
 def _check(real: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise Unreadable(f"{real} is not a plain file.")
+        raise Unreadable(f"{real} is not a regular file.")
     if about.st_size > _LARGEST:
         raise Unreadable(f"{real} is too large for a settings file.")
     if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
@@ -114,7 +114,9 @@ def remove(before: Present) -> None:
 
 def changed(path: Path) -> Conflict:
     """Return the error of a file that something else wrote to in between."""
-    return Conflict(f"{path} was changed meanwhile, so it was left alone.", hint="Try again.", code="tool_file_changed")
+    return Conflict(
+        f"{path} was changed in the meantime, so it was left unchanged.", hint="Try again.", code="tool_file_changed"
+    )
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -127,6 +129,6 @@ def _bytes(path: Path) -> bytes | None:
 def _fault(path: Path, error: OSError) -> EnvironmentFault:
     return EnvironmentFault(
         f"{path} could not be written: {error.strerror or error}.",
-        hint="Nothing was changed. See that there is room and that the folder is yours.",
+        hint="Nothing was changed. Check that the disk has space and that the folder belongs to you.",
         code="tool_file_unwritable",
     )

@@ -37,8 +37,8 @@ class Unreadable(Conflict):
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"The file is left alone: {why}",
-            hint="Put it right in the tool itself, then try again.",
+            f"The file was left unchanged: {why}",
+            hint="Fix it in the tool itself, then try again.",
             code="tool_file_unreadable",
         )
 
@@ -85,14 +85,14 @@ def placed(data: Plain, path: Sequence[Step], value: Plain) -> Plain:
 def expect_list(data: Plain) -> list[Plain]:
     """Return a list as one. Raises Unreadable."""
     if not isinstance(data, list):
-        raise Unreadable("a list was expected where something else is.")
+        raise Unreadable("there is something else where a list was expected.")
     return data
 
 
 def expect_members(data: Plain, key: str) -> Mapping[str, Plain]:
     """Return a mapping as one. Raises Unreadable."""
     if not isinstance(data, dict):
-        raise Unreadable(f"what should hold `{key}` is not a set of named values.")
+        raise Unreadable(f"the place for `{key}` does not hold named values.")
     return data
 
 

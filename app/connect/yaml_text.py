@@ -69,9 +69,9 @@ def _is_flow(node: Node) -> bool:
 
 def _expect(node: Node, step: Step) -> None:
     if isinstance(step, Item) and not isinstance(node, SequenceNode):
-        raise Unreadable("a list was expected where something else is.")
+        raise Unreadable("there is something else where a list was expected.")
     if isinstance(step, str) and not isinstance(node, MappingNode):
-        raise Unreadable(f"what should hold `{step}` is not a set of named values.")
+        raise Unreadable(f"the place for `{step}` does not hold named values.")
 
 
 def _child(node: Node, step: Step) -> tuple[Node | None, Node | None]:
@@ -89,7 +89,7 @@ def _replaced(text: str, before: Node | None, node: Node, value: Plain) -> str:
     if isinstance(value, (dict, list)) and not _is_flow(node):
         column = node.start_mark.column
         if isinstance(before, MappingNode) and not isinstance(node, (MappingNode, SequenceNode)):
-            raise Unreadable("a single value is where several are to be written.")
+            raise Unreadable("there is a single value where several belong.")
         return text[:start] + _block(value, column, _newline(text)).lstrip(" ") + text[end:]
     return text[:start] + _flow(value) + text[end:]
 

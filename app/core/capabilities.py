@@ -61,7 +61,9 @@ def capabilities_named(text: str) -> list[Capability]:
     unknown = [word.strip() for word, capability in named.items() if capability is None]
     if unknown:
         raise BadRequest(
-            f"No model can do {unknown[0]!r}.", hint=f"There are {', '.join(Capability)}.", code="invalid_value"
+            f"There is no capability {unknown[0]!r}.",
+            hint=f"The capabilities are {', '.join(Capability)}.",
+            code="invalid_value",
         )
     return with_implied(capability for capability in named.values() if capability is not None)
 

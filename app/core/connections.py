@@ -86,12 +86,12 @@ def joined(earlier: Connection, later: Connection) -> Connection:
 
 SAID: dict[Why, str] = {
     Why.SEARCH: "Search for models",
-    Why.MODEL: "Look at a model",
+    Why.MODEL: "Show a model",
     Why.DOWNLOAD: "Download a model",
-    Why.MODEL_UPDATES: "Look for newer files of your models",
-    Why.CATALOGUE: "Fetch the list of recommended models",
+    Why.MODEL_UPDATES: "Check for newer files of your models",
+    Why.CATALOGUE: "Download the list of recommended models",
     Why.ENGINE: "Install or update an engine",
-    Why.ATTACHED: "Ask an attached endpoint",
-    Why.APP_UPDATE: "Look for or fetch a newer Roundhouse",
+    Why.ATTACHED: "Use an attached endpoint",
+    Why.APP_UPDATE: "Check for or download a newer Roundhouse",
 }
 """Each purpose in words, the same in the window and on the command line."""

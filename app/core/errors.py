@@ -112,7 +112,7 @@ class Offline(Conflict):
         self,
         sentence: str = "Roundhouse is set to stay offline.",
         *,
-        hint: str = "Switch `network.offline` off first.",
+        hint: str = "Turn `network.offline` off first.",
         code: str = "",
         detail: str = "",
     ) -> None:
@@ -121,7 +121,7 @@ class Offline(Conflict):
     @classmethod
     def from_calling(cls, host: str) -> Self:
         """Say so of one host."""
-        return cls(f"Roundhouse is set to stay offline, so {host} is not called.")
+        return cls(f"Roundhouse is set to stay offline, so it does not connect to {host}.")
 
 
 class TooLarge(UserError):

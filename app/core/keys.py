@@ -10,7 +10,7 @@ import msgspec
 
 MAX_NAME = 64
 _NAME_PATTERN = r"^[^\s/\x00-\x1f\x7f](?:[^/\x00-\x1f\x7f]*[^\s/\x00-\x1f\x7f])?$"
-NAME_RULE = f"A name has 1 to {MAX_NAME} characters, no slash among them, and no blank at either end."
+NAME_RULE = f"A name has 1 to {MAX_NAME} characters, without slashes, and without spaces at either end."
 KeyName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME, pattern=_NAME_PATTERN)]
 """No slash and no control character, and no blank at either end: a name stands in addresses and in tables."""
 

@@ -13,12 +13,13 @@ _TEN = 10
 
 
 CODE_MEANING = (
-    "Programs among the model's files then run with your rights: they can read, change and send whatever you can."
+    "Programs among the model's files then run with your permissions: they can read, change and send anything that "
+    "you can."
 )
 """What it is to allow a model's code."""
 BRINGS_CODE = (
-    "It brings code of its own, which runs only if an engine needs it and you allow it: in the model's settings, "
-    "or by roundhouse tune NAME --allow-code."
+    "It contains custom code, which runs only if an engine needs it and you allow it, in the model's settings or with "
+    "roundhouse tune NAME --allow-code."
 )
 """Of a model on the hub."""
 

@@ -54,7 +54,7 @@ def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_file
         raise _bad(archive, str(error)) from error
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
-            raise _bad(archive, "two of its entries are in each other's way") from error
+            raise _bad(archive, "two of its entries conflict") from error
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -182,6 +182,6 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
 def _bad(archive: Path, why: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"The archive {archive.name} cannot be used: {why}.",
-        hint="Nothing of it was kept. Install another version, or report this with the log.",
+        hint="Nothing was installed. Install another version, or report this with the log.",
         code="bad_archive",
     )

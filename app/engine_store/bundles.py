@@ -109,13 +109,13 @@ def opened(path: Path, recipe: Recipe, variant: Variant, stage: Path) -> Bundle:
     if variant.kind is Kind.VENV and about.version == variant.version:
         own = recipe.lock_of(variant).read_text(encoding="utf-8")
         if (own, recipe.tools_of(variant)) != (about.lock, about.tools):
-            raise BadRequest(f"{path.name} was made from another lock of {about.version}.", code="bad_bundle")
+            raise BadRequest(f"{path.name} was made with a different lock of {about.version}.", code="bad_bundle")
     folder = stage / "bundle"
     unpack(path, folder)
     files = folder / FILES
     there = {file.name: sha256_of(file) for file in files.iterdir()} if files.is_dir() else {}
     if there != about.files:
-        raise BadRequest(f"{path.name} is damaged: its files are not what it says.", code="bad_bundle")
+        raise BadRequest(f"{path.name} is damaged: its files do not match its description.", code="bad_bundle")
     return Bundle(about=about, files=files)
 
 
@@ -130,7 +130,7 @@ def sha256_of(path: Path) -> str:
 
 def _no_bundle(path: Path) -> BadRequest:
     return BadRequest(
-        f"{path} is not a bundle of an engine.",
-        hint="`roundhouse engines bundle` makes one, on a machine with network.",
+        f"{path} is not an engine bundle.",
+        hint="`roundhouse engines bundle` creates one, on a machine with a network connection.",
         code="bad_bundle",
     )

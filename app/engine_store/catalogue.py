@@ -93,7 +93,7 @@ def came_along(adapters: Mapping[str, Adapter], engine: str) -> bool:
 def unknown_engine(engine_id: str) -> EngineFailed:
     """Return the error for an engine nobody has heard of."""
     return EngineFailed(
-        f"This version of Roundhouse knows no engine called {engine_id!r}.",
-        hint="`roundhouse engines list` shows those it knows.",
+        f"This version of Roundhouse has no engine called {engine_id!r}.",
+        hint="`roundhouse engines list` shows the engines it has.",
         code=FailureKind.NOT_INSTALLED,
     )

@@ -39,7 +39,7 @@ async def make_environment(
     there and the network is not used.
     """
     folder, lock = stage / ENVIRONMENT, stage / LOCK
-    progress("Making an environment", None)
+    progress("Creating an environment", None)
     await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET, about=variant.package)
     python = python_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
@@ -50,7 +50,7 @@ async def make_environment(
         await run(offline, stage=stage, hear=meter.hear, env=_QUIET)
         return python
     sources = [part for url in variant.index_urls for part in ("--index", url)]
-    progress("Looking into the cache", None)
+    progress("Checking the cache", None)
     try:
         await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=_QUIET)
     except EnvironmentFault:

@@ -54,8 +54,8 @@ class Fetcher:
         """
         if not sha256:
             raise EnvironmentFault(
-                f"{path.name} has no checksum to compare with, so it was not fetched.",
-                hint="Install a version whose release names one.",
+                f"{path.name} has no checksum, so it was not downloaded.",
+                hint="Install a version whose release has one.",
                 code="no_checksum",
             )
         digest, count = hashlib.sha256(), 0
@@ -142,7 +142,7 @@ def _is_loopback(host: str) -> bool:
 def _unreachable(where: str, why: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"{where} could not be reached.",
-        hint="Look at the network, or install from a bundle: `roundhouse engines install --from FILE`.",
+        hint="Check the network connection, or install from a bundle: `roundhouse engines install --from FILE`.",
         detail=why,
         code="unreachable",
     )
@@ -150,7 +150,10 @@ def _unreachable(where: str, why: str) -> EnvironmentFault:
 
 def _refused(url: str, status: int) -> EnvironmentFault:
     if status in _LIMITED:
-        sentence, hint = "The release server answers no more requests from this address for now.", "Try in an hour."
+        sentence, hint = (
+            "The release server accepts no more requests from this address for now.",
+            "Try again in an hour.",
+        )
     elif status == _NOT_FOUND:
         return EnvironmentFault(
             f"There is nothing at {url}.", hint="The version may have been withdrawn: install another.", code=NOT_FOUND
@@ -162,7 +165,7 @@ def _refused(url: str, status: int) -> EnvironmentFault:
 
 def _not_as_announced(name: str, why: str) -> EnvironmentFault:
     return EnvironmentFault(
-        f"{name} is not what was announced: {why}.",
-        hint="It was thrown away. Try again; if it happens again, somebody changed the file.",
+        f"{name} is not the announced file: {why}.",
+        hint="It was deleted. Try again; if it happens again, somebody changed the file.",
         code="checksum",
     )

@@ -69,7 +69,7 @@ def unfit(variant: Variant, host: Host) -> str:
         if as_numbers(host.glibc) < as_numbers(variant.glibc):
             return f"It needs glibc {variant.glibc} or newer; this system has {host.glibc}."
     if variant.kind is Kind.VENV and not host.has_uv:
-        return "It takes uv to install, which is missing: install Roundhouse again, or put uv on PATH."
+        return "Installing it needs uv, which is missing: install Roundhouse again, or put uv on PATH."
     return _old_driver(variant, host)
 
 

@@ -169,7 +169,7 @@ class Installer:
             before += asset.size
 
     async def _proved(self, work: Work, manifest: Manifest) -> Installed:
-        work.progress("Looking at what was installed", None)
+        work.progress("Checking what was installed", None)
         means, engine = self._means, manifest.engine
         place = place_of(work.stage, manifest)
         found = await asked(lambda: means.adapters[engine].probe(place))
@@ -177,7 +177,7 @@ class Installer:
             raise EngineFailed(found.sentence, hint=found.hint, code=found.kind)
         proofs = await means.prove(engine, place, with_own_models=work.wish.use, progress=work.progress)
         await asyncio.to_thread(self._refuse_bad, engine, manifest, proofs)
-        work.progress("Putting it in its place", None)
+        work.progress("Moving it into place", None)
         kept = await asyncio.to_thread(means.shelf.publish, work.stage, manifest)
         await asyncio.to_thread(means.shelf.change, engine, lambda state: _taken(state, kept.name, work.wish, proofs))
         return Installed(manifest=kept, proofs=proofs)
@@ -190,7 +190,7 @@ class Installer:
         self._means.shelf.change(engine, lambda state: proved(state, name, bad))
         raise EngineFailed(
             f"{engine} {manifest.version} was not installed, because its test failed: {bad.problem}",
-            hint=bad.hint or "What was used before is used on.",
+            hint=bad.hint or "The previous version is still in use.",
             code=bad.code,
             detail=bad.log,
         )
@@ -201,7 +201,7 @@ def program_of(uv: Callable[[], Path | None]) -> Path:
     found = uv()
     if found is None:
         raise EnvironmentFault(
-            "uv is missing, which makes engines' environments.",
+            "uv, which creates the environments of engines, is missing.",
             hint="Install Roundhouse again, or put uv on PATH.",
             code="no_uv",
         )
@@ -249,7 +249,7 @@ def no_release(recipe: Recipe, variant: Variant, version: str) -> EnvironmentFau
     """Return the error for a version that was never published; only the one in the recipe is known to be there."""
     return EnvironmentFault(
         f"There is no version {version} of {recipe.engine} ({variant.name}).",
-        hint=f"This Roundhouse was made with {variant.version}; --channel latest takes the newest there is.",
+        hint=f"This version of Roundhouse was built with {variant.version}; --channel latest installs the newest.",
         code="no_release",
     )
 
@@ -265,7 +265,7 @@ def locked_version(lock: str, package: str) -> str:
     wanted = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", package)))  # one name, however it is spelt
     found = re.search(rf"^{wanted}==([^\s;]+)", lock, re.MULTILINE | re.IGNORECASE)
     if found is None:
-        raise EnvironmentFault(f"The lock says nothing about {package}.", code="no_lock")
+        raise EnvironmentFault(f"The lock does not include {package}.", code="no_lock")
     return found[1]
 
 

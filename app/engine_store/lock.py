@@ -25,7 +25,7 @@ def main(engines: Sequence[str]) -> int:
     """Lock the engines named, or all; return 0 when every lock was written."""
     uv = uv_program()
     if uv is None:
-        sys.stderr.write("uv is not here: run `make` first, or put it on PATH.\n")
+        sys.stderr.write("uv is missing: run `make` first, or put it on PATH.\n")
         return 1
     for recipe in recipes().values():
         if engines and recipe.engine not in engines:

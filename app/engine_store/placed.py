@@ -86,7 +86,7 @@ class Placed:
         failure, own = self._adapter.classify_exit(end), self._own_program()
         if own is None or failure.kind not in _LIES_IN_THE_PROGRAM:
             return failure
-        hint = f"It is your own program that runs, {own}: build or fetch it anew, or use another version of the engine."
+        hint = f"Your own program is in use, {own}: build or download it again, or use another version of the engine."
         return msgspec.structs.replace(failure, hint=hint)
 
     def _own_program(self) -> Path | None:

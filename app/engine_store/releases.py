@@ -75,7 +75,7 @@ class Releases:
         if not version:
             return await self._newest()
         if not _TAG.fullmatch(version):
-            raise EnvironmentFault(f"{version!r} is no version of this engine.", code="no_release")
+            raise EnvironmentFault(f"{version!r} is not a version of this engine.", code="no_release")
         tag = f"v{version}" if version[0].isdigit() else version
         try:
             release = await self._get(f"/tags/{tag}")
@@ -97,7 +97,7 @@ class Releases:
         for release in await self._listed():
             if not release.is_draft and any(self._release.pattern.match(asset.name) for asset in release.assets):
                 return release, release.tag
-        raise EnvironmentFault("The newest releases carry no archives.", hint="Try again later.", code="no_release")
+        raise EnvironmentFault("The newest releases have no archives.", hint="Try again later.", code="no_release")
 
     async def _followed(self, release: _Release) -> _Release:
         """Return the release whose tag the pointer names, if this one has a pointer."""
@@ -106,7 +106,7 @@ class Releases:
             return release
         tag = (await self._fetcher.text(pointer.url)).decode("utf-8", "replace").strip()
         if not _TAG.fullmatch(tag):
-            raise EnvironmentFault(f"{pointer.name} of {release.tag} names no release.", code="no_release")
+            raise EnvironmentFault(f"{pointer.name} of {release.tag} does not name a release.", code="no_release")
         return await self._get(f"/tags/{tag}")
 
     async def _get(self, path: str) -> _Release:
@@ -118,7 +118,7 @@ def _decoded(data: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
         raise EnvironmentFault(
-            "The release server did not answer as GitHub does.", detail=str(error), code="no_release"
+            "The release server's answer is not in GitHub's format.", detail=str(error), code="no_release"
         ) from error
 
 

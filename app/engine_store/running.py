@@ -145,18 +145,18 @@ _CAUSES = (
     ("No space left", "The disk is full."),
     ("error sending request", "The package index could not be reached."),
     ("dns error", "The package index could not be reached."),
-    ("Network connectivity is disabled", "A package is not in the cache, and the network was not to be used."),
-    ("Hash mismatch", "A package is not the one that was locked: its hash differs. It was not installed."),
+    ("Network connectivity is disabled", "A package is not in the cache, and the network was not allowed."),
+    ("Hash mismatch", "A package differs from the locked one: its hash does not match. It was not installed."),
     ("no wheels with a matching", "A package was not built for this system or Python."),
-    ("No interpreter found", "There is no Python here that this engine is built for."),
-    ("No virtual environment or system Python", "There is no Python here that this engine is built for."),
+    ("No interpreter found", "No installed Python suits this engine."),
+    ("No virtual environment or system Python", "No installed Python suits this engine."),
     ("error: command", "A package could not be built: a compiler or its tools are missing."),
-    ("_COMPILER not set", "A package could not be built: there is no C++ compiler here."),
-    ("Failed to build", "A package could not be built here; its last words say why."),
+    ("_COMPILER not set", "A package could not be built: there is no C++ compiler."),
+    ("Failed to build", "A package could not be built; the last lines of its output say why."),
 )
 
 
 def _sentence(argv: Sequence[str], said: Sequence[str]) -> str:
     text = "\n".join(said)
     known = next((sentence for words, sentence in _CAUSES if words.casefold() in text.casefold()), "")
-    return known or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} did not succeed.".replace("  ", " ")
+    return known or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} failed.".replace("  ", " ")

@@ -108,7 +108,7 @@ class Shelf:
         except OSError as error:
             raise StorageFault(
                 f"The engine could not be written: {error.strerror or error}.",
-                hint=f"Look for space and permissions below {self._root}.",
+                hint=f"Check free space and permissions in {self._root}.",
                 code="engine_store",
             ) from error
         finally:
@@ -265,15 +265,15 @@ def _is_plain(name: str) -> bool:
 def no_version(engine: str, name: str) -> NotFound:
     """Return the error for a version nobody installed."""
     return NotFound(
-        f"There is no version {name} of {engine} here.",
-        hint=f"`roundhouse engines list {engine}` shows those there are.",
+        f"Version {name} of {engine} is not installed.",
+        hint=f"`roundhouse engines list {engine}` lists those that are.",
         code="engine_version_not_found",
     )
 
 
 def _gone(engine: str, name: str) -> NotFound:
     return NotFound(
-        f"Version {name} of {engine}, which is in use, is gone from the disk.",
+        f"Version {name} of {engine}, which is in use, is missing from the disk.",
         hint=f"`roundhouse engines install {engine}` installs it again.",
         code="engine_gone",
     )

@@ -124,7 +124,7 @@ def _who_runs(port_file: Path) -> str:
     try:
         url = msgspec.json.decode(port_file.read_bytes(), type=PortFile).url
     except (OSError, msgspec.MsgspecError):
-        return "Another Roundhouse gateway is just starting or ending."
+        return "Another Roundhouse service is just starting or stopping."
     return f"Roundhouse is already running at {url}."
 
 

@@ -89,7 +89,7 @@ class Running:
 def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] = ADAPTERS) -> int:
     """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), 3 (another is running) or 4 (no key)."""
     if sys.argv[1:] if argv is None else argv:
-        return _say("usage: python -m app.gateway    (settings and environment say the rest)", EXIT_USAGE)
+        return _say("usage: python -m app.gateway    (everything else comes from settings and environment)", EXIT_USAGE)
     allow_many()
     try:
         paths = _created_paths()
@@ -304,7 +304,7 @@ def _created_paths() -> Paths:
     try:
         paths.create()
     except OSError as error:
-        raise EnvironmentFault(f"The folder {error.filename} cannot be made: {error.strerror}.") from error
+        raise EnvironmentFault(f"The folder {error.filename} cannot be created: {error.strerror}.") from error
     return paths
 
 

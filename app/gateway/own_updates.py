@@ -56,7 +56,7 @@ WEEK_S = 7 * 24 * 3600.0
 _LOOK_EVERY_S = 3600.0
 _WAIT_S = 0.2
 _MB = 1_000_000
-NO_KEY = "This copy trusts no key for updates yet: no version of Roundhouse was ever released."
+NO_KEY = "This copy trusts no update key yet: no version of Roundhouse has been released."
 
 
 class Known:
@@ -113,7 +113,7 @@ class Known:
         if manifest is None or manifest.version != version:
             raise Conflict(
                 f"There is no version {version[:40]!r} to install.",
-                hint="Look for updates first: roundhouse update --check",
+                hint="Check for updates first: roundhouse update --check",
                 code="no_update",
             )
         return manifest
@@ -124,8 +124,8 @@ class Known:
         if found is None:
             command = self.installation.command
             raise Conflict(
-                self._problem(manifest) or "This copy is updated by the command that installed it.",
-                hint=f"In a terminal: {command}" if command else "Install it as the first time.",
+                self._problem(manifest) or "This copy is updated with the command that installed it.",
+                hint=f"In a terminal: {command}" if command else "Install it the way you did the first time.",
                 code="update_by_hand",
             )
         return found

@@ -38,7 +38,7 @@ async def wiring(services: Services, model: str = "") -> Wiring:
     usable = [info for info in listed if info.chats and not info.problem]
     first = (await find_model(services, model)) if model else _usual(usable)
     if not first.chats:
-        raise NotFound(f"{first.title} does not chat.", hint="Choose another model.", code="model_cannot")
+        raise NotFound(f"{first.title} is not a chat model.", hint="Choose another model.", code="model_cannot")
     others = [info for info in usable if info.name != first.name]
     most = services.settings.integer("models.context")
     served = tuple(Served(info.name, _context(info, most)) for info in (first, *others))
@@ -48,7 +48,7 @@ async def wiring(services: Services, model: str = "") -> Wiring:
 def _usual(usable: list[ModelInfo]) -> ModelInfo:
     """Return the first model of the person's own; the built-in one only when there is no other."""
     if not usable:
-        raise NotFound("There is no model to wire a tool to.", hint="Add one first.", code="model_not_found")
+        raise NotFound("There is no model to connect a tool to.", hint="Add one first.", code="model_not_found")
     return min(usable, key=lambda info: info.is_builtin)
 
 
@@ -88,7 +88,7 @@ def _sentence(tool: Tool, model: str, status: int, said: str) -> str:
     if status == _OK:
         return f"{model} answered on {tool.route}, as {tool.name} asks."
     if status == _UNAUTHORISED:
-        return f"The endpoint asks for a key: put one of yours where {tool.name} has {KEY!r}."
+        return f"The endpoint requires a key: put one of yours where {tool.name} has {KEY!r}."
     if status == _NOT_FOUND and "model_not_found" not in said:
         return f"This endpoint has no {tool.route}, which {tool.name} needs."
     return f"{tool.route} refused: {_message(said) or said or 'nothing answered'}"

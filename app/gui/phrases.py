@@ -17,10 +17,10 @@ _STATES = {
     _S.LOADING: ("accent", "Loading"),
     _S.READY: ("ok", "Ready"),
     _S.SLEEPING: ("ink-3", "Asleep"),
-    _S.DRAINING: ("accent", "Finishing its answers"),
+    _S.DRAINING: ("accent", "Finishing answers"),
     _S.STOPPING: ("accent", "Stopping"),
     _S.FAILED: ("bad", "Failed"),
-    _S.BACKING_OFF: ("warn", "Waiting before the next try"),
+    _S.BACKING_OFF: ("warn", "Waiting to retry"),
 }
 
 _GUIDE = "Guide"
@@ -78,7 +78,7 @@ def label(model: ModelInfo) -> str:
 def origin(model: ModelInfo) -> str:
     """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
     if model.preset is not None:
-        return f"made from {model.preset.base}" if model.preset.base else "made of an uploaded file"
+        return f"made from {model.preset.base}" if model.preset.base else "made from an uploaded file"
     return f"attached: {urlsplit(model.attached).netloc}" if model.attached else ""
 
 
@@ -120,7 +120,7 @@ def download_ended(download: Download) -> tuple[str, str]:
     """Return title and text of what is said when a download is over."""
     if download.error is not None:
         return f"{download.title} was not downloaded", download.error.text
-    return f"{download.title} is here", f"{words.size(download.total_bytes)}, complete and checked."
+    return f"{download.title} was downloaded", f"{words.size(download.total_bytes)}, complete and checked."
 
 
 def recommended(choices: ModelChoices | None, name: str) -> str:

@@ -128,8 +128,8 @@ def _saved(shape: dict[str, Any]) -> Machine | None:
 
 def _invalid(what: str) -> BadRequest:
     return BadRequest(
-        f"The description of the machine cannot be used: {what}.",
-        hint='The least that helps is {"os": "linux", "ram_gb": 32, "gpus": [{"name": "RTX 3090", "count": 1}]}.',
+        f"The machine description cannot be used: {what}.",
+        hint='The minimum is {"os": "linux", "ram_gb": 32, "gpus": [{"name": "RTX 3090", "count": 1}]}.',
         code="machine_invalid",
     )
 
@@ -160,7 +160,7 @@ def _check(told: MachineDescription) -> None:
     if any(figure is not None and not 0 < figure < _MAX_FIGURE for figure in figures):
         raise _invalid("a figure in it is zero, negative or impossible")
     if not all(card.count > 0 for card in told.gpus) or sum(card.count for card in told.gpus) > _MAX_GPUS:
-        raise _invalid(f"it has no sensible number of GPUs; 1 to {_MAX_GPUS} can be planned for")
+        raise _invalid(f"its number of GPUs is not plausible; 1 to {_MAX_GPUS} can be planned for")
 
 
 def _system(told: MachineDescription) -> str:

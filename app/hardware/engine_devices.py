@@ -144,7 +144,7 @@ def _difference(device: _Told, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu:
     return _memory_difference(device, gpu)
 
 
-_UNTOLD = "Several cards have this name, and a variable decides which are seen: which one it is cannot be told."
+_UNTOLD = "Several cards have this name, and a variable decides which are seen: it is unclear which one this is."
 
 
 def _memory_difference(device: _Told, gpu: Gpu) -> str:

@@ -126,7 +126,7 @@ def _below(root: Path, name: str, target: str) -> str:
 def _inside(root: Path, name: str) -> Path:
     path = root / name
     if not path.resolve().is_relative_to(root):
-        raise ValueError(f"{name} leads out of the record.")
+        raise ValueError(f"{name} points outside the record.")
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 

@@ -60,7 +60,7 @@ def variable_limits(evidence: Evidence) -> Iterator[Fact[str]]:
         if name in _HIDING:
             yield measured(f'{name}="{value}" decides which {_HIDING[name]} engines see, and their numbers.', name)
         elif name == "HSA_OVERRIDE_GFX_VERSION":
-            yield measured(f'{name}="{value}" makes ROCm take every AMD GPU for that version.', name)
+            yield measured(f'{name}="{value}" makes ROCm treat every AMD GPU as that version.', name)
 
 
 def _memory_limits(memory: Memory) -> Iterator[Fact[str]]:
@@ -111,4 +111,4 @@ def _wsl_limits(evidence: Evidence, system: OperatingSystem, memory: Memory) -> 
         f"WSL gives Linux {size:.1f} GiB of this computer's memory; .wslconfig sets how much.", "/proc/version"
     )
     if not is_there(evidence.root / "dev/dxg"):
-        yield measured("WSL passes no GPU on: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg")
+        yield measured("WSL provides no GPU: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg")

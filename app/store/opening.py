@@ -113,6 +113,6 @@ def _damage_notice(aside: Path) -> Notice:
     return Notice(
         level="bad",
         code="database_damaged",
-        sentence="The file with your conversations was damaged, so a new one was begun.",
+        sentence="The file with your conversations was damaged, so a new one was started.",
         hint=f"The damaged file is kept: {aside}",
     )

@@ -135,7 +135,7 @@ def _forget(connection: sqlite3.Connection, bounds: Bounds, now: float) -> None:
 
 def _unknown(response: str) -> NotFound:
     return NotFound(
-        f"No response {response[:80]!r} is kept.",
+        f"There is no stored response {response[:80]!r}.",
         hint="It was deleted, forgotten, or made with `store` off. Send the conversation again.",
         code="response_not_found",
     )

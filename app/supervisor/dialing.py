@@ -74,7 +74,7 @@ async def _allowed(host: Host) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if any(map(is_forbidden, addresses)):
-        raise ForbiddenAddress(f"{host.name} is an address that is never called")
+        raise ForbiddenAddress(f"{host.name} is an address that is never contacted")
     return addresses
 
 

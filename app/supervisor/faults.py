@@ -33,15 +33,15 @@ TOO_SLOW = Failure(
 
 UNKILLABLE = Failure(
     kind=FailureKind.KILLED,
-    sentence="The engine did not end, even when it was killed.",
-    hint="Its driver may hang. Restart the computer if its memory does not come back.",
+    sentence="The engine did not exit, even when it was killed.",
+    hint="Its driver may be stuck. Restart the computer if its memory does not come back.",
 )
 
-CALLED_OFF = Failure(kind=FailureKind.KILLED, sentence="The start was called off.")
+CALLED_OFF = Failure(kind=FailureKind.KILLED, sentence="The start was cancelled.")
 
 MISTAKE = Failure(
     kind=FailureKind.UNKNOWN,
-    sentence="The engine could not be run because of a mistake in Roundhouse.",
+    sentence="The engine could not be run because of a bug in Roundhouse.",
     hint=_ASK_FOR_REPORT,
 )
 
@@ -57,7 +57,7 @@ def stalled(stall_s: float) -> Failure:
 
 def given_up(failure: Failure, model: str) -> Failure:
     """Say of an engine that ended again and again that it is left alone now, and how to go on."""
-    tried = f"It ended {MAX_RESTARTS + 1} times within {RESTART_WINDOW_S / 60:g} minutes, and is left alone for now"
+    tried = f"It ended {MAX_RESTARTS + 1} times within {RESTART_WINDOW_S / 60:g} minutes, and is not restarted for now"
     hint = f"{failure.hint} {tried}: `roundhouse load {model}` starts it again.".strip()
     return msgspec.structs.replace(failure, hint=hint)
 
@@ -66,8 +66,8 @@ def no_such_engine(engine: str) -> Failure:
     """Name an engine this build does not know."""
     return Failure(
         kind=FailureKind.NOT_INSTALLED,
-        sentence=f"This version of Roundhouse does not know an engine called {engine}.",
-        hint="See the list of engines for those it knows.",
+        sentence=f"This version of Roundhouse has no engine called {engine}.",
+        hint="`roundhouse engines list` shows those it has.",
     )
 
 
@@ -81,7 +81,7 @@ def not_started(program: str, error: OSError) -> Failure:
     if isinstance(error, FileNotFoundError):
         return Failure(
             kind=FailureKind.NOT_INSTALLED,
-            sentence=f"The engine's program is not there: {program}.",
+            sentence=f"The engine's program is missing: {program}.",
             hint="Install the engine again.",
         )
     return Failure(
@@ -105,12 +105,14 @@ def no_room(refused: Refuse) -> Failure:
     model, pinned = refused.model, ", ".join(refused.pinned)
     hint = f"Unpin or unload {pinned}." if pinned else "Choose a smaller model, or a smaller quantisation of this one."
     if refused.pool == PLACES:
-        sentence = f"{model} has no place: no more models may be loaded at once than are pinned ({pinned})."
+        sentence = f"{model} cannot be loaded: as many models as allowed at once are pinned ({pinned})."
     else:
         beside = f" beside {pinned}, which {'are' if len(refused.pinned) > 1 else 'is'} pinned" if pinned else ""
         takes = "an unknown amount of" if refused.needed is None else f"about {words.size(refused.needed)} of"
         where = "memory" if refused.pool == SYSTEM else f"memory on {refused.pool}"
-        sentence = f"{model} takes {takes} {where}, and at most {words.size(refused.available)} can be had{beside}."
+        sentence = (
+            f"{model} takes {takes} {where}, and at most {words.size(refused.available)} can be made available{beside}."
+        )
     kind = FailureKind.OUT_OF_MEMORY if refused.pool in {SYSTEM, PLACES} else FailureKind.OUT_OF_GPU_MEMORY
     return Failure(kind=kind, sentence=sentence, hint=hint)
 
@@ -124,7 +126,9 @@ def as_error(report: FailureReport) -> EngineFailed:
 
 def was_stopped(model: str) -> EngineFailed:
     """Return the error of an answer whose engine somebody stopped."""
-    return EngineFailed(f"{model} was stopped while it answered.", hint="Ask again to load it.", code="engine_stopped")
+    return EngineFailed(
+        f"{model} was stopped while it answered.", hint="Send the request again to load it.", code="engine_stopped"
+    )
 
 
 def turned_away(model: str, reason: Reason, *, retry_s: float = 0.0) -> RoundhouseError:
@@ -132,17 +136,17 @@ def turned_away(model: str, reason: Reason, *, retry_s: float = 0.0) -> Roundhou
     match reason:
         case Reason.FULL:
             return Overloaded(
-                f"Server busy: as many requests wait for {model} as may.",
+                f"Server busy: too many requests are waiting for {model}.",
                 hint=f"Try again in {math.ceil(retry_s)} seconds, or raise the setting gateway.queue_limit.",
                 retry_s=retry_s,
             )
         case Reason.UNLOADED:
-            sentence, hint = f"{model} was unloaded before it was ready.", "Ask again to load it."
+            sentence, hint = f"{model} was unloaded before it was ready.", "Send the request again to load it."
         case Reason.REPLACED:
-            sentence, hint = f"{model} is being loaded again with other options.", "Ask again in a moment."
+            sentence, hint = f"{model} is being reloaded with other options.", "Try again in a moment."
         case Reason.PAUSED:
             sentence = f"Roundhouse is paused, so {model} is not loaded."
-            hint = "Resume in the window or with `roundhouse resume`, and ask again."
+            hint = "Resume in the window or with `roundhouse resume`, then try again."
         case Reason.CLOSING:
-            sentence, hint = "Roundhouse is shutting down.", "Start it again to go on."
+            sentence, hint = "Roundhouse is shutting down.", "Start it again to continue."
     return Unavailable(sentence, hint=hint, code=reason.value)

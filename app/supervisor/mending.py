@@ -36,7 +36,7 @@ def mended(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind
             continue
         options = msgspec.structs.replace(request.options, **remedy.options)
         if options != request.options:
-            done = f"{failure.sentence} So this was done: {remedy.label[0].lower()}{remedy.label[1:]}."
+            done = f"{failure.sentence} Roundhouse did this: {remedy.label[0].lower()}{remedy.label[1:]}."
             applied = AppliedRemedy(kind=remedy.kind.value, sentence=done)
             return Mended(request=msgspec.structs.replace(request, options=options), applied=applied)
     return None

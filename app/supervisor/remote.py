@@ -25,7 +25,7 @@ _LOOKS = 2
 """So many in a row without an answer, and the endpoint is lost: one can be a dropped packet."""
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _REDIRECTS = range(300, 400)
-_LOOK_THERE = "Look whether it runs and can be reached from this computer."
+_LOOK_THERE = "Check that it is running and can be reached from this computer."
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ async def models_at(endpoint: Endpoint, path: str) -> list[RemoteModel]:
     try:
         return msgspec.json.decode(reply.body, type=_Models).data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Unstartable(_failure(f"What answers at {where} lists no models as OpenAI does.")) from None
+        raise Unstartable(_failure(f"What answers at {where} does not list models in OpenAI's format.")) from None
 
 
 async def look(endpoint: Endpoint, path: str) -> Failure | None:
@@ -125,11 +125,11 @@ async def lost(endpoint: Endpoint, path: str, *, every_s: float) -> Failure:
 def _unreachable(where: str, error: Exception) -> Failure:
     match error:
         case ForbiddenAddress():
-            return _failure(f"The address of {where} is one that is never called.", hint="Attach another endpoint.")
+            return _failure(f"The address of {where} is one that is never contacted.", hint="Attach another endpoint.")
         case ssl.SSLCertVerificationError():
             return _failure(
                 f"The certificate of {where} cannot be verified: {error.verify_message}.",
-                hint="Give the endpoint a certificate this computer trusts.",
+                hint="Give the endpoint a certificate that this computer trusts.",
             )
         case TimeoutError():
             return _failure(f"The endpoint at {where} did not answer within {LOOK_S:g} seconds.")
@@ -143,18 +143,18 @@ def _unreachable(where: str, error: Exception) -> Failure:
 def _wrong_key(where: str) -> Failure:
     return Failure(
         kind=FailureKind.AUTH,
-        sentence=f"The endpoint at {where} does not take the key.",
-        hint="Attach it again with a key of its own.",
+        sentence=f"The endpoint at {where} does not accept the key.",
+        hint="Attach it again with a valid key.",
     )
 
 
 def _odd_answer(where: str, status: int) -> Failure:
     if status in _REDIRECTS:
         return _failure(
-            f"The endpoint at {where} sends elsewhere ({status}), which is not followed.",
-            hint="Attach the address it really has.",
+            f"The endpoint at {where} redirects to another address ({status}), which is not followed.",
+            hint="Attach its actual address.",
         )
-    return _failure(f"The endpoint at {where} answers {status} when it is asked for its models.")
+    return _failure(f"The endpoint at {where} answers {status} when asked for its models.")
 
 
 def _failure(sentence: str, *, hint: str = _LOOK_THERE) -> Failure:

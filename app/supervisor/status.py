@@ -76,4 +76,4 @@ def report_of(model: str, failure: Failure, facts: Facts, request: LoadRequest |
 def _stage(machine: Machine, facts: Facts, *, is_queued: bool) -> str:
     if machine.state not in COMING_UP:
         return ""
-    return "Waiting for another model to make room" if is_queued else facts.stage or "Starting"
+    return "Waiting for another model to free memory" if is_queued else facts.stage or "Starting"

@@ -89,6 +89,8 @@ class Watching:
         model = request.source.name
         self._yielding.came_back(model)
         self._publish(
-            Notice(level="info", code="memory_returned", sentence=f"There is room again: {model} is being loaded.")
+            Notice(
+                level="info", code="memory_returned", sentence=f"There is enough memory again: {model} is being loaded."
+            )
         )
         await self._engines.load_again(request)

@@ -33,7 +33,7 @@ def check_replaceable(place: Path) -> None:
     if not os.access(place.parent, os.W_OK | os.X_OK) or not os.access(place, os.W_OK):
         raise StorageFault(
             f"{place} cannot be replaced: you may not write to {place.parent}.",
-            hint="Update it the way it was installed, or as the person who installed it.",
+            hint="Update it the way it was installed, or as the user who installed it.",
             code="update_not_allowed",
         )
 
@@ -54,7 +54,7 @@ def go_back(place: Path) -> None:
     """Use what was used before; what is used now is kept instead. Raises Conflict, StorageFault."""
     previous = previous_of(place)
     if not previous.exists():
-        raise Conflict("No version before this one is kept here.", code="no_previous")
+        raise Conflict("There is no previous version to go back to.", code="no_previous")
     try:
         swap(place, previous)
     except OSError as error:
@@ -96,6 +96,6 @@ def _exchanged(one: Path, other: Path) -> bool:
 def _failed(place: Path, error: OSError) -> StorageFault:
     return StorageFault(
         f"{place} could not be replaced: {error.strerror or error}.",
-        hint="What was there is used on.",
+        hint="The current version stays in use.",
         code="update_not_allowed" if isinstance(error, PermissionError) else "",
     )

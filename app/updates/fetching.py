@@ -83,8 +83,8 @@ def checked(path: Path, file: File) -> Path:
         return path
     path.unlink(missing_ok=True)
     raise UpdateRefused(
-        f"{file.name} is not what was signed, so it was thrown away.",
-        hint="Try again; if it happens again, something changes files on this disk or on the way.",
+        f"{file.name} is not the signed file, so it was deleted.",
+        hint="Try again; if it happens again, something changes files on this disk or during the download.",
         code="update_damaged",
     )
 
@@ -126,4 +126,4 @@ def _sha256(path: Path) -> str:
 
 
 def _not_handed_out(error: RoundhouseError) -> Unavailable:
-    return Unavailable("The server of updates does not hand it out.", hint="Try again later.", detail=str(error))
+    return Unavailable("The update server does not provide it.", hint="Try again later.", detail=str(error))

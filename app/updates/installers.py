@@ -33,7 +33,7 @@ def install_package(package: Path, off: Event) -> bool:
     if opener and _can_ask():
         subprocess.Popen([opener, str(package)], start_new_session=True)
         return False
-    raise _by_hand(package, "Nobody can be asked for an administrator's password from here.")
+    raise _by_hand(package, "There is no way to ask for an administrator's password from here.")
 
 
 def open_image(image: Path) -> None:

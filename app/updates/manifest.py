@@ -99,7 +99,7 @@ def verified(signed: Signed, keys: tuple[bytes, ...]) -> Manifest:
     signatures = [_decoded(line) for line in signed.signatures.split()[:_MOST_SIGNATURES]]
     if not any(is_signed(signed.content, signature, key) for signature in signatures for key in keys):
         raise UpdateRefused(
-            "The description of the newest version bears no signature that this copy trusts, so it was refused.",
+            "The description of the newest version has no signature that this copy trusts, so it was refused.",
             hint="Somebody on the way may have changed it. Nothing was installed; try another network.",
             code="update_signature",
         )
@@ -125,7 +125,7 @@ def check_no_downgrade(manifest: Manifest, known: str, issued: dt.datetime = _EV
     if (order(manifest.version), manifest.issued) < (order(known), issued):
         raise UpdateRefused(
             f"What is served describes version {manifest.version}, and {known} is known already: it was refused.",
-            hint="Somebody may be serving old descriptions. The version that is here stays.",
+            hint="Somebody may be serving old descriptions. The current version stays in use.",
             code="update_downgrade",
         )
 
@@ -167,8 +167,8 @@ def _read(content: bytes) -> Manifest:
         raise _unreadable("it is for something else")
     if found.format != FORMAT:
         raise UpdateRefused(
-            "The description of the newest version is of a form this version does not know.",
-            hint="Install the newest version by hand, as the first time.",
+            "The description of the newest version is in a format that this version does not know.",
+            hint="Install the newest version by hand, the way you did the first time.",
             code="update_unreadable",
         )
     if found.issued.tzinfo is None or found.expires.tzinfo is None or len(found.notes) > _MOST_NOTES:

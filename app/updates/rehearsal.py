@@ -82,7 +82,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 def _does_not_run(version: str, said: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"Version {version} does not run on this computer, so nothing was changed.",
-        hint="The version that is here is used on. Its notes may say what it needs.",
+        hint="The current version stays in use. Its notes may say what it needs.",
         code="update_does_not_run",
         detail=said.strip(),
     )

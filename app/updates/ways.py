@@ -104,7 +104,7 @@ class _Folder:
             unpack(work.file, ready)
             sync_tree(ready)
             _check_version(ready, work.version)
-            work.say("Trying it out")
+            work.say("Testing it")
             rehearse(program_in(ready), work.version, work.off)
         except OSError as error:
             shutil.rmtree(ready, ignore_errors=True)
@@ -198,7 +198,7 @@ def previous_version(installation: Installation) -> str:
 def way_back(installation: Installation) -> Ending:
     """Return how the version before is used again. Raises Conflict without one, StorageFault."""
     if not previous_version(installation):
-        raise Conflict("No version before this one is kept here.", code="no_previous")
+        raise Conflict("There is no previous version to go back to.", code="no_previous")
     exchange.check_replaceable(installation.place)
     if installation.kind is InstallationKind.APPIMAGE:
         exchange.go_back(installation.place)

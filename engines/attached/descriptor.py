@@ -5,7 +5,7 @@ from engines.api import Descriptor, Family, Feature, ModelFormat, Route
 DESCRIPTOR = Descriptor(
     id="attached",
     name="Attached endpoint",
-    licence="that of whoever runs it",
+    licence="that of the endpoint's operator",
     homepage="https://platform.openai.com/docs/api-reference",
     family=Family.EXTERNAL,
     formats=(ModelFormat.REMOTE,),

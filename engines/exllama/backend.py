@@ -97,7 +97,7 @@ class Exllama(ABC):
             self.generator.enqueue(job)
         except (AssertionError, ValueError) as error:
             self.cancel(work.id)
-            raise invalid(f"ExLlama does not take this request: {error}.") from error
+            raise invalid(f"ExLlama does not accept this request: {error}.") from error
         self._jobs[work.id] = job
 
     def step(self) -> Iterable[Outcome]:

@@ -171,8 +171,8 @@ def _unusable(said: Answer) -> Failure:
     if said.is_late:
         return Failure(
             kind=FailureKind.STALLED,
-            sentence=f"It did not say its version within {QUICK_S:.0f} s.",
-            hint="Run it with --version yourself, and see what it waits for.",
+            sentence=f"It did not report its version within {QUICK_S:.0f} s.",
+            hint="Run it with --version yourself to see what it is waiting for.",
         )
     lines = said.text.splitlines()
     suspicions = [found for found in map(READER.suspect, lines) if found]
@@ -180,7 +180,7 @@ def _unusable(said: Answer) -> Failure:
         return READER.explain(Exit(code=said.code, suspicions=suspicions, tail=lines, was_ready=False))
     return Failure(
         kind=FailureKind.NOT_INSTALLED,
-        sentence=f"It is no {DESCRIPTOR.program}: its help names none of the options that one has.",
+        sentence=f"It is not a {DESCRIPTOR.program}: its help shows none of the expected options.",
         hint=f"Name a {DESCRIPTOR.program} of llama.cpp.",
     )
 

@@ -38,7 +38,7 @@ _CLUES = clues(
 _GOES_ON = (
     (
         (_K.OUT_OF_GPU_MEMORY, (r"retrying without pipeline parallelism",)),
-        "The cards work one after another: there is no memory to have them work at once.",
+        "The cards work one after another: there is not enough memory for them to work at the same time.",
     ),
     (
         (_K.DRIVER, (r"failed to initialize (CUDA|ROCm|HIP|MUSA)\b",)),
@@ -46,7 +46,7 @@ _GOES_ON = (
     ),
     (
         (_K.BAD_FLAG, (r"match target model to use speculation", r"target and draft vocabs are not compatible")),
-        "The draft is left out: its vocabulary is not this model's.",
+        "The draft model is not used: its vocabulary differs from this model's.",
     ),
 )
 _SURVIVED = tuple(Survived(clue, sentence) for row, sentence in _GOES_ON for clue in clues(row))
@@ -61,8 +61,8 @@ _SAID = {
         "Update Roundhouse for a newer llama.cpp, or choose another model.",
     ),
     _K.MODEL_NOT_FOUND: Said(
-        "The model file is no longer where it was, or may not be read.",
-        "Put it back or choose another model.",
+        "The model file was moved or cannot be read.",
+        "Restore it, or choose another model.",
     ),
     _K.MISSING_LIBRARY: Said(
         "A library that llama.cpp needs is missing or cannot be loaded.",

@@ -48,9 +48,9 @@ _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 _DEVICES_TIMEOUT_S = 20.0
 
 _REFUSED_BY_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
-    (lambda o: o.draft is not None, "This build of llama.cpp takes no draft model; the one that came along does."),
-    (lambda o: bool(o.lora), "This build of llama.cpp takes no LoRA adapters; the one that came along does."),
-    (lambda o: o.projector is not None, "This build of llama.cpp takes no images; the one that came along does."),
+    (lambda o: o.draft is not None, "This build of llama.cpp does not support draft models; the bundled one does."),
+    (lambda o: bool(o.lora), "This build of llama.cpp does not support LoRA adapters; the bundled one does."),
+    (lambda o: o.projector is not None, "This build of llama.cpp does not support images; the bundled one does."),
 )
 """What our own server does not do for llama-cpp-python."""
 _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
@@ -61,7 +61,7 @@ _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
         "A quantised KV cache needs flash attention in llama.cpp.",
     ),
     (lambda o: o.slots < 1, "A model needs at least one slot."),
-    (lambda o: o.context is not None and o.context < 1, "A context holds at least one token."),
+    (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
     (lambda o: o.tensor_parallel > 1, "This build of llama.cpp does not split tensors across devices."),
     (lambda o: o.pipeline_parallel > 1, "This build of llama.cpp does not split a model across processes."),
     (lambda o: bool(o.device_ids or o.split_ratio), "Choosing devices for llama.cpp is not possible yet."),
@@ -75,12 +75,12 @@ _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
         lambda o: o.draft is not None and o.draft.kind in {"model", "eagle3"} and o.draft.path is None,
         "A draft model needs a file.",
     ),
-    (lambda o: o.trust_remote_code, "llama.cpp runs no code of a model's own: a GGUF file holds none."),
+    (lambda o: o.trust_remote_code, "llama.cpp runs no custom code: a GGUF file contains none."),
     (
         lambda o: bool(o.tool_parser or o.reasoning_parser),
         "llama.cpp chooses its parsers by the model's chat template; there is none to set.",
     ),
-    (lambda o: bool(o.extra_args), "This llama.cpp is run without a command line, so it takes no extra arguments."),
+    (lambda o: bool(o.extra_args), "This llama.cpp is run without a command line, so it accepts no extra arguments."),
 )
 
 
@@ -109,7 +109,7 @@ class LlamaCpp:
             return Failure(
                 kind=FailureKind.NOT_INSTALLED,
                 sentence="llama.cpp is missing from this installation.",
-                hint="Install Roundhouse again; it brings llama.cpp along.",
+                hint="Install Roundhouse again; it includes llama.cpp.",
             )
         return Installation(engine=DESCRIPTOR.id, version=version, backend=_backend(), python=own_python())
 

@@ -41,7 +41,7 @@ class _ChildState(msgspec.Struct):
 _STAGE_NAMES = {
     "text_model": "Reading weights",
     "mmproj_model": "Reading the projector",
-    "spec_model": "Reading the draft",
+    "spec_model": "Reading the draft model",
 }
 
 

@@ -46,7 +46,7 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
 
     def do_OPTIONS(self) -> None:  # noqa: N802 -- http.server names it
         """Refuse: no page of a browser talks to an engine."""
-        self._refuse(401, "This engine answers to its gateway only.", "authentication_error")
+        self._refuse(401, "This engine accepts requests from its gateway only.", "authentication_error")
 
     def handle_health_check(self) -> None:
         """Say ok once the model is loaded, and not before."""
@@ -100,7 +100,7 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
         given = (self.headers.get("Authorization") or "").encode()
         if self.key and hmac.compare_digest(given, f"Bearer {self.key}".encode()):
             return True
-        self._refuse(401, "This engine answers to its gateway only.", "authentication_error")
+        self._refuse(401, "This engine accepts requests from its gateway only.", "authentication_error")
         return False
 
     def _refuse(self, status: int, message: str, kind: str) -> None:

@@ -76,7 +76,7 @@ class Generators:
         except RuntimeError as error:
             is_schema = work.schema is not None and "grammar" in str(error)
             raise invalid(
-                f"ONNX Runtime does not take this request: {error}.",
+                f"ONNX Runtime does not accept this request: {error}.",
                 "response_format" if is_schema else None,
                 code="invalid_schema" if is_schema else "invalid_value",
             ) from error

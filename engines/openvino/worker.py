@@ -79,7 +79,7 @@ class Pipeline:
         try:
             self._add(running)
         except RuntimeError as error:
-            raise invalid(f"OpenVINO does not take this request: {_said(error)}.") from error
+            raise invalid(f"OpenVINO does not accept this request: {_said(error)}.") from error
         self._running[work.id] = running
 
     def step(self) -> Iterable[Outcome]:
@@ -184,7 +184,7 @@ def _bad_schema(error: RuntimeError) -> Refused:
 
 
 def _interrupted() -> Refused:
-    return Refused(503, "The answer was interrupted by another request's mistake; ask again.", kind="unavailable_error")
+    return Refused(503, "The answer was interrupted by another request's mistake; try again.", kind="unavailable_error")
 
 
 def main() -> None:

@@ -159,7 +159,7 @@ def _taken(unread: bytearray) -> Request | None:
     line, *rest = bytes(unread[:end]).split(b"\r\n")
     found = _REQUEST_LINE.match(line)
     if found is None:
-        raise _malformed("This is no HTTP/1.1 request.")
+        raise _malformed("This is not an HTTP/1.1 request.")
     headers = _headers(rest)
     size = _body_size(headers)
     if len(unread) < end + 4 + size:
@@ -180,7 +180,7 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
             raise _malformed("A header is malformed.")
         name = found[1].decode().lower()
         if name == "content-length" and name in headers:
-            raise _malformed("The length is said twice.")
+            raise _malformed("The length is given twice.")
         headers[name] = found[2].decode("latin-1")
     return headers
 
@@ -190,7 +190,7 @@ def _body_size(headers: Mapping[str, str]) -> int:
         raise _malformed("The body must have a length.", HTTPStatus.LENGTH_REQUIRED)
     said = headers.get("content-length", "0")
     if not (said.isascii() and said.isdigit()):
-        raise _malformed("The length is no number.")
+        raise _malformed("The length is not a number.")
     size = int(said[:20])
     if size > MOST_BODY_BYTES:
         raise _malformed(f"The body is larger than {MOST_BODY_BYTES >> 20} MiB.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

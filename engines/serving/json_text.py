@@ -22,7 +22,7 @@ def compact(document: object) -> bytes:
 
 
 def _not_json(text: str) -> object:
-    raise ValueError(f"{text} is no JSON value")
+    raise ValueError(f"{text} is not a JSON value")
 
 
 def _no_json(error: Exception) -> Refused:

@@ -134,7 +134,7 @@ READER = Reader(
         {
             _K.NOT_INSTALLED: Said(
                 "{engine} cannot be started: its container image is not here, or the container program does not run.",
-                f"{DESCRIPTOR.obtained} One that runs elsewhere is attached with `roundhouse attach`.",
+                f"{DESCRIPTOR.obtained} To use one that runs elsewhere: `roundhouse attach`.",
             )
         }
     ),

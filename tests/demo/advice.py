@@ -309,7 +309,7 @@ _SPLIT_PLAN = Plan(
         Counterfactual(text="With 8k of context it fits.", change={"context": 8192}, context=8192),
         Counterfactual(text="With a 4-bit KV cache it fits.", change={"kv_type": "q4_0"}, context=32768),
     ],
-    warnings=["ExLlamaV3 has to be installed first."],
+    warnings=["ExLlamaV3 has not installed yet."],
 )
 
 
@@ -349,7 +349,9 @@ BUNDLE = Bundle(
     made_at=1.7637e9,
     application="Roundhouse 0.1.0",
     files=[
-        BundleFile(name="manifest.json", why="What is in here, and why", text='{"files": [...]}'),
+        BundleFile(
+            name="manifest.json", why="The contents of this bundle, and why they are included", text='{"files": [...]}'
+        ),
         BundleFile(name="versions.json", why="What is installed", text='{"roundhouse": "0.1.0", "python": "3.11.7"}'),
         BundleFile(name="machine.json", why="What the probes saw of this computer", text='{"report_version": 1}'),
         BundleFile(

@@ -30,7 +30,7 @@ from tests.demo.machines import GIB, NOON
 OFFLINE = ErrorBody(
     code="gateway_start",
     sentence="Roundhouse's service ended while it was starting.",
-    hint="Start it again; if it ends again, its last words below say why.",
+    hint="Start it again; if it ends again, the last lines of its log below say why.",
     detail="OSError: [Errno 28] No space left on device: 'gateway.lock'",
 )
 
@@ -159,7 +159,7 @@ READY = EngineStatus(
     slots=4,
     in_flight=1,
     memory_bytes=int(9.6 * GIB),
-    notes=["The draft is left out: its vocabulary is not this model's."],
+    notes=["The draft model is not used: its vocabulary differs from this model's."],
 )
 PAUSED = Pause(is_paused=True, since=1_763_700_000.0, finishing=[READY.model], comes_back=[READY.model])
 LOADING = EngineStatus(

@@ -70,14 +70,13 @@ USE = DiskUse(
             path="/media/ada/Backup/models",
             kind=FolderKind.NAMED,
             title="Backup/models",
-            problem="It is not there now: its drive is not connected, or it was moved. "
-            "Its models are listed again once it is back.",
+            problem="It is missing: its drive is not connected, or it was moved. Its models are listed again once it is ",
         ),
         Folder(
             path="/srv/models",
             kind=FolderKind.NAMED,
             title="srv/models",
-            problem="It may not be looked into: this account has no right to read it.",
+            problem="This account has no permission to read it.",
         ),
         Folder(path="/home/ada/.lmstudio/models", kind=FolderKind.OTHER, title=_LM, models=2, size_bytes=_gib(11.5)),
         Folder(path="/home/ada/.ollama/models", kind=FolderKind.OTHER, title="Ollama", models=3, size_bytes=_gib(6)),

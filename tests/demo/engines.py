@@ -74,7 +74,7 @@ VLLM = EngineStock(
     licence="Apache-2.0",
     homepage="https://github.com/vllm-project/vllm",
     formats=["safetensors", "fp8", "awq"],
-    advice="vLLM needs Linux and an NVIDIA GPU, Turing or newer, or an AMD GPU its ROCm build knows.",
+    advice="vLLM needs Linux and an NVIDIA GPU, Turing or newer, or an AMD GPU that its ROCm build supports.",
 )
 MLX = EngineStock(
     id="mlx-lm",
@@ -100,7 +100,7 @@ REFUSED = EngineJob(
             "OpenVINO GenAI 2026.4.1.0 was not installed, because its test failed: this processor lacks an "
             "instruction it was built to use."
         ),
-        hint="What was used before is used on.",
+        hint="The previous version is still in use.",
         detail="Illegal instruction (core dumped)",
     ),
 )

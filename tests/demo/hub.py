@@ -89,7 +89,7 @@ _QUANTS = (
     ("Q5_K_M", 5.85, 7.0, 28672, 33.0, "Little loss.", True),
     ("Q4_K_M", 5.03, 6.1, 40960, 38.0, "The usual balance of size and quality.", True),
     ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "Answers suffer visibly.", True),
-    ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers suffer badly: take a smaller model instead if you can.", True),
+    ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers are much worse: choose a smaller model instead if you can.", True),
 )
 MODEL = HubModel(
     repository="unsloth/Qwen3-8B-GGUF",
@@ -148,9 +148,9 @@ GATED = HubModel(
     variants=[HubVariant(quantization="", format="safetensors", size_bytes=round(24.4e9), files=5)],
     licence="gemma",
     gated=True,
-    gate="Open https://huggingface.co/google/gemma-3-12b-it, sign in and accept its terms; then make a read token at "
+    gate="Open https://huggingface.co/google/gemma-3-12b-it, sign in and accept its terms; then create a read token at "
     "https://huggingface.co/settings/tokens and give it to `roundhouse token set`.",
-    note="What it would take here is known once its terms are accepted.",
+    note="Its memory use can be estimated once its terms are accepted.",
     as_of=NOON,
 )
 PICKS = [
@@ -191,7 +191,7 @@ DOWNLOADS = [
         0.63,
         bytes_per_s=48.2e6,
         eta_s=45.0,
-        note="Qwen3-14B-Q5_K_M.gguf comes over plain HTTP: Xet storage broke off.",
+        note="Qwen3-14B-Q5_K_M.gguf is downloaded over plain HTTP: Xet storage closed the connection.",
     ),
     _download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),
     _download(

@@ -165,7 +165,7 @@ def tune_wrongly(window: Window, api: DemoApi) -> None:
     tune(window, api)
     screen = window.pages.currentWidget()
     if isinstance(screen, ModelsScreen):
-        sentence = "This is no chat template: unexpected end of template; it was looking for 'endfor'."
+        sentence = "This is not a chat template: unexpected end of template; it was looking for 'endfor'."
         screen.model.tuning.problem.emit("chat_template", sentence)
     QApplication.processEvents()
     scroll_down(window, api)

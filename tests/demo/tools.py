@@ -14,7 +14,7 @@ TOOLS = [
         name="Claude Code",
         found=True,
         file="/home/ada/.claude/settings.json",
-        problem="The file is left alone: line 7 is not JSON.",
+        problem="The file was left unchanged: line 7 is not JSON.",
     ),
     ToolInfo(
         id="codex",
@@ -82,8 +82,8 @@ TRIED = ToolProbe(
 )
 REFUSED = ErrorBody(
     code="tool_file_changed",
-    sentence="Codex CLI's settings were changed since, so they are left alone.",
-    hint="Take out by hand what you no longer want; below is what was changed since.",
+    sentence="Codex CLI's settings were changed since, so they were left unchanged.",
+    hint="Remove what you no longer want by hand; the changes since then are shown below.",
     detail='@@ -9,1 +9,2 @@\n base_url = "http://127.0.0.1:11434/v1"\n+approval_policy = "never"',
 )
 

@@ -38,7 +38,7 @@ BY_COMMAND = replace(
 BLIND = replace(
     UP_TO_DATE,
     checked_at=None,
-    unavailable="This copy trusts no key for updates yet: no version of Roundhouse was ever released.",
+    unavailable="This copy trusts no update key yet: no version of Roundhouse has been released.",
 )
 FETCHING = replace(
     NEWER,
@@ -54,7 +54,7 @@ FAILED = replace(
     failure=ErrorBody(
         code="update_does_not_run",
         sentence="Version 0.4.0 does not run on this computer, so nothing was changed.",
-        hint="The version that is here is used on. Its notes may say what it needs.",
+        hint="The current version stays in use. Its notes may say what it needs.",
         detail="roundhouse: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.41' not found",
     ),
 )

@@ -213,7 +213,7 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     assert roundhouse("attach", "by-hand", "--can", "auto", "--context", "0").returncode == 0
     done = roundhouse("run", "by-hand", "What is Roundhouse?", "--temperature", "0")
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
-    assert roundhouse("detach", "by-hand").stdout == "by-hand is not attached any more.\n"
+    assert roundhouse("detach", "by-hand").stdout == "by-hand is no longer attached.\n"
     environ = {"ROUNDHOUSE_ATTACH_KEY": key}
     assert roundhouse("attach", far.gateway.url, "--name", "by-env", "--model", "guide", env=environ).returncode == 0
     assert roundhouse("detach", "by-env").returncode == 0

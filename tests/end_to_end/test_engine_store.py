@@ -115,7 +115,7 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     roundhouse("unload", "guide")
     (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
     (packages / "sitecustomize.py").write_text(CRASHING, encoding="utf-8")
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout, "the version before answers, and nobody had to ask"
+    assert "Guide" in roundhouse("run", "guide", "hello").stdout, "the previous version answers, and nobody had to ask"
     here = versions(roundhouse, "llama.cpp")
     assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
 

@@ -28,7 +28,7 @@ FAR = ModelInfo(
 )
 PRESET = Preset(base="qwen3-8b-q4_k_m", system="Be brief.")
 MADE = msgspec.structs.replace(data.MODELS[1], name="terse", title="terse", preset=PRESET)
-REFUSED = ErrorBody(code="auth", sentence="The endpoint at box:8000 does not take the key.", hint="Try another.")
+REFUSED = ErrorBody(code="auth", sentence="The endpoint at box:8000 does not accept the key.", hint="Try another.")
 
 
 @pytest.fixture

@@ -100,8 +100,8 @@ def test_a_try_asks_for_the_model_the_tool_is_wired_to(model: ConnectModel, api:
 
 def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
     commands = {command.title: command for command in shell.commands()}
-    assert "Undo the wiring of Codex CLI" in commands
-    assert "Undo the wiring of Zed" not in commands
+    assert "Undo the connection of Codex CLI" in commands
+    assert "Undo the connection of Zed" not in commands
     commands["Wire Zed"].run()
     assert shell.pages == [Page.CONNECT]
     assert api.calls[-1][:2] == ("POST", "/tools/zed/preview")

@@ -28,7 +28,7 @@ from tests.demo import data, hub
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
-REFUSED = ErrorBody(code="hub_gated", sentence="It is gated.", hint="Open its page.")
+REFUSED = ErrorBody(code="hub_gated", sentence="It is gated.", hint="Open the model page.")
 
 
 @pytest.fixture

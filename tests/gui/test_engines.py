@@ -160,7 +160,7 @@ def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: Demo
     api.replies["GET /engines/llama.cpp/update"] = msgspec.structs.replace(engines.UPDATE, to="")
     model.check("llama.cpp")
     api.flush()
-    assert said == ["2026.10.11549 is the newest that was tested with this Roundhouse."]
+    assert said == ["2026.10.11549 is the newest version tested with this version of Roundhouse."]
 
 
 def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> None:
@@ -222,7 +222,7 @@ def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_t
     api.flush()
     assert (screen.model.job, said) == (testing, []), "nothing is used before it has passed"
     menu = menu_of(failed)
-    next(action for action in menu.actions() if action.text() == "Use it all the same").trigger()
+    next(action for action in menu.actions() if action.text() == "Use it anyway").trigger()
     assert api.asked("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
     menu.close()
 

@@ -53,7 +53,7 @@ def test_only_our_own_can_be_forgotten(card: TokenCard, api: DemoApi) -> None:
 
 
 def test_a_refusal_is_said_in_its_place(card: TokenCard, api: DemoApi) -> None:
-    api.replies["POST /hub/token"] = ErrorBody(code="invalid_value", sentence="This is no token.")
+    api.replies["POST /hub/token"] = ErrorBody(code="invalid_value", sentence="This is not a token.")
     card.field.setText("x")
     card.keep_button.click()
     api.flush()

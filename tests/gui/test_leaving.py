@@ -135,7 +135,7 @@ def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: 
         assert (leaver.ended, leaver.window.isVisible()) == ([], False)
         leaver.window.tray.opened.emit()
         assert leaver.window.isVisible()
-    assert in_tray == ["Roundhouse is still here"]
+    assert in_tray == ["Roundhouse is still running"]
 
 
 def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) -> None:
@@ -155,7 +155,7 @@ def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> N
     assert leaver.ended == []
     leaver.window.close()
     leaver.press("Stop everything")
-    leaver.press("Quit all the same")
+    leaver.press("Quit anyway")
     assert leaver.ended == [True]
 
 
@@ -169,7 +169,7 @@ def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
 def test_a_service_that_was_there_before_is_left_alone(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.service = OTHERS
     assert not leaver.window.close()
-    assert (leaver.window.isVisible(), leaver.asked, in_tray) == (False, "", ["Roundhouse is still here"])
+    assert (leaver.window.isVisible(), leaver.asked, in_tray) == (False, "", ["Roundhouse is still running"])
 
 
 def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray: list[str], qtbot: QtBot) -> None:

@@ -81,7 +81,7 @@ def test_reclaiming_is_said_and_can_be_undone(
     undo()
     api.flush()
     tell(shell, LibraryJob(id="s", kind=JobKind.SEPARATE, is_done=True, reclaimed_bytes=-9_222_000_640))
-    assert heard[-1] == ("Files have space of their own again: 8.6 GiB.", None)
+    assert heard[-1] == ("The files have their own copies again: 8.6 GiB.", None)
     assert len(ended) == 2
 
 
@@ -129,9 +129,9 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
 
 def test_words_for_what_was_found() -> None:
     one = demo.FOUND.duplicates[0]
-    assert work.offer([]) == "No two files here have the same content."
+    assert work.offer([]) == "No duplicate files were found."
     assert "none of them" in work.offer([msgspec.structs.replace(one, reclaimable=[])])
-    assert work.offer([one]).startswith("1 file takes")
+    assert work.offer([one]).startswith("1 file can share")
     assert [line.rpartition(": ")[2] for line in work.places(one)] == [
         "it is kept.",
         "it shares that space.",

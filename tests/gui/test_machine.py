@@ -112,7 +112,7 @@ def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScree
     screen.model.look_again()
     api.flush()
     (view,) = screen.drawing.pools.values()
-    assert view.bar.accessibleName() == "Memory: 9.6 GiB Roundhouse's models, what is free is unknown"
+    assert view.bar.accessibleName() == "Memory: 9.6 GiB Roundhouse's models, free memory unknown"
 
 
 def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: MachineScreen) -> None:
@@ -132,7 +132,7 @@ def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None
     look = screen.decision.second.look
     look.click()
     assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · Vulkan"
-    assert look.text() == "Back to the best"
+    assert look.text() == "Back to the best plan"
     look.click()
     assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · processor"
 
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: Demo
     ]
     assert sums.figures["decode"].accessibleName() == "writing (decode): unknown"
     assert sums.warnings.isVisible()
-    assert screen.decision.warnings._said == ["ExLlamaV3 has to be installed first."]
+    assert screen.decision.warnings._said == ["ExLlamaV3 has not installed yet."]
     screen.model.what_if.look_at(screen.model.what_if.usable[0])
     assert len(sums._bars) == 2
 

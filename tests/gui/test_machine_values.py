@@ -177,11 +177,11 @@ def test_what_the_runner_up_would_cost(plan: Plan) -> None:
     assert costs(plan, second) == [
         "answers at 12 tok/s instead of 11 tok/s",
         "reading at 142 tok/s instead of 64 tok/s",
-        "to be installed first",
+        "not installed yet",
     ]
     assert costs(plan, plan) == []
     bare = msgspec.structs.replace(plan, estimate=None, context=4096, can_install=False, is_installed=False)
-    assert costs(plan, bare) == ["4k instead of 8k context", "not made for this system"]
+    assert costs(plan, bare) == ["4k instead of 8k context", "not available for this system"]
 
 
 def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
@@ -228,7 +228,7 @@ def test_each_of_several_pools_is_drawn_with_its_own_parts() -> None:
     [
         (8 * GIB, 0, "6.0 GiB of 8.0 GiB free"),
         (6 * GIB, GIB, "6.0 GiB, but only 5.0 GiB may be used"),
-        (None, GIB, "6.0 GiB; what is free is unknown"),
+        (None, GIB, "6.0 GiB; free memory unknown"),
     ],
 )
 def test_how_a_pool_is_filled(free: int | None, margin: int, text: str) -> None:

@@ -110,7 +110,7 @@ def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_tw
 
 
 def test_what_it_runs_without_is_told_below_it_once(page: ServerScreen, shell: Shell) -> None:
-    without = "The draft is left out: its vocabulary is not this model's."
+    without = "The draft model is not used: its vocabulary differs from this model's."
     shell.receive(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
     assert shown(row_of(page)) == {MENDED.sentence, without}
     shell.receive(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))

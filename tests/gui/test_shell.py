@@ -158,7 +158,7 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
         "Chat with Guide · tiny help model",
         "Setting: Context",
         "Add a model file",
-        "Look at this machine again",
+        "Detect this machine again",
         "Calibrate this machine",
         "Save a report on this machine",
         "Restart the service",
@@ -287,7 +287,7 @@ def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make,
     run = {command.title: command.run for command in window._all_commands()}
     run["Setting: Context"]()
     assert window.pages.page == "settings"
-    run["Look at this machine again"]()
+    run["Detect this machine again"]()
     api.flush()
     assert [path for _, path, _ in api.calls].count("/machine?fresh=1") == 1
     with pytest.MonkeyPatch.context() as patch:

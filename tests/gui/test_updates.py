@@ -172,7 +172,7 @@ def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: UpdateStore)
     assert card.present.look.isHidden()
     assert "trusts no key" in card.present.looked.text()
     shown(model, replace(demo.UP_TO_DATE, checked_at=None))
-    assert looked(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Nobody has looked for updates yet."
+    assert looked(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Updates have not been checked yet."
 
 
 def test_news_are_read_when_the_gateway_says_so(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:

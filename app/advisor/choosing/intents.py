@@ -31,7 +31,7 @@ class IntentNeeds(msgspec.Struct, frozen=True, kw_only=True):
     serves: bool = False
 
 
-_READING = "people read some 5 words a second, which is 7 tokens"
+_READING = "people read about 5 words a second, which is 7 tokens"
 
 INTENTS: dict[Intent, IntentNeeds] = {
     Intent.CHAT: IntentNeeds(
@@ -56,7 +56,7 @@ INTENTS: dict[Intent, IntentNeeds] = {
         least_context=32_768,
         context_why="an agent keeps the results of all its tools, 80k tokens in one task",
         floor=20,
-        floor_why="an agent writes for itself before it answers, so its user waits for several answers",
+        floor_why="an agent writes notes for itself before it answers, so its user waits for several answers",
     ),
     Intent.RAG: IntentNeeds(
         title="answers from documents",
@@ -80,7 +80,7 @@ INTENTS: dict[Intent, IntentNeeds] = {
         least_context=4_096,
         context_why="batches are many short tasks; memory goes to doing more of them at once",
         floor=0,
-        floor_why="nobody waits for one answer; the sum counts",
+        floor_why="nobody waits for a single answer; total throughput counts",
         least_users=16,
     ),
     Intent.TEAM: IntentNeeds(

@@ -144,7 +144,7 @@ def _because(machine: Machine, chosen: EngineInfo, usable: Sequence[Ranked], kno
     if machine.gpus:
         return f"no engine of this version can use {wording.gpus(machine)}"
     if hardware.failed_probes(machine):
-        return "no GPU was found, though not every place could be looked at"
+        return "no GPU was found, though not everything could be examined"
     return "this machine has no GPU it can use"
 
 

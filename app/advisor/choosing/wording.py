@@ -79,7 +79,7 @@ def summary(machine: Machine) -> str:
     counted = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
     cards = [name if count == 1 else f"{count} x {name}" for name, count in counted.items()]
     memory = f"{words.size(total)} of memory" if total is not None else ""
-    return ", ".join(filter(None, [*cards, cpu, memory])) or "a machine nothing is known of"
+    return ", ".join(filter(None, [*cards, cpu, memory])) or "an unknown machine"
 
 
 def gpus(machine: Machine) -> str:

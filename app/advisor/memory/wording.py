@@ -37,8 +37,8 @@ def _sum(pool: PoolUse) -> str:
     small = sum(size / GIB for name, size in pool.parts.items() if name not in large)
     terms = [f"{size:.1f} {_NAMES[name]}" for name, size in large.items()]
     if small and terms:
-        terms.append(f"{small:.1f} other" if small >= _SMALL else "little else")
-    free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, of an unknown amount,"
+        terms.append(f"{small:.1f} other" if small >= _SMALL else "a little more")
+    free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, out of an unknown amount,"
     total = f"{pool.bytes / GIB:.1f}" if pool.bytes / GIB >= _SMALL else words.size(pool.bytes)
     return f"{' + '.join(terms)} = {total} {free} in {pool.name}" if terms else f"{total} {free} in {pool.name}"
 

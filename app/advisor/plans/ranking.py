@@ -143,7 +143,7 @@ def _draft(inputs: PlanInputs, ranked: Ranked, ask: Ask, shown: list[ModelFacts]
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
-        note = f"No version as {FORMAT_NAMES[min(made)]} was found; it is made from the original weights."
+        note = f"No version in {FORMAT_NAMES[min(made)]} was found; it is converted from the original weights."
         return msgspec.structs.replace(draft, note=note)
     return msgspec.structs.replace(draft, missing=_missing(inputs.model, ranked.traits, shown, ask))
 
@@ -267,7 +267,7 @@ def _passed_over(row: Sequence[str], usable: Sequence[_Draft], refused: Sequence
     before = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
     return [
         Reason(
-            text=f"The guide puts {names[engine]} before it, but {_inside(why[engine])}.",
+            text=f"The guide prefers {names[engine]}, but {_inside(why[engine])}.",
             value=engine,
             source=plan_wording.GUIDE,
         )

@@ -74,7 +74,7 @@ def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None)
     mode = "expert" if _is_moe(facts) and EngineAbility.EXPERT in engine.abilities else "tensor"
     joined = "NVLink" if gpus[0].vendor == "nvidia" else "Infinity Fabric"
     why = f"{joined} joins the cards, so each matrix is cut over them." if has_links else ""
-    warning = "" if has_links else "The cards reach each other over PCIe only, which slows tensor parallelism down."
+    warning = "" if has_links else "The cards are connected by PCIe only, which slows tensor parallelism down."
     return [
         Spread(mode=mode, cards=cards, why=why, warning=warning)
         for cards in _powers(len(gpus))
@@ -86,16 +86,16 @@ def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | Non
     if EngineAbility.PIPELINE not in engine.abilities:
         return []
     if facts is not None and facts.architecture in engine.uncut:
-        why = f"{engine.name} cannot cut this architecture's matrices yet, so each card gets layers of its own."
+        why = f"{engine.name} cannot cut this architecture's matrices yet, so each card gets its own layers."
     elif hardware.has_fast_links(gpus):
-        why = "Its attention heads do not divide by the number of cards, so each card gets layers of its own."
+        why = "Its attention heads do not divide evenly by the number of cards, so each card gets its own layers."
     else:
         why = "The cards reach each other over PCIe, so each gets layers of its own (pipeline)."
     if EngineAbility.TENSOR not in engine.abilities:
         why = f"{engine.name} gives each card layers of its own."
     offers_both = EngineAbility.TENSOR in engine.abilities
     warning = (
-        "Measure tensor parallelism too: it depends on the slots' PCIe lanes which is faster." if offers_both else ""
+        "Measure tensor parallelism too: which is faster depends on the PCIe lanes of the slots." if offers_both else ""
     )
     layers = len(facts.layers) if facts else MOST_CARDS
     most = min(len(gpus), MOST_CARDS, max(layers, 1))

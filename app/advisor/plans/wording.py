@@ -50,8 +50,8 @@ def why_behind(chosen: Pick) -> str:
     if chosen.fit is Fit.NONE:
         return "the model does not fit into what it can use"
     if chosen.fit in {Fit.SPILLED, Fit.SLOW}:
-        return "a part of the model would lie in system memory"
-    return "only fewer than four bits fit with it" if chosen.fit is Fit.SMALL else ""
+        return "part of the model would be in system memory"
+    return "it would only fit with fewer than four bits" if chosen.fit is Fit.SMALL else ""
 
 
 def short_name(gpu: Gpu) -> str:
@@ -240,7 +240,7 @@ def _fit_clause(ask: Ask, chosen: Pick) -> str:
         Fit.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
         Fit.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
         Fit.SLOW: f"it can keep what does not fit in {where} in system memory",
-        Fit.NONE: f"it comes nearest, though {ask.model} does not fit in {where}",
+        Fit.NONE: f"it comes closest, though {ask.model} does not fit in {where}",
     }[chosen.fit]
 
 
@@ -291,7 +291,7 @@ def _hardware_reasons(ask: Ask) -> Iterator[Reason]:
 def _need_reason(work: Workload) -> Reason:
     needs = work.needs
     if work.context:
-        text = f"A context of {words.tokens(work.context)} was asked for."
+        text = f"A context of {words.tokens(work.context)} was requested."
         return Reason(text=text, value=str(work.context), source="asked")
     text = f"For {needs.title} {words.tokens(needs.context)} of context are wanted: {needs.context_why}."
     return Reason(text=text, value=str(needs.context), source=GUIDE)
@@ -304,7 +304,7 @@ def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Re
     if not has_choice and not ask.is_model_named:
         text = f"{name} is the usual balance of size and quality; {ask.model} stands for what this machine can hold."
     elif not has_choice and bits >= USUAL:
-        text = f"{name} is the one there is for this engine."
+        text = f"{name} is the only one available for this engine."
     elif chosen.fit is Fit.WHOLE and chosen.is_known:
         better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
         text = f"{name} is the best quality that fits in fast memory with this context; {better}."
@@ -353,13 +353,13 @@ def _fit_warnings(chosen: Pick) -> Iterator[str]:
     if chosen.facts is None:
         return
     if not chosen.is_known:
-        yield "How much memory is free is not known, so nothing can be promised to fit."
+        yield "How much memory is free is unknown, so there is no guarantee that anything fits."
     if chosen.fit is Fit.NONE:
-        yield "The model does not fit into what is free; a smaller one will."
+        yield "The model does not fit in the free memory; a smaller one will."
     if chosen.is_known and nominal_bits(chosen.facts) < USUAL:
         yield f"{chosen.facts.quantization} has fewer than four bits per weight: answers get noticeably worse."
     if chosen.fit is Fit.SLOW:
-        yield "A part of the model lies in system memory, which sets the pace."
+        yield "Part of the model is in system memory, which limits the speed."
 
 
 def _context_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
@@ -370,7 +370,7 @@ def _context_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     if got < min(wanted, trained or wanted):
         yield f"{words.tokens(got)} of context fit, {words.tokens(wanted)} are wanted for {ask.work.needs.title}."
     elif ask.work.context and got < wanted:
-        yield f"{words.tokens(wanted)} of context were asked for; the model was trained for {words.tokens(got)}."
+        yield f"{words.tokens(wanted)} of context were requested; the model was trained for {words.tokens(got)}."
 
 
 def _speed_warnings(ask: Ask, found: Estimate | None) -> Iterator[str]:
@@ -384,7 +384,7 @@ def _people_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     at_once = chosen.setting.slots * chosen.spread.replicas
     if at_once < ask.work.users and ask.work.serves_several and chosen.facts is not None:
         run = "conversation runs" if at_once == 1 else "conversations run"
-        yield f"{at_once} {run} at a time; of {ask.work.users} the others wait their turn."
+        yield f"{at_once} {run} at a time; the others of {ask.work.users} wait their turn."
 
 
 def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
@@ -394,7 +394,7 @@ def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     if EngineAbility.RESERVES in ask.engine.abilities and shows:
         yield f"{ask.engine.name} takes most of the memory at start, and the {short_name(shows[0])} drives a display."
     if hardware.is_translated(ask.machine):
-        yield "This program runs translated (Rosetta); install the one for Apple silicon first."
+        yield "Roundhouse is running translated (Rosetta); install the build for Apple silicon first."
     if ask.gpus and hardware.is_instinct(ask.gpus[0]):
         yield "Figures published for NVIDIA cards say nothing about these; measure here."
     kind = hardware.machine_kind(ask.machine)

@@ -83,7 +83,7 @@ def measured(predicted: Rate, expected: Sequence[Rate | None], generations: Sequ
         low=rate / (1 + spread),
         high=rate * (1 + spread),
         confidence=EstimateConfidence.MEASURED,
-        arithmetic=f"{predicted.arithmetic}; {len(pairs)} answers here were {ratio:.2f} times as fast",
+        arithmetic=f"{predicted.arithmetic}; {len(pairs)} answers on this machine were {ratio:.2f} times as fast",
     )
 
 

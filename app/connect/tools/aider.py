@@ -25,5 +25,5 @@ AIDER = Tool(
     file=lambda home: home.folder / ".aider.conf.yml",
     form=YAML,
     changes=_changes,
-    afterwards="Start aider again. A .aider.conf.yml in a project's own folder goes before this one.",
+    afterwards="Start aider again. A .aider.conf.yml in a project's own folder takes precedence over this one.",
 )

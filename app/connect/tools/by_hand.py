@@ -60,7 +60,7 @@ JETBRAINS = Tool(
         "Open Settings, Tools, AI Assistant, Models.",
         "Choose OpenAI-compatible among the third-party providers.",
         "Fill in the base URL and test the connection.",
-        "Give the model to the features that shall use it.",
+        "Assign the model to the features that should use it.",
     ],
     values=_values,
     afterwards="The model is in the list of the AI chat.",
@@ -79,8 +79,9 @@ def _web_values(wiring: Wiring) -> list[ToolValue]:
 
 
 _FROM_A_CONTAINER = (
-    "From a container, use the URL and the key for that: whoever comes from there needs a key. On Linux, let the "
-    "endpoint listen wider too (`roundhouse settings gateway.host 0.0.0.0`, `roundhouse down`, `roundhouse up`), and "
+    "From a container, use the URL and the key for that: programs in containers need a key. On Linux, also let the "
+    "endpoint listen on all addresses (`roundhouse settings gateway.host 0.0.0.0`, `roundhouse down`, `roundhouse "
+    "up`), and "
     "start the container with `--add-host=host.docker.internal:host-gateway`."
 )
 OPEN_WEBUI = Tool(
@@ -95,5 +96,5 @@ OPEN_WEBUI = Tool(
         _FROM_A_CONTAINER,
     ],
     values=_web_values,
-    afterwards="Its list of models has ours.",
+    afterwards="Its list of models now includes Roundhouse's.",
 )

@@ -42,6 +42,6 @@ CLAUDE_CODE = Tool(
     file=lambda home: _folder(home) / "settings.json",
     form=JSON,
     changes=_changes,
-    afterwards="Start Claude Code again. Sessions that run keep what they began with.",
+    afterwards="Start Claude Code again. Running sessions keep their settings.",
     headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"},
 )

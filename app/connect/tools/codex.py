@@ -36,6 +36,6 @@ CODEX = Tool(
     file=lambda home: _folder(home) / "config.toml",
     form=TOML,
     changes=_changes,
-    afterwards="Start Codex again. It says once that it has no metadata for the model; it works without. "
+    afterwards="Start Codex again. It warns once that it has no metadata for the model, but works without it. "
     "Its own prompt takes some 10,000 tokens: let the setting models.context be 32768 or more, and connect again.",
 )

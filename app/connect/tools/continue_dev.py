@@ -37,7 +37,7 @@ def _model(wiring: Wiring, served: Served) -> Change:
 def _refusal(home: Home) -> str:
     folder = home.folder / ".continue"
     if (folder / "config.json").exists() and not (folder / "config.yaml").exists():
-        return "Continue still uses its older config.json, which a new config.yaml would put out of use."
+        return "Continue still uses its older config.json, which a new config.yaml would override."
     return ""
 
 

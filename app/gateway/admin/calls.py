@@ -214,7 +214,7 @@ def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Strea
 def check_manager(request: web.Request) -> None:
     """Return if `access` let the request manage. It has refused all others, unless a route is outside its prefix."""
     if not request.get(MAY_MANAGE):
-        raise Unauthorized("This address needs a key that may manage Roundhouse.")
+        raise Unauthorized("This address needs a key with the scope manage.")
 
 
 async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:

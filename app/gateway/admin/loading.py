@@ -121,7 +121,7 @@ def _checked(options: LoadOptions) -> LoadOptions:
     for name, (lowest, highest) in _BOUNDS.items():
         value = getattr(options, name)
         if value is not None and not lowest <= value <= highest:
-            raise BadRequest(f"`options.{name}` is {lowest} to {highest}, not {value}.", code="invalid_value")
+            raise BadRequest(f"`options.{name}` must be from {lowest} to {highest}, not {value}.", code="invalid_value")
     if options.kv_type is not None and options.kv_type not in _KV_TYPES:
-        raise BadRequest(f"`options.kv_type` is one of {', '.join(_KV_TYPES)}.", code="invalid_value")
+        raise BadRequest(f"`options.kv_type` must be one of {', '.join(_KV_TYPES)}.", code="invalid_value")
     return options

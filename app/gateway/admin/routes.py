@@ -101,7 +101,7 @@ def _operation(endpoint: Endpoint, schema_of: Document) -> Document:
         "responses": {
             str(endpoint.status): _reply(endpoint, schema_of),
             "default": {
-                "description": "It could not be done; the sentence says why.",
+                "description": "The request failed; the sentence says why.",
                 "content": {"application/json": {"schema": schema_of[repr(ErrorBody)]}},
             },
         },

@@ -256,9 +256,9 @@ def _check_figures(request: PlanRequest | EstimateRequest, **bounds: tuple[int, 
     for name, (least, most) in bounds.items():
         value = getattr(request, name)
         if value is not None and not least <= value <= most:
-            raise BadRequest(f"`{name}` is {least} to {most}, not {value}.", code="invalid_value")
+            raise BadRequest(f"`{name}` must be from {least} to {most}, not {value}.", code="invalid_value")
     if request.kv_type is not None and request.kv_type not in KV_TYPES:
-        raise BadRequest(f"`kv_type` is one of {', '.join(KV_TYPES)}.", code="invalid_value")
+        raise BadRequest(f"`kv_type` must be one of {', '.join(KV_TYPES)}.", code="invalid_value")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,12 +76,12 @@ class Calibrator:
         from app.advisor.speed.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         await self._services.machine.measure()
-        self._say("Writing a model to measure with", 0.1)
+        self._say("Creating a model to measure with", 0.1)
         async with self._synthetic() as synthetic:
             samples = await self._sampled(guide_gguf(), "calibration-guide", share=0.3)
             samples += await self._sampled(synthetic, "calibration-synthetic", share=0.6)
         if not samples:
-            raise EngineFailed("Nothing could be measured on this machine.", code="calibration_failed")
+            raise EngineFailed("No measurement succeeded on this machine.", code="calibration_failed")
         await self._services.measuring.keep(solve(samples))
 
     async def _sampled(self, path: Path, name: str, *, share: float) -> "list[Sample]":

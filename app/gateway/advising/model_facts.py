@@ -67,7 +67,7 @@ class FactsReader:
 
     def _find(self, name: str) -> ModelFacts:
         if not name:
-            raise BadRequest("No model is named.", hint="Name a model, a file or a folder.", code="model_required")
+            raise BadRequest("No model was given.", hint="Name a model, a file or a folder.", code="model_required")
         path = expanded(name)
         if path.is_absolute() and path.exists():
             return self.read(path)
@@ -90,7 +90,7 @@ class FactsReader:
         except NotFound:
             return None
         if model.attached:
-            raise BadRequest(f"{model.name} is attached: what it is made of is its endpoint's business.")
+            raise BadRequest(f"{model.name} is attached: only its endpoint knows its files.")
         return self.read(Path(model.path))
 
     def _in_repository(self, name: str) -> ModelFacts:
@@ -181,7 +181,7 @@ def _nowhere(name: str) -> ModelFacts:
         raise NotFound(f"There is no file or folder {name}.", code="model_not_found")
     raise NotFound(
         f"No model is known as {name!r}.",
-        hint="`roundhouse list` shows those here; a file, a model folder or a repository can be named too.",
+        hint="`roundhouse list` lists the installed ones; a file, a model folder or a repository can be given too.",
         code="model_not_found",
     )
 

@@ -114,7 +114,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Set where the prompt did not fit."""
 
 
-BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine broke off its answer."), status=502)
+BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine cut off its answer."), status=502)
 """What a stream that just stopped is owed."""
 Event = Started | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
 

@@ -37,7 +37,7 @@ def _split(uri: str, field: str) -> tuple[str, str]:
     kind, comma, data = uri.partition(_BASE64)
     if not comma or not kind.startswith(_DATA):
         raise BadRequest(
-            f"`{field}` is a data URI in base64.", hint="Other addresses are not fetched.", code="invalid_value"
+            f"`{field}` is a data URI in base64.", hint="Other addresses are not downloaded.", code="invalid_value"
         )
     return kind.removeprefix(_DATA), data
 

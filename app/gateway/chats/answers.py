@@ -100,7 +100,7 @@ class Answers:
 
     async def _begin(self, turn: NewTurn, about: Chat, found: Found, live: LiveAnswer) -> Turn:
         if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
-            raise Unavailable("Roundhouse is shutting down.", hint="Ask again when it has started.")
+            raise Unavailable("Roundhouse is shutting down.", hint="Try again once it has started.")
         message = live.message.id
         self._live[message] = live  # before the store has it: nobody may see one without the other
         try:
@@ -150,7 +150,9 @@ class Answers:
             return live.ended(MessageStatus.FAILED, error=_said(error))
         except Exception:
             log.exception("An answer could not be written")
-            return live.ended(MessageStatus.FAILED, error=_said(Bug("Roundhouse made a mistake.", hint="See its log.")))
+            return live.ended(
+                MessageStatus.FAILED, error=_said(Bug("There was an error in Roundhouse.", hint="See the log."))
+            )
         finally:
             writing.cancel()
         return live.ended(MessageStatus.COMPLETE)

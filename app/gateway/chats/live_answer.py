@@ -387,20 +387,20 @@ def from_engine(end: Failed) -> EngineFailed:
     reason = "it did not say why." if body.sentence == NO_REASON else body.sentence[:_LONGEST_TEXT]
     return EngineFailed(
         f"The engine refused to answer: {reason}",
-        hint="The model's log may say more.",
+        hint="See the model's log for more.",
         code="engine_refused",
     )
 
 
 def _too_long(overflow: Overflow) -> EngineFailed:
     sentence = "This conversation is longer than the model's context."
-    hint = "Begin a new chat, or raise Context in the settings if the model was made for more."
+    hint = "Start a new chat, or raise Context in the settings if the model supports more."
     if overflow.prompt is not None and overflow.context is not None:
-        answer = "" if overflow.answer is None else f", its answer may have {overflow.answer:,}"
+        answer = "" if overflow.answer is None else f", its answer may take {overflow.answer:,}"
         sentence = (
             f"This conversation is {overflow.prompt:,} tokens long{answer}, "
-            f"and the model keeps {overflow.context:,} tokens at once."
+            f"and the model has a context of {overflow.context:,} tokens."
         )
     if overflow.answer is not None:
-        hint = "Lower Longest answer in the chat's settings, or begin a new chat."
+        hint = "Lower Longest answer in the chat's settings, or start a new chat."
     return EngineFailed(sentence, hint=hint, code="context_too_long")

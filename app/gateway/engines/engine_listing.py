@@ -73,11 +73,13 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
 
 def _advice(name: str, rank: int | None, judged: Ranked | None, versions: Sequence[EngineVersion]) -> str:
     if judged is None:
-        return "Another engine does the same here with less."
+        return "Another engine does the same with less effort."
     if judged.refused:
         works = any(one.works for one in versions)
-        return f"It passed its test here, though it is not advised: {judged.refused}" if works else judged.refused
-    best = "The best choice for this machine" if rank == 1 else "It can run here"
+        return (
+            f"It passed its test on this machine, but is not recommended: {judged.refused}" if works else judged.refused
+        )
+    best = "The best choice for this machine" if rank == 1 else "It can run on this machine"
     return " ".join((f"{best}: {name} {judged.traits.strength}.", *judged.warnings))
 
 

@@ -80,7 +80,7 @@ def told(engine: str, model: str, left: str, move: Move, why: str) -> Notice:
         if move.is_hope
         else f"No version of {engine} that is installed can run {model}, so {move.to} is used again. {why}"
     )
-    hint = f"The Engines page goes back, and so does `roundhouse engines use {engine} {left}`." if move.is_hope else ""
+    hint = f"To go back, use the Engines page or `roundhouse engines use {engine} {left}`." if move.is_hope else ""
     return Notice(level="warn", code="engine_moved", sentence=sentence, hint=hint)
 
 

@@ -153,10 +153,10 @@ class Trials:
             async with self.http.post(url, json=body, headers=headers, timeout=_ANSWER) as reply:
                 said = await reply.read()
         except TimeoutError:
-            raise EngineFailed("It loaded the model and never answered.", code="hung") from None
+            raise EngineFailed("It loaded the model but never answered.", code="hung") from None
         except aiohttp.ClientError as error:
             verdict = await lease.verdict()
-            raise verdict or EngineFailed(f"It broke off while it answered: {error}.", code="crashed") from error
+            raise verdict or EngineFailed(f"It stopped while answering: {error}.", code="crashed") from error
         try:
             return msgspec.json.decode(said, type=_Answer)
         except msgspec.MsgspecError as error:
@@ -187,8 +187,8 @@ def judged(proof: Proof, expected: str) -> Proof:
         problem = f"It wrote nonsense: “{said}”." if said else "It wrote nothing."
         return msgspec.structs.replace(proof, code="gibberish", problem=problem)
     if is_elsewhere(proof.backend, proof.device):
-        problem = f"It was to compute with {proof.backend} and used {proof.device}."
-        hint = "Look at the driver: without one, engines fall back to the processor and say nothing."
+        problem = f"It should have used {proof.backend} but used {proof.device}."
+        hint = "Check the driver: without one, engines fall back to the processor without saying so."
         return msgspec.structs.replace(proof, code="wrong_device", problem=problem, hint=hint)
     return proof
 

@@ -100,7 +100,7 @@ class EngineStore:
     def _refuse_offline(self) -> None:
         """Raise Offline where nothing is to be fetched."""
         if self._services.settings.flag("network.offline"):
-            raise Offline(hint="Switch `network.offline` off, or install it from a bundle.")
+            raise Offline(hint="Turn `network.offline` off, or install it from a bundle.")
 
     def _present(self, engine: str, variant: Variant, version: str) -> str:
         """Return what a version that is here and works is called; one that is broken may be installed beside it."""
@@ -144,13 +144,13 @@ class EngineStore:
         version = await self._switches.named(engine, name)
         if not version.is_ours:
             raise BadRequest(
-                f"{version.name} is nothing Roundhouse installed, so it cannot be removed.", code="not_ours"
+                f"{version.name} was not installed by Roundhouse, so it cannot be removed.", code="not_ours"
             )
         statuses = [one for one in self._services.supervisor.statuses() if one.engine == engine and one.pid]
         running = await asyncio.to_thread(_running_in, self._shelf.folder(engine, version.name), statuses)
         if running:
             raise Conflict(
-                f"{', '.join(running)} runs on it.", hint="Unload it first: `roundhouse unload`.", code="engine_in_use"
+                f"{', '.join(running)} is using it.", hint="Unload it first: `roundhouse unload`.", code="engine_in_use"
             )
         await asyncio.to_thread(self._shelf.remove, engine, version.name)
 
@@ -164,7 +164,7 @@ class EngineStore:
         self._refuse_offline()
         path, recipe, host = expanded(wish.path), self._recipe(engine), await self._host()
         if not path.is_absolute() or not await asyncio.to_thread(path.parent.is_dir):
-            raise BadRequest(f"{path} is not a whole path into a folder that is there.", code="invalid_value")
+            raise BadRequest(f"{path} is not a full path in an existing folder.", code="invalid_value")
         variant = self._variant(recipe, host, wish.variant)
 
         async def work(progress: Progress) -> Outcome:
@@ -212,8 +212,8 @@ class EngineStore:
         if recipe is None:
             obtained = self._catalogue.adapters[engine].descriptor.obtained
             raise BadRequest(
-                f"{engine} is nothing Roundhouse can install.",
-                hint=f"{obtained} One that runs elsewhere is attached with `roundhouse attach`.".lstrip(),
+                f"{engine} cannot be installed by Roundhouse.",
+                hint=f"{obtained} To use one that runs elsewhere: `roundhouse attach`.".lstrip(),
                 code="not_installable",
             )
         return recipe

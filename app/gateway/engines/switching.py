@@ -70,14 +70,16 @@ class Switches:
         if not about.program:
             raise BadRequest(
                 f"{about.name} cannot be used as a program of your own.",
-                hint=f"`roundhouse engines list {engine}` shows the versions there are.",
+                hint=f"`roundhouse engines list {engine}` lists the available versions.",
                 code="no_own_program",
             )
         if not program.is_absolute() or not await asyncio.to_thread(program.is_file):
-            raise BadRequest(f"{program} is no program here; give its whole path.", code="no_such_program")
+            raise BadRequest(
+                f"{program} is not a program on this computer; give its full path.", code="no_such_program"
+            )
 
         async def work(progress: Progress) -> Outcome:
-            progress("Asking it what it is", None)
+            progress("Checking its version", None)
             await self._look(str(program), partial(self._catalogue.own.asked, engine, program, anew=True))
             proofs = await self._prove(engine, own_place(program), progress)
             _refuse_bad(str(program), proofs)
@@ -130,7 +132,7 @@ class Switches:
             fitting = found[:1]
         if len(fitting) > 1:
             names = " and ".join(one.name for one in fitting)
-            raise BadRequest(f"{name} is the version of {names}: name one of them.", code="ambiguous_version")
+            raise BadRequest(f"{name} is the version of {names}: choose one of them.", code="ambiguous_version")
         if not fitting:
             raise self._absent(engine, name) if not found else no_version(engine, name)
         return fitting[0]
@@ -149,7 +151,7 @@ class Switches:
 
     async def _proofs(self, engine: str, place: Place | None, name: str, progress: Progress) -> list[Proof]:
         """Return what a version showed. Raises EngineFailed for one that is not whole."""
-        progress("Looking at what is installed", None)
+        progress("Checking what is installed", None)
         looks_at = self._catalogue.placed[engine] if place else self._catalogue.adapters[engine]
         await self._look(f"{engine} {name}", partial(looks_at.probe, place))
         return await self._prove(engine, place, progress)
@@ -182,7 +184,7 @@ def _bad(said: str, proofs: Sequence[Proof], hint: str = "") -> EngineFailed | N
 
 
 def _refuse_bad(what: str, proofs: Sequence[Proof], hint: str = "") -> None:
-    bad = _bad(f"{what} is not used", proofs, hint)
+    bad = _bad(f"{what} is not in use", proofs, hint)
     if bad is not None:
         raise bad
 

@@ -47,9 +47,9 @@ class KeyNeeded(Conflict):
 
     def __init__(self) -> None:
         super().__init__(
-            "The endpoint listens beyond this computer only when there is a key: without one, anybody near could use "
-            "it.",
-            hint="Make one with `roundhouse keys new NAME` first.",
+            "The endpoint accepts other computers only when there is a key: without one, anyone on the network "
+            "could use it.",
+            hint="Create one with `roundhouse keys new NAME` first.",
         )
 
 
@@ -62,7 +62,7 @@ class TooManyWrongKeys(TooManyRequests):
         seconds = math.ceil(retry_s)
         super().__init__(
             f"Too many wrong keys came from this address. Try again in {seconds} seconds.",
-            hint="A right key is taken at once.",
+            hint="A correct key is accepted at once.",
             retry_after=str(seconds),
         )
 
@@ -95,7 +95,7 @@ class Access:
         request[MAY_MANAGE] = Scope.MANAGE in found.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in found.scopes):
             raise Forbidden(
-                f"The key {found.name!r} may ask models, not manage Roundhouse.",
+                f"The key {found.name!r} may use models, but not manage Roundhouse.",
                 hint="Use a key with the scope manage.",
                 code="scope_missing",
             )
@@ -112,8 +112,8 @@ class Access:
                 hint="Send `Authorization: Bearer` with the token from its port file, or with a key that may manage.",
             )
         return Unauthorized(
-            "The key is not one of this endpoint's." if shown else "This endpoint asks for a key.",
-            hint="Make one with `roundhouse keys new NAME` and send it as `Authorization: Bearer` or `x-api-key`.",
+            "The key is not valid for this endpoint." if shown else "This endpoint requires a key.",
+            hint="Create one with `roundhouse keys new NAME` and send it as `Authorization: Bearer` or `x-api-key`.",
             code="invalid_api_key" if shown else "key_required",
         )
 
@@ -125,7 +125,7 @@ def check_may_change(request: web.Request) -> None:
     """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
     if request.get(MAY_MANAGE) is False:
         raise Forbidden(
-            "This key may ask models, not manage them.",
+            "This key may use models, but not manage them.",
             hint="Use a key with the scope manage.",
             code="scope_missing",
         )

@@ -49,7 +49,7 @@ def too_large(limit_bytes: int) -> TooLarge:
     """Return the error for a body above `gateway.max_body_mib`."""
     return TooLarge(
         f"The request is larger than {limit_bytes // _MIB} MiB.",
-        hint="The setting gateway.max_body_mib is the limit.",
+        hint="The limit is the setting gateway.max_body_mib.",
     )
 
 
@@ -84,7 +84,7 @@ def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError
             return _nothing_at(request)
         case web.HTTPMethodNotAllowed(method=method, allowed_methods=allowed):
             return MethodNotAllowed(
-                f"This address does not take {method}.", hint=f"Use {' or '.join(sorted(allowed))}."
+                f"This address does not accept {method}.", hint=f"Use {' or '.join(sorted(allowed))}."
             )
         case web.HTTPRequestEntityTooLarge():
             return TooLarge("The request is larger than this endpoint accepts.")

@@ -69,7 +69,7 @@ class Guard:
         if origin is None:
             # Another site's page that loads us as an image, a script or the like sends no Origin.
             if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Mode") == "no-cors":
-                raise Forbidden("Other sites' pages may not use this endpoint.", code="origin_not_allowed")
+                raise Forbidden("Pages from other sites may not use this endpoint.", code="origin_not_allowed")
         elif not self.is_allowed(origin):
             raise Forbidden(
                 f"Pages from {origin} may not use this endpoint.",

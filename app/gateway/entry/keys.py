@@ -84,7 +84,7 @@ class Keys:
         if new.name in self._kept:
             raise Conflict(f"There is a key called {new.name!r}.", hint="Choose another name, or revoke that one.")
         if len(self._kept) >= MAX_KEYS:
-            raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is not used any more.")
+            raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is no longer used.")
         now = self._clock()
         if new.expires_at is not None and new.expires_at <= now:
             raise BadRequest("The key would have expired already.", code="invalid_value")
@@ -111,7 +111,7 @@ class Keys:
         kept = self._revoked.get(name)
         if kept is None:
             raise NotFound(
-                f"No key called {name!r} was revoked since the service started.", hint="Make a new one instead."
+                f"No key called {name!r} was revoked since the service started.", hint="Create a new one instead."
             )
         self._save({**self._kept, name: kept})
         del self._revoked[name]
@@ -159,7 +159,7 @@ class Keys:
         except OSError as error:
             raise StorageFault(
                 f"The keys could not be saved: {error.strerror or error}.",
-                hint=f"Look at the file {self._file} and its disk.",
+                hint=f"Check the file {self._file} and its disk.",
             ) from error
         self._kept = kept
 
@@ -176,6 +176,6 @@ def _read(file: Path) -> list[_Kept]:
     except (OSError, msgspec.MsgspecError) as error:
         raise StorageFault(
             f"The file with the access keys cannot be read: {error}.",
-            hint=f"Mend {file}, or remove it and make new keys. Until then the endpoint stays closed.",
+            hint=f"Repair {file}, or delete it and create new keys. Until then the endpoint stays closed.",
             code="keys_unreadable",
         ) from error

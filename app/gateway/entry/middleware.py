@@ -123,6 +123,6 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
 def _bug(request: web.Request, error: Exception) -> Bug:
     log.error("A request failed", exc_info=error, extra={"request": request[REQUEST_ID], "path": request.path})
     return Bug(
-        "Roundhouse made a mistake and could not answer.",
+        "Roundhouse could not answer because of a bug.",
         hint=f"Please report it with the log's entry for {request[REQUEST_ID]}.",
     )

@@ -60,7 +60,8 @@ def unpacked(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
         return _members(open_member, packed, limit_bytes)
     except (zlib.error, ZstdError, EOFError):
         raise BadRequest(
-            f"The request's body is not a whole {coding} stream, as its Content-Encoding says.", code="invalid_encoding"
+            f"The request's body is not a complete {coding} stream, as its Content-Encoding says.",
+            code="invalid_encoding",
         ) from None
 
 

@@ -73,8 +73,8 @@ def _check_sight(request: Request, found: Found) -> None:
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
     if is_blind and Need.IMAGES in needs(request):
         raise BadRequest(
-            f"{found.model.title} takes no images: no projector (mmproj) belongs to it here.",
-            hint="Leave them out, or choose a model that sees.",
+            f"{found.model.title} cannot read images: it has no projector (mmproj) on this computer.",
+            hint="Leave them out, or choose a model that reads images.",
             code="unsupported_content",
         )
 

@@ -317,7 +317,7 @@ def _close(connection: EngineConnection) -> None:
 
 def _nonsense(detail: str) -> EngineFailed:
     return EngineFailed(
-        "The engine's answer is not HTTP.", hint="Look at what runs there.", code="engine_nonsense", detail=detail
+        "The engine's answer is not HTTP.", hint="Check what is running there.", code="engine_nonsense", detail=detail
     )
 
 

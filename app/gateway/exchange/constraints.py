@@ -68,12 +68,12 @@ def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
 def _refuse_deadly(body: bytes) -> None:
     if sum(map(float, _COUNTS.findall(body))) > MOST_ITEMS:
         raise BadRequest(
-            f"The schema's lists may have more than {MOST_ITEMS:,} items, for which no grammar is made.",
+            f"The schema's lists may have more than {MOST_ITEMS:,} items, for which no grammar can be made.",
             hint="Leave out `maxItems` where any number will do.",
             code="invalid_value",
         )
     if _TRIGGERS in body and decode(body, _Fields).grammar_triggers is not None:
-        raise BadRequest("`grammar_triggers` is not taken from clients.", code="unsupported_parameter")
+        raise BadRequest("`grammar_triggers` is not accepted from clients.", code="unsupported_parameter")
 
 
 def _refuse_impossible(body: bytes) -> None:
@@ -116,7 +116,7 @@ def _check(schema: dict[str, Any]) -> None:
 def _check_repetitions(text: str) -> None:
     for found in _REPEATED.finditer(text):
         if int(found[1]) > int(found[2]):
-            raise _refused(f"{found[0]} repeats more than it may.")
+            raise _refused(f"{found[0]} repeats more often than allowed.")
 
 
 def _check_pattern(pattern: str) -> None:
@@ -127,10 +127,10 @@ def _check_pattern(pattern: str) -> None:
             re.compile(pattern)
     except re.error as error:
         if _NO_PATTERN.search(error.msg):
-            raise _refused(f"the pattern {pattern!r} is no regular expression.") from None
+            raise _refused(f"the pattern {pattern!r} is not a regular expression.") from None
     except (OverflowError, RecursionError):
         return
 
 
 def _refused(why: str) -> BadRequest:
-    return BadRequest(f"No answer can be held to this: {why}", code="invalid_value")
+    return BadRequest(f"No answer can be constrained to this: {why}", code="invalid_value")

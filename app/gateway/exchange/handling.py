@@ -75,7 +75,7 @@ def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> 
         return routes[route]
     is_engine = can and not model.attached
     culprit = f"The engine {services.adapters[engine].descriptor.name}" if is_engine else model.title
-    hint = f"If it does after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
+    hint = f"If it can after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
     raise BadRequest(
         f"{culprit} does not {_DOES.get(route, 'write text')}.",
         hint=f"Choose another model. {hint}".strip(),

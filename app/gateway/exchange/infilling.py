@@ -172,7 +172,7 @@ async def _check(engine: "_Engine", around: Around, batch: int) -> None:
     for place, texts, most in parts:
         count = len(await engine.tokens(texts)) if texts else 0
         if count > most:
-            said = f"This engine reads at most {most} tokens {place}, and there are {count}."
+            said = f"This engine accepts at most {most} tokens {place}, and there are {count}."
             raise BadRequest(said, hint="Send less of it.", code=ContextOverflow.default_code)
 
 

@@ -50,7 +50,7 @@ def refuse_remote_media(body: bytes) -> None:
         scheme = _SCHEME.match(address)
         if scheme and scheme[1].lower() != "data":
             raise BadRequest(
-                f"Media at another address ({scheme[1].lower()}:) is not fetched.",
+                f"Media at other addresses ({scheme[1].lower()}:) is not downloaded.",
                 hint="Send it along as a data: URL or in base64.",
                 code="remote_media",
             )

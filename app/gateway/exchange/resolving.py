@@ -27,7 +27,7 @@ class Resolver(AbstractResolver):
         """Return where a name leads. Raises OSError if that is nowhere, or nowhere that may be called."""
         found = await self._system.resolve(host, port, family)
         if any(is_forbidden(one["host"]) for one in found):
-            raise OSError(f"{host} leads to an address that is never called")
+            raise OSError(f"{host} leads to an address that is never contacted")
         return found
 
     async def close(self) -> None:

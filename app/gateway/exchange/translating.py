@@ -220,12 +220,12 @@ async def _retry_until_tool_call(
             receiver.take(collected.events)
             return end
         if end.reason is Finish.LENGTH:
-            raise _not_called(hint="Its answer reached the limit of tokens first: allow more.")
-    raise _not_called(hint="Let it choose whether to, or use a model made for calling tools.")
+            raise _not_called(hint="The answer reached the token limit first: allow more.")
+    raise _not_called(hint="Let the model decide whether to call one, or use a model made for tool calls.")
 
 
 def _not_called(*, hint: str) -> BadRequest:
-    return BadRequest("The model was to call a tool, and did not.", hint=hint, code="tool_not_called")
+    return BadRequest("The model was required to call a tool, but did not.", hint=hint, code="tool_not_called")
 
 
 def _timed(end: Finished, observed: Observation, lease: Lease) -> Finished:

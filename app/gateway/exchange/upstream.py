@@ -263,14 +263,16 @@ async def _collect(connection: EngineConnection) -> bytes:
 
 def _refuse_redirect(answer: "AnswerHead") -> None:
     if answer.status in _REDIRECTS:
-        raise EngineFailed("The endpoint sends elsewhere, which is not followed.", hint="Attach where it really is.")
+        raise EngineFailed(
+            "The endpoint redirects to another address, which is not followed.", hint="Attach its actual address."
+        )
 
 
 def too_long(what: str, limit_bytes: int) -> EngineFailed:
     """Return the error for what an engine sends without end."""
     return EngineFailed(
-        f"The engine sends {what} of more than {limit_bytes // 1024**2} MiB, which is not read further.",
-        hint="Look at what runs there.",
+        f"The engine sends {what} of more than {limit_bytes // 1024**2} MiB, which exceeds the limit.",
+        hint="Check what is running there.",
         code="engine_nonsense",
     )
 
@@ -278,7 +280,7 @@ def too_long(what: str, limit_bytes: int) -> EngineFailed:
 def broke_off(cause: EngineFailed | None) -> EngineFailed:
     """Return why the engine ended, or that it broke off and nobody knows why."""
     return cause or EngineFailed(
-        "The engine broke off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
+        "The engine cut off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
     )
 
 

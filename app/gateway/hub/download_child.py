@@ -25,7 +25,7 @@ class DownloadDied(EnvironmentFault):
     default_code = "download_died"
 
     def __init__(self) -> None:
-        super().__init__("The download's process ended unexpectedly.", hint="Resume it; what came is kept.")
+        super().__init__("The download's process ended unexpectedly.", hint="Resume it; what was downloaded is kept.")
 
 
 class DownloadChild:

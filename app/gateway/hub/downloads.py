@@ -145,7 +145,7 @@ class Downloads:
         """Stop one and keep what came. Raises NotFound, or Conflict when it is over."""
         kept = self._find(download_id)
         if kept.shown.state is _S.DONE:
-            raise Conflict("This download is done.", code="download_done")
+            raise Conflict("This download is finished.", code="download_done")
         self._stop(download_id)
         return self._moved(download_id, state=_S.PAUSED, bytes_per_s=None, eta_s=None)
 

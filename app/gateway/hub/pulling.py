@@ -86,7 +86,9 @@ def _files(choice: Choice, wanted: Pull) -> list[RepoFile]:
         if path not in offered:
             raise NotFound(
                 f"{choice.repository.name} has no {path!r} to go with it.",
-                hint=f"There are {', '.join(offered)}." if offered else "It has neither drafts nor LoRA adapters.",
+                hint=f"There are {', '.join(offered)}."
+                if offered
+                else "It has neither draft models nor LoRA adapters.",
                 code="companion_not_found",
             )
     named = dict.fromkeys(wanted.companions)
@@ -166,7 +168,7 @@ def older(kept: Answer[T] | None, error: RoundhouseError) -> tuple[Answer[T], st
     """Return what was told before, and why it is not what is so now. Raises the error where nothing was."""
     if kept is None:
         raise error
-    return kept, f"{error} This is what the hub said {words.seconds(kept.age_s)} ago."
+    return kept, f"{error} This is the hub's answer from {words.seconds(kept.age_s)} ago."
 
 
 async def _asked(settings: Settings, hub: HubMemory, typed: str) -> Asked:
@@ -177,8 +179,8 @@ async def _asked(settings: Settings, hub: HubMemory, typed: str) -> Asked:
     entry = await asyncio.to_thread(hub.catalogue.find, asked.catalogue, asked.quantization, key=key)
     if entry is None:
         raise BadRequest(
-            f"{asked.text!r} is a short name, and no catalogue has it.",
-            hint="Write it as owner/name, as on its page at huggingface.co, or look for it: `roundhouse search`.",
+            f"{asked.text!r} is a short name that is not in the catalogue.",
+            hint="Write it as owner/name, as on its page at huggingface.co, or search for it: `roundhouse search`.",
             code="model_not_found",
         )
     return Asked(repository=entry.repository, revision=asked.revision, quantization=entry.quantization)

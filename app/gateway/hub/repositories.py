@@ -33,8 +33,8 @@ _QUALITY = (
     (5.5, "Hardly any loss."),
     (4.5, "Little loss."),
     (3.5, "The usual balance of size and quality."),
-    (2.5, "Answers suffer visibly."),
-    (0.0, "Answers suffer badly: take a smaller model instead if you can."),
+    (2.5, "Answers are visibly worse."),
+    (0.0, "Answers are much worse: choose a smaller model instead if you can."),
 )
 """Least nominal bits per weight, and what to expect from there on."""
 
@@ -71,9 +71,9 @@ async def describe(services: Services, typed: str) -> HubModel:
         facts = await asyncio.to_thread(pulling.with_facts, services.hub, typed, told)
         plans = await pulling.plans_for(services, facts)
     except (Unauthorized, Forbidden) as error:
-        notes.append("What it would take here is known once its terms are accepted." if gate else str(error))
+        notes.append("Its memory use can be estimated once its terms are accepted." if gate else str(error))
     except RoundhouseError as error:
-        notes.append(f"What it would take here could not be computed: {error}")
+        notes.append(f"Its memory use could not be estimated: {error}")
     ground = await ground_of(services)
     best = pulling.recommended(plans, offered, facts)
     cache = RepositoryCache(services.paths.hub_cache, offer.repository.name)

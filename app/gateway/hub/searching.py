@@ -139,8 +139,8 @@ def _speed(card: HubCard) -> float:
 
 def _reason(card: HubCard, use: HubUse) -> str:
     if not _runs_well(card):
-        return f"The fastest for {use.value} that fits here."
-    return f"The best for {use.value} in the catalogue that runs well here."
+        return f"The fastest for {use.value} that fits this machine."
+    return f"The best for {use.value} in the catalogue that runs well on this machine."
 
 
 def add_catalogue(app: web.Application) -> None:

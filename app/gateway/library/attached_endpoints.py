@@ -110,9 +110,9 @@ def checked_url(url: str, *, own: str) -> str:
     if where.username is not None or where.password is not None or where.query or where.fragment:
         raise _odd(url, "It has no user, password, `?` or `#`; a key is given by itself.")
     if is_forbidden(where.hostname):
-        raise BadRequest(f"{where.hostname} is an address that is never called.", code="address_not_allowed")
+        raise BadRequest(f"{where.hostname} is an address that is never contacted.", code="address_not_allowed")
     if where.netloc == urlsplit(own).netloc:
-        raise BadRequest("That is this endpoint itself.", code="invalid_value")
+        raise BadRequest("This is the address of Roundhouse's own endpoint.", code="invalid_value")
     return where.geturl()
 
 
@@ -123,18 +123,18 @@ def _split(url: str) -> SplitResult:
     except ValueError as error:
         raise _odd(url, f"{str(error).capitalize()}.") from None
     if any(ord(character) <= ord(" ") for character in url):
-        raise _odd(url, "It has a blank in it.")
+        raise _odd(url, "It contains a space.")
     return where
 
 
 def _odd(url: str, hint: str) -> BadRequest:
-    return BadRequest(f"{url[:200]!r} is no endpoint's address.", hint=hint, code="invalid_value")
+    return BadRequest(f"{url[:200]!r} is not the address of an endpoint.", hint=hint, code="invalid_value")
 
 
 def _checked_key(key: str) -> str:
     plain = key.strip()
     if len(plain) > _MOST_KEY or not (plain.isascii() and plain.isprintable()):
-        raise BadRequest("The key has characters in it that no key has.", code="invalid_value")
+        raise BadRequest("The key contains characters that keys cannot contain.", code="invalid_value")
     return plain
 
 
@@ -169,7 +169,9 @@ def _chosen(found: list[RemoteModel], wanted: list[str]) -> list[RemoteModel]:
         raise NotFound("The endpoint lists no models.", hint="Load one there first.", code="model_not_found")
     if len(chosen) > _MOST_MODELS:
         raise BadRequest(
-            f"The endpoint has {len(chosen)} models.", hint="Name those you want, as with --model.", code="too_many"
+            f"The endpoint has {len(chosen)} models.",
+            hint="Choose those you want, for example with --model.",
+            code="too_many",
         )
     return chosen
 
@@ -192,7 +194,7 @@ def _records(base: str, wanted: AttachEndpoint, cards: Sequence[tuple[RemoteMode
 def _complete(can: list[Capability] | None) -> list[Capability] | None:
     """Return what a person says with what that brings along. Raises BadRequest for a model that can do nothing."""
     if can is not None and not can:
-        raise BadRequest("A model that can do nothing is not attached.", code="invalid_value")
+        raise BadRequest("A model needs at least one capability to be attached.", code="invalid_value")
     return None if can is None else with_implied(can)
 
 
@@ -216,7 +218,7 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
     listed = next((one for one in await models_at(endpoint, MODELS) if one.id == attachment.served_as), None)
     if listed is None:
-        raise NotFound(f"The endpoint lists no model {attachment.served_as!r} now.", code="model_not_found")
+        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r} now.", code="model_not_found")
     if only_if_changed and digest_of(listed) == attachment.known.digest:
         return False
     card = (await cards_of(endpoint, [listed]))[listed.id]

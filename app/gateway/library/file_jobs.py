@@ -77,7 +77,7 @@ class Reclaiming:
         chosen = [one for one in self._found if not wanted or one.told.sha256 in wanted]
         if not chosen or wanted - {one.told.sha256 for one in chosen}:
             raise NotFound(
-                "No such equal files were found.", hint="Look for duplicates first.", code="not_found_before"
+                "No such duplicate files were found.", hint="Search for duplicates first.", code="not_found_before"
             )
 
         def work(said: Said, found: Callable[..., None]) -> None:
@@ -99,7 +99,7 @@ class Reclaiming:
         self._shared = [one for one in self._shared if one.is_as_it_was()]
         if not self._shared:
             raise NotFound(
-                "Nothing was shared since Roundhouse started that could be taken apart.", code="nothing_reclaimed"
+                "No files have been made to share disk space since Roundhouse started.", code="nothing_reclaimed"
             )
         sharing.check_room(self._shared)
 
@@ -215,7 +215,7 @@ class LibraryWork:
         """
         if removed not in self._removed:
             raise NotFound(
-                "No such removal is known since Roundhouse started.", hint="Look into the trash.", code="not_removed"
+                "There has been no such removal since Roundhouse started.", hint="Check the trash.", code="not_removed"
             )
         done, undo, registered = self._removed[removed]
         await asyncio.to_thread(removal.restore, undo, self.trash)
@@ -319,8 +319,8 @@ def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple
     known = {one.told.digest: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
     if not digests or not known.keys() >= set(digests):
         raise Conflict(
-            "The models in the trash are no longer those that were named.",
-            hint="Look again at what there is: roundhouse disk.",
+            "The models in the trash have changed.",
+            hint="Check them again with roundhouse disk.",
             code="trash_changed",
         )
     chosen = [known[digest] for digest in dict.fromkeys(digests)]

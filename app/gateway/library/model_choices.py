@@ -76,7 +76,7 @@ def checked(services: Services, model: ModelInfo, wanted: ModelSettings) -> None
 
 def _check_parts(library: Library, catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings) -> None:
     if model.attached and wanted != _anywhere(wanted):
-        raise _refused(f"{model.name} runs elsewhere: how it is loaded is its endpoint's business.")
+        raise _refused(f"{model.name} runs elsewhere: its endpoint decides how it is loaded.")
     _check_engine(catalogue, model, wanted)
     if wanted.chat_template is not None:
         check_template(wanted.chat_template)
@@ -131,11 +131,11 @@ def check_template(text: str) -> None:
     try:
         written = Template(text, {}).render(conversation)
     except (RuntimeError, Refused) as error:
-        raise BadRequest(f"This is no chat template: {error}", code="bad_template") from None
+        raise BadRequest(f"This is not a chat template: {error}", code="bad_template") from None
     if _QUESTION not in written:
         raise BadRequest(
-            "The chat template leaves out what is asked.",
-            hint="It has to write each message's content, as in {{ message.content }}.",
+            "The chat template leaves out the messages' content.",
+            hint="It must write the content of each message, as in {{ message.content }}.",
             code="bad_template",
         )
 
@@ -170,14 +170,14 @@ def _check_engine(catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings)
 
 def _check_file(model: ModelInfo, what: str, problem: str) -> None:
     if model.format != _GGUF:
-        raise _refused(f"{what} of its own goes with GGUF models only; others bring theirs along.")
+        raise _refused(f"{what} of its own is only possible with GGUF models; others contain theirs.")
     _raise_if(problem)
 
 
 def _there(named: str) -> Path:
     path = expanded(named)
     if not path.is_absolute() or "\0" in named or not path.exists():
-        raise NotFound(f"There is no file {named}.", hint="Write its whole path.", code="companion_not_found")
+        raise NotFound(f"There is no file {named}.", hint="Give its full path.", code="companion_not_found")
     return path
 
 

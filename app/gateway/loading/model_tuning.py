@@ -129,12 +129,15 @@ def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
         return _present(path)
     found = library.find(named)
     if found.attached:
-        raise BadRequest(f"{found.name} runs elsewhere and cannot draft.", code="invalid_value")
+        raise BadRequest(f"{found.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
     if found.format != model.format:
-        said = f"{found.name} is {found.format}, and {model.name} {model.format}: a draft has its model's format."
+        said = (
+            f"{found.name} is {found.format}, and {model.name} {model.format}: a draft model needs the same format as "
+            "its model."
+        )
         raise BadRequest(said, code="invalid_value")
     if found.path == model.path and found.name == model.name:
-        raise BadRequest(f"{model.name} cannot draft for itself: that saves nothing.", code="invalid_value")
+        raise BadRequest(f"{model.name} cannot be its own draft model: that saves nothing.", code="invalid_value")
     return Path(found.path)
 
 
@@ -166,7 +169,7 @@ def _present(path: Path) -> Path:
     if path.exists():
         return path
     raise NotFound(
-        f"{path.name} is set for this model and no longer there.",
-        hint=f"Put it back at {path}, or take it out of the model's settings.",
+        f"{path.name} is set for this model but no longer exists.",
+        hint=f"Put it back at {path}, or remove it from the model's settings.",
         code="companion_not_found",
     )

@@ -96,8 +96,8 @@ def name_in_answer(requested: str | None, model: ModelInfo) -> str:
 def none_able(route: Route) -> NotFound:
     """Return the error for `AUTO` where no model here can do what a route is for."""
     return NotFound(
-        f"No model here {_DOES.get(route, 'writes text')}.",
-        hint="Fetch one with `roundhouse pull MODEL`, or attach an endpoint that has one.",
+        f"No installed model {_DOES.get(route, 'writes text')}.",
+        hint="Download one with `roundhouse pull MODEL`, or attach an endpoint that has one.",
         code=NONE_ABLE,
     )
 

@@ -151,14 +151,14 @@ async def collect(services: Services, inspector: Inspector, private: Private | N
     scrubber = await asyncio.to_thread(_scrubber, services, private)
     files = [
         _document("versions.json", "What is installed", await asyncio.to_thread(_versions, services.catalogue)),
-        _document("machine.json", "What the probes saw of this computer, and what was made of it", report),
+        _document("machine.json", "What the probes found on this computer, and the conclusions from it", report),
         _document("settings.json", "The settings, without folders, names and addresses", _settings(services.settings)),
         _document("running.json", "The models loaded now", _running(services.supervisor)),
         _document("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
-        _document("loads.json", "What loading took against what was predicted", await services.chats.loads()),
+        _document("loads.json", "Measured and predicted memory of loaded models", await services.chats.loads()),
         _document(
             "store.json",
-            "How large the database is; nothing of what is in it",
+            "The size of the database, without its contents",
             await _store(services.paths, services.chats),
         ),
         BundleFile(
@@ -219,10 +219,10 @@ def _manifest(files: Sequence[BundleFile]) -> BundleFile:
     listed = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
     said = (
         "Made by `roundhouse doctor --bundle`. Conversations, prompts, keys, host and user names, addresses of other "
-        "computers, serial numbers and folders are left out or replaced. Have a look all the same."
+        "computers, serial numbers and folders are left out or replaced. Please check it anyway."
     )
     text = _json({"about": said, "files": listed})
-    return BundleFile(name="manifest.json", why="What is in here, and why", text=text)
+    return BundleFile(name="manifest.json", why="The contents of this bundle, and why they are included", text=text)
 
 
 def _versions(catalogue: Catalogue) -> dict[str, object]:

@@ -34,7 +34,7 @@ _ERROR_STATUS = 400
 GONE = ErrorBody(
     code="gateway_gone",
     sentence="Roundhouse's service did not answer.",
-    hint="It is started again by itself; if that does not help, the log says why.",
+    hint="It restarts by itself; if that does not help, see the log.",
 )
 
 

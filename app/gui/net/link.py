@@ -33,9 +33,9 @@ _RESTARTS = 3
 """Starts within `_RESTART_WINDOW_S` after which a dying gateway is left alone."""
 _RESTART_WINDOW_S = 60.0
 
-STOPPED = ErrorBody(code="gateway_stopped", sentence="Roundhouse's service was stopped.", hint="Start it to go on.")
+STOPPED = ErrorBody(code="gateway_stopped", sentence="Roundhouse's service was stopped.", hint="Start it to continue.")
 SLOW = ErrorBody(
-    code="gateway_slow", sentence="Roundhouse's service has not answered yet.", hint="Its log says what it is doing."
+    code="gateway_slow", sentence="Roundhouse's service has not answered yet.", hint="See its log for what it is doing."
 )
 
 
@@ -221,7 +221,7 @@ class GatewayLink(QObject):
         return ErrorBody(
             code="gateway_start",
             sentence="Roundhouse's service ended while it was starting.",
-            hint="Start it again; if it ends again, its last words below say why.",
+            hint="Start it again; if it ends again, the last lines of its log below say why.",
             detail=self._find.last_words(),
         )
 

@@ -10,7 +10,8 @@ from app.gui.shell.contract import Command, Shell
 
 Change = Callable[[ModelSettings], ModelSettings]
 _TRUST = (
-    "Allow it only if you trust its publisher as you would trust a program's. You can take it back in its settings."
+    "Allow it only if you trust its publisher as you would trust the publisher of a program. You can revoke this in "
+    "the model's settings."
 )
 
 

@@ -80,7 +80,7 @@ class UpdateStore(RemoteStore[UpdateState]):
         if self.release is not None:
             version = self.release.version
             self._skip(version)
-            self._shell.toast(f"Version {version} is skipped.", partial(self._skip, ""))
+            self._shell.toast(f"Version {version} will be skipped.", partial(self._skip, ""))
 
     def dismiss(self) -> None:
         """Say no more about what went wrong."""

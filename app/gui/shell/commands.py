@@ -54,17 +54,17 @@ class Commands:
             Deed("File", "Add a model file", partial(shell.ask, Page.MODELS, Task.ADD_FILE), "file-plus", "Ctrl+O"),
             Deed("File", "Add a folder of models", partial(shell.ask, Page.MODELS, Task.ADD_FOLDER), "folder-plus"),
             Deed("File", "Discover models", partial(shell.ask, Page.MODELS, Task.DISCOVER), "search", "Ctrl+D"),
-            Deed("File", "What models take of the disks", partial(shell.ask, Page.MODELS, Task.DISK), "gauge"),
-            Deed("File", "Look for newer models", partial(shell.ask, Page.MODELS, Task.UPDATES), "refresh-cw"),
+            Deed("File", "Disk space used by models", partial(shell.ask, Page.MODELS, Task.DISK), "gauge"),
+            Deed("File", "Check for newer models", partial(shell.ask, Page.MODELS, Task.UPDATES), "refresh-cw"),
             Deed("File", "Settings", partial(shell.show_page, Page.SETTINGS), "settings", "Ctrl+,"),
-            Deed("File", "Look for updates", partial(shell.ask, Page.SETTINGS, Task.NEW_VERSION), "refresh-cw"),
+            Deed("File", "Check for updates", partial(shell.ask, Page.SETTINGS, Task.NEW_VERSION), "refresh-cw"),
             Deed("File", "Quit Roundhouse", own.quit, "power", "Ctrl+Q"),
             Deed("Edit", "Undo", own.undo, "undo-2", "Ctrl+Z"),
             *pages,
             Deed("Go", "Command palette", own.palette, "command", "Ctrl+K"),
             Deed("View", "Larger text", partial(looks.step, SCALE_STEP), "plus", "Ctrl++"),
             Deed("View", "Smaller text", partial(looks.step, -SCALE_STEP), "chevron-down", "Ctrl+-"),
-            Deed("View", "Usual size of text", looks.usual_size, "check", "Ctrl+0"),
+            Deed("View", "Default text size", looks.usual_size, "check", "Ctrl+0"),
             Deed("View", "Follow the system's appearance", partial(looks.choose_mode, "system"), "monitor"),
             Deed("View", "Light appearance", partial(looks.choose_mode, "light"), "sun"),
             Deed("View", "Dark appearance", partial(looks.choose_mode, "dark"), "moon"),
@@ -80,7 +80,7 @@ class Commands:
     def _of_machine(self) -> list[Deed]:
         ask = partial(self._shell.ask, Page.MACHINE)
         return [
-            Deed("Server", "Look at this machine again", partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
+            Deed("Server", "Detect this machine again", partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
             Deed("Server", "Calibrate this machine", partial(ask, Task.CALIBRATE), "gauge"),
             Deed("Server", "Save a report on this machine", partial(ask, Task.REPORT), "file-text"),
         ]

@@ -122,7 +122,7 @@ class Departure(QObject):
         bring_to_front(self._window)
         replies = [
             Reply("Keep working", lambda: None, Look.PRIMARY),
-            Reply("Quit all the same", lambda: self._leave(ends_service=True), Look.DANGER),
+            Reply("Quit anyway", lambda: self._leave(ends_service=True), Look.DANGER),
         ]
         self._known.question.ask(title, _CUT.format(*(("it", "its") if is_one else ("them", "their"))), replies)
 

@@ -21,4 +21,4 @@ class NewerBar(Bar):
         state = self._updates.value
         self.setVisible(self._updates.has_gone_ahead)
         if state is not None:
-            self.said.setText(f"Roundhouse is {state.version} now, and this window still {__version__}.")
+            self.said.setText(f"Roundhouse was updated to {state.version}, but this window is still {__version__}.")

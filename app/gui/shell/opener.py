@@ -44,6 +44,6 @@ class Opener(QObject):
             return
         model = self._waiting.pop().model
         if model and not any(item.name == model for item in self._library.items):
-            self._shell.toast(f"There is no model called {model} here.")
+            self._shell.toast(f"There is no model called {model}.")
         else:
             self._shell.new_chat(model)

@@ -61,7 +61,7 @@ def _opening(argument: str, folder: Path) -> Opening:
     try:
         parts = urlsplit(argument)
     except ValueError:
-        return NotOpened(f"{argument!r} is no link.")
+        return NotOpened(f"{argument!r} is not a link.")
     if parts.scheme == SCHEME:
         return _link(parts)
     return _file(Path(unquote(parts.path)) if parts.scheme == "file" else folder / argument)
@@ -77,7 +77,7 @@ def _link(parts: SplitResult) -> Opening:
         model = parse_qs(parts.query).get("model", [""])[0].strip()
         if len(model) <= _LONGEST_NAME and model.isprintable():
             return ChatWith(model)
-    return NotOpened("This Roundhouse does not know what the link asks for.")
+    return NotOpened("This version of Roundhouse cannot do what the link asks for.")
 
 
 def _file(path: Path) -> Opening:

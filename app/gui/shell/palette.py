@@ -96,7 +96,7 @@ class Palette(QWidget):
         box.addWidget(Hairline(theme))
         self.list = self._make_list()
         box.addWidget(self.list)
-        self._nothing = Label(theme, "Nothing fits. Try fewer letters.", color="ink-2")
+        self._nothing = Label(theme, "No matches. Try fewer letters.", color="ink-2")
         self._nothing.setContentsMargins(theme.px(20), 0, theme.px(20), 0)
         box.addWidget(self._nothing)
         self.field.textChanged.connect(self._filter)

@@ -7,7 +7,7 @@ from app.gui.net.stores import Stores
 from app.gui.shell.bar import Bar
 from app.gui.theme.theme import Theme
 
-_PAUSED = "Paused: other programs have the memory."
+_PAUSED = "Paused: the memory is free for other programs."
 
 
 class PausedBar(Bar):

@@ -187,7 +187,7 @@ class Window(QMainWindow):
         """Say, the first time, where a window that was closed is found again."""
         if not self._memory.knows_tray:
             self._memory.knows_tray = True
-            self.tray.tell("Roundhouse is still here", "Its icon opens the window again; its menu has Quit.")
+            self.tray.tell("Roundhouse is still running", "Click its icon to open the window again; its menu has Quit.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
         """Keep what floats above the page in its place."""

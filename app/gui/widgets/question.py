@@ -47,7 +47,7 @@ class Question(QWidget):
         self._remembering = QWidget()
         line = Line(theme, self._remembering, margins=(0, 12, 0, 0), gap=12)
         line.addWidget(self.remembers)
-        line.addWidget(Paragraph(theme, "Do not ask again. The Settings page can change it.", color="ink-2"), 1)
+        line.addWidget(Paragraph(theme, "Do not ask again. You can change this in Settings.", color="ink-2"), 1)
         for widget in (self.title, self.sentence, self._remembering):
             box.addWidget(widget)
         self._answers = Flow(theme, gap=8)

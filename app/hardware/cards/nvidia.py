@@ -198,7 +198,7 @@ def _other_wsl_gpu(evidence: Evidence) -> list[Fact[str]]:
     """WSL passes every GPU on as /dev/dxg; only NVIDIA's has a library there that says more."""
     if not is_there(evidence.root / "dev/dxg"):
         return []
-    sentence = "WSL passes a GPU on that is not NVIDIA's: of the engines, only those built for ROCm on WSL can use it."
+    sentence = "WSL provides a GPU that is not from NVIDIA: only engines built for ROCm on WSL can use it."
     return [measured(sentence, "/dev/dxg")]
 
 
@@ -223,7 +223,7 @@ def _slot_limits(state: NvmlState) -> list[Fact[str]]:
     return [
         measured(
             f"{device.name} is connected by {device.max_pcie_width} PCIe lanes: it loads models slowly, and "
-            "work shared with the processor or another GPU suffers.",
+            "sharing work with the processor or another GPU is slow.",
             _SOURCE,
         )
         for device in state.devices

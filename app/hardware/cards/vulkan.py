@@ -44,7 +44,8 @@ def vulkan_family(evidence: Evidence) -> Part:
     return Part(
         gpus=gpus,
         limits=[
-            measured(f"{device.name} is slower at models than the processor and not used.", SOURCE) for device in small
+            measured(f"{device.name} runs models more slowly than the processor and is not used.", SOURCE)
+            for device in small
         ],
         absent="" if real else "Vulkan lists no GPU.",
     )

@@ -94,6 +94,6 @@ def _without_driver(root: Path) -> Iterator[Fact[str]]:
 
 def _missing(address: str, driver: str) -> str:
     if driver.startswith("vfio"):
-        return f"The NVIDIA GPU at {address} is given to a virtual machine and cannot be used here."
-    holder = f"{driver} drives it instead" if driver else "nothing drives it"
+        return f"The NVIDIA GPU at {address} is assigned to a virtual machine and cannot be used here."
+    holder = f"it is bound to {driver} instead" if driver else "no driver is bound to it"
     return f"The NVIDIA GPU at {address} cannot be used with CUDA: NVIDIA's driver is not loaded, {holder}."

@@ -50,5 +50,5 @@ def _no_rocm(evidence: Evidence, *, is_container: bool) -> list[Fact[str]]:
         may_open = evidence.ask("may_open_kfd", bool, lambda: os.access("/dev/kfd", os.R_OK | os.W_OK))
     except Unanswered:
         return []
-    sentence = "This account may not use ROCm: it is not let into /dev/kfd. Add it to the groups render and video."
+    sentence = "This account may not use ROCm: it has no access to /dev/kfd. Add it to the groups render and video."
     return [] if may_open else [measured(sentence, "/dev/kfd")]

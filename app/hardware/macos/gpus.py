@@ -113,7 +113,7 @@ _RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
 def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
     if memory.wired_limit:
         allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
-        return measured(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="Somebody set this limit.")
+        return measured(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")
     if device and device.working_set:
         return measured(device.working_set, _RECOMMENDED, unit="B")
     if memory.total is None:

@@ -134,7 +134,9 @@ class Upload:
         free = shutil.disk_usage(self._path.parent).free
         if free - more_bytes < RESERVE_BYTES:
             raise StorageFault(
-                "The disk has no room for this file.", hint=f"Free some space at {self._path.parent}.", code="disk_full"
+                "There is not enough disk space for this file.",
+                hint=f"Free some space in {self._path.parent}.",
+                code="disk_full",
             )
 
 

@@ -108,11 +108,11 @@ def _ends(copy: Copy) -> bytes:
 def _obstacle(copy: Copy, kept: Copy) -> str:
     """Return why a copy cannot share the space of the one that is kept; empty if it can."""
     if copy.store:
-        return f"it is kept by {copy.store}, whose files are not changed."
+        return f"it belongs to {copy.store}, whose files are not changed."
     if copy.device != kept.device:
         return "it is on another disk."
     if hasattr(os, "getuid") and not copy.owner == kept.owner == os.getuid():
-        return "it belongs to somebody else."
+        return "it belongs to another user."
     if not os.access(copy.path.resolve().parent, os.W_OK):
-        return "its folder cannot be written."
+        return "its folder is not writable."
     return ""

@@ -97,12 +97,13 @@ def check_removable(model: ModelInfo) -> None:
     if model.is_builtin:
         raise Conflict("The Guide is part of Roundhouse and cannot be removed.")
     if model.attached:
-        raise Conflict(f"{model.name} runs elsewhere.", hint=f"Take it off the list: roundhouse detach {model.name}")
+        raise Conflict(f"{model.name} runs elsewhere.", hint=f"Remove it from the list: roundhouse detach {model.name}")
     if model.store:
-        raise Conflict(f"{model.name} is kept by {model.store}.", hint=f"Remove it in {model.store}.")
+        raise Conflict(f"{model.name} belongs to {model.store}.", hint=f"Remove it in {model.store}.")
     if model.preset is not None and model.preset.base:
         raise Conflict(
-            f"{model.name} is a name for the weights of {model.preset.base}.", hint="Remove that, or forget the name."
+            f"{model.name} is another name for the weights of {model.preset.base}.",
+            hint="Remove that model, or only this name.",
         )
 
 
@@ -117,7 +118,7 @@ def belongings(model: ModelInfo, others: Others = _ALONE) -> Belongings:
             return _cached(repository, path, others)
         return _plain(path, others)
     except OSError as error:
-        raise StorageFault(f"{model.name} cannot be looked at: {error.strerror or error}.") from error
+        raise StorageFault(f"{model.name} cannot be examined: {error.strerror or error}.") from error
 
 
 def planned(
@@ -178,22 +179,22 @@ def restore(undo: Undo, trash: Trash) -> None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(said, encoding="utf-8")
     except OSError as error:
-        raise StorageFault(f"Not all could be brought back: {error.strerror or error}.") from error
+        raise StorageFault(f"Not everything could be restored: {error.strerror or error}.") from error
 
 
 def _check_restorable(undo: Undo) -> None:
     gone = [one.original.name for one in undo.kept if stamp_of(one.place) != one.stamp]
     if gone:
-        rest = f"The other {len(undo.kept) - len(gone)} files are there." if len(gone) < len(undo.kept) else ""
+        rest = f"The other {len(undo.kept) - len(gone)} files were restored." if len(gone) < len(undo.kept) else ""
         raise NotFound(
-            f"Nothing was brought back: {', '.join(gone)} {'are' if len(gone) > 1 else 'is'} no longer in the trash.",
+            f"Nothing was restored: {', '.join(gone)} {'are' if len(gone) > 1 else 'is'} no longer in the trash.",
             hint=f"The model can be downloaded again. {rest}".strip(),
             code="not_in_trash",
         )
     for one in undo.kept:
         if os.path.lexists(one.original):
             raise StorageFault(
-                f"Nothing was brought back: there is another {one.original.name} by now.",
+                f"Nothing was restored: there is now another {one.original.name}.",
                 hint=f"Move {one.original} elsewhere first.",
             )
 

@@ -72,8 +72,8 @@ def check_room(shared: list[Shared]) -> None:
         free = shutil.disk_usage(there).free
         if free < size + _HEAD_ROOM_BYTES:
             raise StorageFault(
-                f"Copies of their own need {words.size(size)}, and {words.size(free)} are free.",
-                hint="The files stay as they are: equal, and in one place.",
+                f"Separate copies need {words.size(size)}, and {words.size(free)} are free.",
+                hint="The files keep sharing disk space.",
                 code="disk_full",
             )
 

@@ -73,7 +73,7 @@ class Trash:
         except OSError as error:
             raise StorageFault(
                 f"{file.name} could not be moved to the trash: {error.strerror or error}.",
-                hint="It can be deleted for good instead.",
+                hint="It can be deleted permanently instead.",
                 code="no_trash",
             ) from error
         return None
@@ -85,7 +85,7 @@ class Trash:
             _move(kept, original)
         except OSError as error:
             raise StorageFault(
-                f"{original.name} could not be brought back: {error.strerror or error}.", hint=f"It is at {kept}."
+                f"{original.name} could not be restored: {error.strerror or error}.", hint=f"It is in {kept}."
             ) from error
         _info_of(kept).unlink(missing_ok=True)
 

@@ -110,7 +110,7 @@ def _remains(remaining: Sequence[tuple[Entry, OSError]]) -> StorageFault:
     return StorageFault(
         f"{said} could not be deleted and {'are' if len(names) > 1 else 'is'} still in the trash: "
         f"{why.strerror or why}.",
-        hint=f"Look at the rights of {remaining[0][0].file}.",
+        hint=f"Check the permissions of {remaining[0][0].file}.",
         code="trash_kept",
     )
 

@@ -21,10 +21,12 @@ from app.hub.disk.verifying import files_of
 
 ELSEWHERE = "Single files"
 """Where models are that were imported one by one."""
-_AWAY = "It is not there now: its drive is not connected, or it was moved. Its models are listed again once it is back."
-_NO_FOLDER = "It is a file and no folder."
-_CLOSED = "It may not be looked into: this account has no right to read it."
-_CLOSED_ON_A_MAC = "It may not be looked into. System Settings, Privacy & Security, Files and Folders lets Roundhouse."
+_AWAY = "It is missing: its drive is not connected, or it was moved. Its models are listed again once it is back."
+_NO_FOLDER = "It is a file, not a folder."
+_CLOSED = "This account has no permission to read it."
+_CLOSED_ON_A_MAC = (
+    "Roundhouse has no permission to read it. Allow it in System Settings, Privacy & Security, Files and Folders."
+)
 
 
 class Looked(NamedTuple):

@@ -22,7 +22,7 @@ _OID = re.compile(r"[0-9a-f]{40}")
 def files_of(model: ModelInfo) -> list[Path]:
     """Return the files of a model under the names it has here. Raises BadRequest for one that runs elsewhere."""
     if model.attached:
-        raise BadRequest(f"{model.name} runs elsewhere: its files are not here.")
+        raise BadRequest(f"{model.name} runs elsewhere: its files are not on this computer.")
     path = Path(model.path)
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() != ".gguf")
@@ -48,7 +48,7 @@ def _check(file: Path, said: Said) -> FileCheck:
     said(file, file.stat().st_size)
     if problem:
         return FileCheck(path=str(file), verdict=Verdict.CUT_OFF, note=problem)
-    return FileCheck(path=str(file), verdict=Verdict.WHOLE, note="No hash of it is known here.")
+    return FileCheck(path=str(file), verdict=Verdict.WHOLE, note="Its hash is not known.")
 
 
 def _compared(file: Path, wanted: str, got: str) -> FileCheck:

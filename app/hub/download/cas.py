@@ -116,10 +116,10 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except msgspec.DecodeError:
-        raise XetFailed("What the hub or its storage says about Xet makes no sense.") from None
+        raise XetFailed("The answer of the hub or its storage about Xet could not be understood.") from None
     except Busy as busy:  # plain HTTP may go on meanwhile
         raise XetFailed(str(busy)) from busy
     except (Unavailable, Unauthorized) as error:  # a token ends; another may do
         raise Interrupted(XetFailed(f"Xet storage cannot be read. {error}")) from error
     except RoundhouseError as error:
-        raise XetFailed("Xet storage refuses to give it.") from error
+        raise XetFailed("Xet storage refuses the download.") from error

@@ -50,7 +50,7 @@ def _ended(job: Job, throttle: Throttle) -> Done | Failed:
         return Failed(error=error.body)
     except Exception as error:  # noqa: BLE001 -- the last stop of the program: whoever started it is told
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return Failed(error=Bug("Roundhouse made a mistake while downloading.").body)
+        return Failed(error=Bug("The download failed because of a bug in Roundhouse.").body)
 
 
 def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:

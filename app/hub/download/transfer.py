@@ -84,7 +84,7 @@ def fetch(cache: Shelf, file: RepoFile, source: Source, means: Means) -> None:
     chunks.remove()
     raise EnvironmentFault(
         f"{file.path} arrived damaged{' twice' if means.attempts > 1 else ''}.",
-        hint="The server or something on the way changes it. Try another network or mirror.",
+        hint="The server or something in between changes it. Try another network or mirror.",
         code="checksum_mismatch",
     )
 

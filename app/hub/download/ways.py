@@ -56,7 +56,7 @@ class Ways:
             raise
         except RoundhouseError as error:
             self._may_be_xet = False
-            self._say(Noted(sentence=f"{file.path} comes over plain HTTP: {error}"))
+            self._say(Noted(sentence=f"{file.path} is downloaded over plain HTTP: {error}"))
             return False
         return True
 

@@ -122,7 +122,7 @@ class Wire:
         if said is not None and int(said[3]) != self._size:
             raise Changed
         if said is None or int(said[1]) != start or int(said[2]) != end - 1:
-            raise Interrupted(Unavailable("The server sent another part than was asked for.", code="hub_unreachable"))
+            raise Interrupted(Unavailable("The server sent a different part than requested.", code="hub_unreachable"))
         etag = answer.headers.get("ETag", "")
         if answer.length is not None and answer.length != end - start:
             raise Interrupted(broke())
@@ -160,7 +160,9 @@ class _Answer:
                 raise Interrupted(broke())
             yield buffer[:got]
             if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
-                raise Interrupted(Unavailable("The server sends next to nothing.", hint="Try again.", code="hub_slow"))
+                raise Interrupted(
+                    Unavailable("The server is sending almost no data.", hint="Try again.", code="hub_slow")
+                )
 
 
 def _read_into(answer: HTTPResponse, room: memoryview) -> int:

@@ -122,7 +122,7 @@ class _Hand:
                 if isinstance(came, Exception):  # what it says may quote an address that is a secret
                     raise Interrupted(_broke()) from None
                 return came
-        raise XetFailed("Xet storage sends next to nothing.")
+        raise XetFailed("Xet storage is sending almost no data.")
 
     def close(self) -> None:
         """Let the thread go."""
@@ -168,4 +168,4 @@ class _Received:
 
 
 def _broke() -> XetFailed:
-    return XetFailed("Xet storage broke off.")
+    return XetFailed("Xet storage closed the connection.")

@@ -120,9 +120,9 @@ def _refuse_what_cannot_be_used(files: list[str], model: str) -> None:
         raise BadRequest("Models compiled for MLC cannot be read yet.", code="model_unsupported")
     if any(name.endswith(_PICKLED) for name in files):
         raise BadRequest(
-            f"{model} holds pickled weights only, which can run any program when they are opened.",
+            f"{model} holds pickled weights only, which can run any program when opened.",
             hint="Look for a copy of the model with .safetensors or .gguf files.",
             code="model_unsupported",
         )
     if "config.json" not in files:
-        raise BadRequest(f"{model} holds no model that Roundhouse knows.", code="model_unsupported")
+        raise BadRequest(f"{model} contains no model that Roundhouse supports.", code="model_unsupported")

@@ -43,8 +43,8 @@ def _check_is_model(values: Mapping[str, Value], name: str) -> None:
     kind, architecture = (str(values.get(f"general.{key}", "")) for key in ("type", "architecture"))
     if not is_model_kind(kind, architecture) and not is_projector_kind(kind, architecture):
         raise BadRequest(
-            f"{name} belongs to another model and cannot be loaded by itself.",
-            hint="Name the model itself.",
+            f"{name} is part of another model and cannot be loaded on its own.",
+            hint="Choose the model itself.",
             code="model_unsupported",
         )
 

@@ -35,7 +35,7 @@ def _folder_facts(folder: Path) -> ModelFacts:
     if models and not (folder / "config.json").is_file():
         raise BadRequest(
             f"{folder.name} holds {len(models)} models.",
-            hint="Name one of them: " + ", ".join(sorted(path.name for path in models)) + ".",
+            hint="Choose one of them: " + ", ".join(sorted(path.name for path in models)) + ".",
             code="model_unsupported",
         )
     return read_folder(folder)

@@ -58,7 +58,7 @@ class _Repository:
 
     def __init__(self, remote: Remote, name: str, revision: str) -> None:
         if not _REPOSITORY.match(name) or not _REVISION.match(revision):
-            raise BadRequest(f"{name!r} is no model's name.", hint="Write it as owner/name.", code="bad_address")
+            raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
         self.remote = remote
         self.name = name.partition("/")[2]
         self._base = f"{remote.endpoint}/{name}/resolve/{revision}"
@@ -67,7 +67,7 @@ class _Repository:
     def address(self, path: str) -> str:
         """Return where a file is. Raises BadRequest for a path that leads elsewhere."""
         if not _PATH.match(path) or any(step in ("", ".", "..") for step in path.split("/")):
-            raise BadRequest(f"{path!r} is no file of a model.", code="bad_address")
+            raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
         return f"{self._base}/{quote(path)}"
 
     def text(self, path: str, limit: int) -> bytes:
@@ -161,7 +161,7 @@ def _chosen(repository: _Repository, models: list[str], quantization: str) -> st
     if len(found) != 1:
         raise BadRequest(
             f"{repository.name} holds {len(models)} GGUF models.",
-            hint="Name one of them: " + ", ".join(models[:MAX_NAMED]) + "." if models else "",
+            hint="Choose one of them: " + ", ".join(models[:MAX_NAMED]) + "." if models else "",
             code="model_unsupported",
         )
     return found[0]

@@ -149,7 +149,7 @@ class Attachments:
             record.unlink(missing_ok=True)
             record.with_suffix(KEY_SUFFIX).unlink(missing_ok=True)
         except OSError as error:
-            raise StorageFault(f"The attached model could not be forgotten: {error}") from error
+            raise StorageFault(f"The attached model could not be removed from the list: {error}") from error
 
     def _record(self, name: str) -> Path:
         digest = hashlib.sha256(name.casefold().encode()).hexdigest()[:_DIGITS]

@@ -57,10 +57,10 @@ def why_no_lora(model: Path, adapter: Path) -> str:
     if mine is None or theirs is None:
         return f"{adapter.name if theirs is None else model.name} cannot be read as GGUF."
     if theirs.values.get("general.type") != ADAPTER:
-        return f"{adapter.name} is no LoRA adapter."
+        return f"{adapter.name} is not a LoRA adapter."
     made_for, own = (str(one.values.get("general.architecture", "")) for one in (theirs, mine))
     if made_for != own:
-        return f"{adapter.name} was made for {made_for or 'another'} models, and this is {own}."
+        return f"{adapter.name} was made for {made_for or 'another'} models, and this model is {own}."
     return _why_other_shape(mine, theirs, adapter.name)
 
 
@@ -83,7 +83,7 @@ def why_no_projector(projector: Path) -> str:
     if header is None:
         return f"{projector.name} cannot be read as GGUF."
     kind, architecture = (str(header.values.get(f"general.{key}", "")) for key in ("type", "architecture"))
-    return "" if naming.is_projector_kind(kind, architecture) else f"{projector.name} is no projector."
+    return "" if naming.is_projector_kind(kind, architecture) else f"{projector.name} is not a projector."
 
 
 def why_no_draft(model: Path, draft: Path) -> str:
@@ -92,15 +92,17 @@ def why_no_draft(model: Path, draft: Path) -> str:
     if theirs is None:
         return f"{draft.name} cannot be read as GGUF."
     if not naming.is_model_kind(str(theirs.values.get("general.type", "")), ""):
-        return f"{draft.name} is no model, and so cannot draft."
+        return f"{draft.name} is not a model, so it cannot be a draft model."
     if draft_kind(draft) != "model":
         return ""
     mine, other = _vocabulary(model), _vocabulary(draft)
     shared = min(len(mine), len(other))
     if not shared or abs(len(mine) - len(other)) > _SPARE_TOKENS:
-        return f"{draft.stem} cannot draft: it knows {len(other):,} tokens, and this model {len(mine):,}."
+        return (
+            f"{draft.stem} cannot be its draft model: it has {len(other):,} tokens, and this model has {len(mine):,}."
+        )
     if mine[_FIRST_COMPARED:shared] != other[_FIRST_COMPARED:shared]:
-        return f"{draft.stem} cannot draft: its tokens are others than this model's."
+        return f"{draft.stem} cannot be its draft model: its tokens differ from this model's."
     return ""
 
 

@@ -133,7 +133,7 @@ def _first_problem(candidate: Candidate, error: UserError) -> str:
     if not missing:
         return str(error)
     if not candidate.first.parent.exists():
-        return "Its folder is away: connect the drive it is on."
+        return "Its folder is unavailable: connect its drive."
     if len(candidate.parts) == 1:
         return "The file is no longer there."
     return f"Part {missing[0]} of {len(candidate.parts)} is missing."
@@ -180,7 +180,7 @@ def _problem(facts: Sequence[GgufFacts]) -> str:
         percent = 100 * (whole - missing) // whole
         return f"The download is incomplete: {percent} % of the file is there."
     if not any(part.tensor_count for part in facts):
-        return "The file holds a vocabulary and no weights."
+        return "The file contains a vocabulary but no weights."
     return ""
 
 

@@ -118,7 +118,7 @@ class Library:
         """Return what is known of an attached model, or of the one a made model was made from. Raises NotFound."""
         found = self.attachments.at(Path(model.path))
         if found is None:
-            raise NotFound(f"{model.name} is not attached any more.", code="model_not_found")
+            raise NotFound(f"{model.name} is no longer attached.", code="model_not_found")
         return found
 
     def correct(self, name: str, change: Callable[[Attachment], Attachment]) -> ModelInfo:
@@ -155,7 +155,7 @@ class Library:
         """
         model = self.find(name)
         if model.is_builtin:
-            raise Conflict("The Guide is part of Roundhouse and cannot be forgotten.")
+            raise Conflict("The Guide is part of Roundhouse and cannot be removed from the list.")
         with self._lock:
             self._known = {}
             if model.preset is not None:
@@ -165,11 +165,11 @@ class Library:
                 self.attachments.remove(Path(model.path))
                 return
             if model.store:
-                raise Conflict(f"{model.name} is kept by {model.store}.", hint=f"Remove it in {model.store}.")
+                raise Conflict(f"{model.name} belongs to {model.store}.", hint=f"Remove it in {model.store}.")
             if not self._registry.remove(Path(model.path)):
                 raise Conflict(
-                    f"{model.name} lies in a model folder and is found there again.",
-                    hint=f"Move {model.path} elsewhere, or take its folder out of the settings.",
+                    f"{model.name} is in a model folder and would be found again.",
+                    hint=f"Move {model.path} elsewhere, or remove its folder in the settings.",
                 )
 
     def _checked(self, path: Path) -> Candidate:
@@ -181,8 +181,8 @@ class Library:
         facts = self._inspector.facts(candidate)
         if candidate.is_projector or not naming.is_model_kind(facts.kind, facts.architecture):
             raise BadRequest(
-                f"{path.name} belongs to another model and cannot be loaded by itself.",
-                hint="Register the model itself.",
+                f"{path.name} is part of another model and cannot be loaded on its own.",
+                hint="Add the model itself.",
             )
         return candidate
 
@@ -191,11 +191,11 @@ class Library:
         if described is not None and described.format == "gguf":
             raise BadRequest(
                 f"{candidate.first.name} is a folder with GGUF files.",
-                hint="Name one of them, or have the folder looked through: setting models.folders.",
+                hint="Choose one of them, or add the folder to the setting models.folders.",
                 code="model_unusable",
             )
         if described is None or described.problem:
-            why = described.problem if described is not None else "it holds no model that Roundhouse knows."
+            why = described.problem if described is not None else "it contains no model that Roundhouse supports."
             raise BadRequest(f"{candidate.first.name} cannot be used: {why}", code="model_unusable")
         return candidate
 

@@ -74,8 +74,8 @@ def _address(scheme: str, rest: str, typed: str, endpoint: str) -> Asked:
         raise _not_understood(typed) from None
     if scheme not in {"http", "https"} or not is_hub or parts.username:
         raise BadRequest(
-            f"Models are pulled from the hub, not from {host or typed!r}.",
-            hint="Name one as owner/name, or download the file yourself and use `roundhouse import`.",
+            f"Models are downloaded from the hub, not from {host or typed!r}.",
+            hint="Write owner/name, or download the file yourself and use `roundhouse import`.",
             code="bad_model_name",
         )
     return _page([unquote(step) for step in parts.path.split("/") if step], typed)
@@ -117,7 +117,7 @@ def _checked(asked: Asked, typed: str) -> Asked:
 def _not_understood(text: str) -> BadRequest:
     shown = text.strip()[:80]
     return BadRequest(
-        f"{shown!r} names no model.",
+        f"{shown!r} is not a model.",
         hint="Write owner/name, owner/name:Q4_K_M, owner/name@branch, an address on huggingface.co, or a short name.",
         code="bad_model_name",
     )

@@ -102,14 +102,14 @@ class Catalogue:
         """Fetch the list anew. Raises CatalogueRefused, BadRequest without address and key, or what fetching does."""
         if not url or not key:
             hint = "Set both: `roundhouse settings catalogue.url ADDRESS` and `catalogue.key KEY`."
-            raise BadRequest("The catalogue has no address, or no key to check it by.", hint=hint, code="no_catalogue")
+            raise BadRequest("The catalogue has no address, or no key to verify it.", hint=hint, code="no_catalogue")
         remote = Remote(url, Purpose(why=Why.CATALOGUE), budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
         content, signature = remote.text(url, MAX_BYTES), remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
         signed = _Signed(content=content, signature=_decoded(signature))
         with self._lock:
             fresh, known = _checked(signed, key), self._newest(key)
             if fresh.issued < known.issued:
-                said = f"The catalogue of {fresh.issued} is older than the one here, of {known.issued}."
+                said = f"The catalogue from {fresh.issued} is older than the current one, from {known.issued}."
                 raise CatalogueRefused(said)
             self._kept.write(signed)
             self._content, self._key = fresh, key
@@ -135,16 +135,16 @@ def read(content: bytes) -> Content:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise CatalogueRefused("The catalogue cannot be read.") from None
     if found.version != VERSION:
-        raise CatalogueRefused("The catalogue is of another version.", hint="Update Roundhouse.")
+        raise CatalogueRefused("The catalogue has an unsupported version.", hint="Update Roundhouse.")
     for entry in found.models:
         if not (_NAME.fullmatch(entry.name) and _NAME.fullmatch(entry.tag) and REPOSITORY.fullmatch(entry.repository)):
-            raise CatalogueRefused(f"The catalogue has an entry that names no model: {entry.title[:80]!r}.")
+            raise CatalogueRefused(f"The catalogue has an entry without a model: {entry.title[:80]!r}.")
     return found
 
 
 def _checked(signed: _Signed, key: str) -> Content:
     if not is_signed(signed.content, signed.signature, _decoded(key)):
-        raise CatalogueRefused("The catalogue's signature does not hold.", hint="The one that is here stays in force.")
+        raise CatalogueRefused("The catalogue's signature is not valid.", hint="The current one stays in use.")
     return read(signed.content)
 
 

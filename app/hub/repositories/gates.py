@@ -20,8 +20,8 @@ def what_to_do(endpoint: str, name: str, *, has_token: bool) -> str:
     """Return what opens a gated repository, in a sentence."""
     accept = f"Open {page(endpoint, name)}, sign in and accept its terms"
     if has_token:
-        return f"{accept} with the account your token belongs to; some publishers answer by hand."
-    return f"{accept}; then make a read token at {endpoint.rstrip('/')}/settings/tokens and give it to {_TOKEN}."
+        return f"{accept} with the account your token belongs to; some publishers approve each request by hand."
+    return f"{accept}; then create a read token at {endpoint.rstrip('/')}/settings/tokens and give it to {_TOKEN}."
 
 
 def check_gate(endpoint: str, repository: Repository, path: str, *, token: str = "") -> None:
@@ -34,7 +34,7 @@ def check_gate(endpoint: str, repository: Repository, path: str, *, token: str =
         remote.get(address, {"Range": "bytes=0-0"}).close()
     except (Unauthorized, Forbidden):
         raise Forbidden(
-            f"{repository.name} is open only to those who accepted its terms.",
+            f"{repository.name} is gated: its terms must be accepted first.",
             hint=what_to_do(endpoint, repository.name, has_token=bool(token)),
             code="hub_gated",
         ) from None

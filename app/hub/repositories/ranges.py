@@ -42,7 +42,7 @@ class Busy(Unavailable):
     def __init__(self, retry_s: float) -> None:
         self.retry_s = retry_s
         hint = f"Try again in {retry_s:.0f} seconds." if retry_s else "Try again in a few minutes."
-        super().__init__("The server has too much to do, or has had enough requests from here for now.", hint=hint)
+        super().__init__("The server is overloaded, or accepts no more requests from this computer for now.", hint=hint)
 
 
 class Budget:
@@ -61,7 +61,7 @@ class Budget:
         with self._lock:
             self._requests_left -= 1
             if self._requests_left < 0:
-                raise TooLarge("Reading the model's description takes more requests than any model needs.")
+                raise TooLarge("Reading the model's description takes more requests than any model should need.")
         self.received(0)
 
     def received(self, count: int) -> None:
@@ -195,7 +195,7 @@ class RemoteSource:
     def _take_part(self, answer: HTTPResponse, offset: int, count: int) -> None:
         said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
         if said is None or int(said[1]) != offset or int(said[3]) > MAX_NUMBER:
-            raise Unavailable("The server sent another part than was asked for.", code="hub_unreachable")
+            raise Unavailable("The server sent a different part than requested.", code="hub_unreachable")
         total = int(said[3])
         if self.size not in (0, total):
             raise corrupt("it changed while it was read")
@@ -272,14 +272,14 @@ def _unreachable(url: str) -> Unavailable:
 
 
 _SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
-    400: lambda _name, _host: BadRequest("The server does not understand what it was asked for.", code="hub_refused"),
+    400: lambda _name, _host: BadRequest("The server did not understand the request.", code="hub_refused"),
     401: lambda name, _host: Unauthorized(
         f"{name} does not exist or is private.",
         hint="Check the name; if it is right, sign in with a token that may read it.",
         code="hub_unauthorized",
     ),
     403: lambda name, _host: Forbidden(
-        f"{name} may not be read with this account.",
+        f"{name} is not accessible with this account.",
         hint="Accept the model's licence on its page, with the account the token belongs to.",
         code="hub_forbidden",
     ),

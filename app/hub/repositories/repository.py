@@ -124,7 +124,7 @@ def read_repository(
             f"{_absence(remote, name)}, or it is private.", hint=_REPOSITORY_HINT, code=error.code
         ) from None
     except Forbidden as error:
-        raise Forbidden(f"{name} may not be read with this account.", hint=error.hint, code=error.code) from None
+        raise Forbidden(f"{name} is not accessible with this account.", hint=error.hint, code=error.code) from None
     except NotFound as error:
         raise _missing(remote, name, wanted) from error
     if not _COMMIT.fullmatch(answer.sha):
@@ -177,20 +177,20 @@ def _absence(remote: Remote, name: str) -> str:
 
 
 _REPOSITORY_HINT = (
-    "Check the spelling. If it is private or gated, keep a token that may read it: `roundhouse token set`."
+    "Check the spelling. If it is private or gated, save a token that may read it: `roundhouse token set`."
 )
 
 
 def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:
     """Return where the hub serves a file of a commit. Raises BadRequest for a path that leads elsewhere."""
     if not _COMMIT.fullmatch(commit) or not _is_plain(path):
-        raise BadRequest(f"{path!r} is no file of a model.", code="bad_address")
+        raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
     return f"{endpoint.rstrip('/')}/{_checked(name)}/resolve/{commit}/{quote(path)}"
 
 
 def _checked(name: str) -> str:
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
-        raise BadRequest(f"{name!r} is no model's name.", hint="Write it as owner/name.", code="bad_address")
+        raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
     return name
 
 
@@ -228,4 +228,4 @@ def _texts(value: object) -> list[str]:
 
 
 def _nonsense() -> Unavailable:
-    return Unavailable("The hub's answer makes no sense.", hint="Try again later.", code="hub_unreachable")
+    return Unavailable("The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable")

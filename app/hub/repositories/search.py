@@ -114,7 +114,9 @@ def search(endpoint: str, query: HubQuery, *, token: str = "") -> Listing:
     try:
         items = msgspec.json.decode(content, type=list[_Item], strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Unavailable("The hub's answer makes no sense.", hint="Try again later.", code="hub_unreachable") from None
+        raise Unavailable(
+            "The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable"
+        ) from None
     told = (_listed(item) for item in items if REPOSITORY.fullmatch(item.id))
     return Listing(listed=[one for one in told if _is_wanted(one.found, query)], next=following)
 

@@ -68,14 +68,14 @@ def variants_of(repository: Repository) -> list[Variant]:
         return found
     if any(file.path == _ADAPTER for file in repository.files):
         raise BadRequest(
-            f"{repository.name} is a LoRA adapter, and no model by itself.",
+            f"{repository.name} is a LoRA adapter, not a complete model.",
             hint=_hint_for_adapter(repository.base_models),
             code="adapter_only",
         )
     if any(file.path.endswith(PICKLES) for file in repository.files):
         raise BadRequest(
-            f"{repository.name} has its weights as pickle files only, which can run programs when they are opened.",
-            hint="Look for the same model as GGUF or safetensors.",
+            f"{repository.name} has its weights as pickle files only, which can run programs when opened.",
+            hint="Look for the same model in GGUF or safetensors format.",
             code="pickle_only",
         )
     raise NotFound(f"{repository.name} holds no model files.", code="no_model_files")
@@ -149,7 +149,7 @@ def _is_projector(path: str) -> bool:
 
 def _hint_for_adapter(bases: list[str]) -> str:
     base = f" of {bases[0]}" if bases else ""
-    return f"Pull the model{base}, and look for the adapter as GGUF: `roundhouse tune MODEL --lora FILE` takes that."
+    return f"Download the model{base}, and look for the adapter as GGUF: `roundhouse tune MODEL --lora FILE` adds that."
 
 
 def _openvino(files: Iterable[RepoFile]) -> list[Variant]:

@@ -130,7 +130,7 @@ def mix(quantization: str, tensors: Sequence[Outline], values: Mapping[str, Valu
     name = quantization.upper().replace("MXFP4_MOE", "MXFP4").replace("MXFP4", "MXFP4_MOE")
     recipe = _recipe(name, has_experts=metadata.number("expert_count") > 0)
     if recipe is None:
-        raise BadRequest(f"{quantization} is no quantisation of GGUF files.", code="quantization_unknown")
+        raise BadRequest(f"{quantization} is not a quantisation of GGUF files.", code="quantization_unknown")
     mixing = _mixing(recipe, tensors, metadata)
     return Mixed([TYPE_IDS[_type(tensor, mixing)] for tensor in tensors], is_exact=recipe.is_exact)
 

@@ -40,7 +40,7 @@ def storage_for(model_format: str, quantization: str) -> Storage:
         return _converted(model_format, quantization)
     config = _config(model_format, quantization)
     if config is None:
-        raise BadRequest(f"{quantization} is no quantisation of {model_format} models.", code="quantization_unknown")
+        raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
     return _named(storage_of(config), model_format)
 
 
@@ -98,7 +98,7 @@ def _converted(model_format: str, quantization: str) -> Storage:
     """
     bits = _bits(quantization)
     if bits is None:
-        raise BadRequest(f"{quantization} is no quantisation of {model_format} models.", code="quantization_unknown")
+        raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
     width = bits[0]
     if model_format == "openvino":
         each = width + (16 + width) / 128 if width < 8 else 8.0  # noqa: PLR2004 -- bytes have a scale per channel

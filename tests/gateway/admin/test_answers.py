@@ -236,7 +236,7 @@ async def test_a_stream_that_just_ends_is_a_failure(api: Api, pen: Pen) -> None:
     pen.end()
     message = await api.ended(turn.answer)
     assert (message.status, message.content) == ("failed", "Half of")
-    assert message.error.startswith("The engine broke off its answer.")
+    assert message.error.startswith("The engine cut off its answer.")
 
 
 async def test_a_connection_lost_before_anything_was_written_is_tried_once_more(api: Api, pen: Pen) -> None:

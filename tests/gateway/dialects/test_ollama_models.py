@@ -155,7 +155,7 @@ class Registered:
 
     def forget(self, name: str) -> None:
         if name != "guide":
-            raise Conflict(f"{name} lies in a model folder and is found there again.", hint="Move it elsewhere.")
+            raise Conflict(f"{name} is in a model folder and would be found again.", hint="Move it elsewhere.")
         self.forgotten.append(name)
 
 

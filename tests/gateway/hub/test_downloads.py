@@ -256,7 +256,7 @@ async def test_that_xet_was_no_use_is_said_in_a_line(
     _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
     ended = await over(gateway, begun["id"])
     assert ended["state"] == "done"
-    assert ended["note"].startswith("Model-Q8_0.gguf comes over plain HTTP: ")
+    assert ended["note"].startswith("Model-Q8_0.gguf is downloaded over plain HTTP: ")
 
 
 async def test_ollamas_clients_see_it_come(gateway: Gateway) -> None:

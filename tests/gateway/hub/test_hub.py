@@ -105,7 +105,7 @@ async def test_a_hub_that_cannot_be_reached_leaves_what_it_said_before(
     hub.repositories["org/One-1b-GGUF"].about["tags"] = "nonsense"
     _, kept = await asked(gateway, "GET", "/hub/search?")
     assert [card["title"] for card in kept["cards"]] == ["One-1b"]
-    assert kept["note"].startswith("The hub's answer makes no sense.")
+    assert kept["note"].startswith("The hub's answer could not be understood.")
 
 
 @pytest.mark.parametrize("query", ["sort=best", "days=0", "task=x", "min_parameters=-1", f"text={'x' * 300}"])

@@ -234,7 +234,7 @@ async def test_a_file_that_went_away_is_named_when_the_model_is_asked(
     style.unlink()
     status, body = await gateway.chat(model="told", messages=HELLO)
     assert status == 404
-    assert "style-lora.gguf is set for this model and no longer there." in body["error"]["message"]
+    assert "style-lora.gguf is set for this model but no longer exists." in body["error"]["message"]
 
 
 async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: Gateway, admin: Admin) -> None:

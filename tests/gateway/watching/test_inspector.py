@@ -170,7 +170,7 @@ async def test_an_engine_that_dies_midway_is_said_to_have_failed(
         await reply.read()
     found = await reaches(api, S.FAILED)
     assert (found.outcome, found.status) == ("engine_failed", 200)
-    assert found.error == "The engine broke off its answer."
+    assert found.error == "The engine cut off its answer."
     caplog.clear()
 
 

@@ -356,7 +356,7 @@ def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: D
 def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
     titles = [command.title for command in shell.commands()]
     assert titles == [
-        "Answer again",
+        "Regenerate answer",
         "Copy the last answer",
         "Rename this chat",
         "Copy this chat",
@@ -380,7 +380,7 @@ def test_the_list_names_no_chat_when_a_search_finds_none(screen: ChatScreen, api
     screen.model.conversations.query = "nothing"
     screen.model.conversations.read()
     api.flush()
-    assert screen.pane._nothing.text() == "No chat has these words."
+    assert screen.pane._nothing.text() == "No chats match your search."
     assert screen.pane._nothing.isVisible()
 
 
@@ -423,7 +423,7 @@ def test_a_wrong_sampling_value_is_said_in_words(opened: ChatScreen) -> None:
     assert panel.quiet.text() == "Temperature takes a number from 0 to 5."
     panel.field.setText("1")
     panel.field.editingFinished.emit()
-    assert panel.quiet.text() == "Empty fields leave the model's own value."
+    assert panel.quiet.text() == "Leave a field empty to use the model's own value."
 
 
 def test_down_from_the_search_is_on_a_chat_at_once(screen: ChatScreen, api: DemoApi) -> None:

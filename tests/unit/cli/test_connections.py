@@ -66,7 +66,7 @@ def test_a_connection_is_a_line_with_host_reason_and_count() -> None:
 
 def test_the_last_is_at_the_end_where_a_person_reads() -> None:
     lines = plain(ConnectionList(offline=True, connections=[KEPT_BACK, FETCHED]))
-    assert lines[0] == "Roundhouse is offline: no other computer is called."
+    assert lines[0] == "Roundhouse is offline: it does not connect to other computers."
     assert "hub.example:8443 Search for models 2 refused -" in lines[-1]
 
 

@@ -189,7 +189,7 @@ def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) ->
         ("POST", "/engines/llama.cpp/update", InstallEngine(variant="cpu", channel="latest", version="4"))
     ]
     gateway.update = msgspec.structs.replace(gateway.update, to="")
-    assert "is the newest on the stable channel" in run("update", "llama.cpp", "--yes").stdout
+    assert "is the newest version on the stable channel" in run("update", "llama.cpp", "--yes").stdout
 
 
 def test_removing_says_what_is_free_again(gateway: Gateway) -> None:
@@ -222,7 +222,7 @@ def test_a_program_on_path_and_what_failed_are_marked(gateway: Gateway) -> None:
     assert "/usr/bin/llama-server: not tested" in said
     assert "bundled (1)" in said
     assert "in use, failed" in said
-    assert "Could be installed: 4 (sycl). It failed when it was installed last: It crashed." in said
+    assert "Could be installed: 4 (sycl). It failed when it was last installed: It crashed." in said
 
 
 def test_an_engine_that_passed_its_test_here_is_not_said_to_be_unable(gateway: Gateway) -> None:
@@ -239,7 +239,7 @@ def test_an_update_that_is_here_already_is_said_to_be(gateway: Gateway) -> None:
 
 def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:
     assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is used.\n"
-    assert run("cancel").stdout == "Nothing runs any more.\n"
+    assert run("cancel").stdout == "All jobs were cancelled.\n"
     assert "install: Done" in run("logs").stdout
     assert [path for _, path, _ in gateway.asked] == ["/engines/llama.cpp/rollback", "/engines/job"]
 

@@ -20,5 +20,5 @@ def test_what_was_changed_is_told_with_the_way_back_once_for_each_kind() -> None
         "m is ready in 2.00 s: llama.cpp on cpu, context 2k.",
         "No room for 8192.",
         "No room for 4096.",
-        "No longer by itself: roundhouse settings engine.mend_less_context --reset",
+        "To turn this off: roundhouse settings engine.mend_less_context --reset",
     ]

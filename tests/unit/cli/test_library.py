@@ -98,7 +98,7 @@ def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
     refused = run("rm", "m", typed="n\n")
     assert refused.exit_code == 1
     assert [path for _, path, _ in gateway.asked] == ["/removals/plan"]
-    for said in ("goes to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
+    for said in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
         assert said in refused.stderr
     done = run("rm", "m", "--yes")
     assert done.exit_code == 0
@@ -109,7 +109,7 @@ def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
 def test_removing_says_what_goes_with_it(gateway: Gateway) -> None:
     gateway.plan = msgspec.structs.replace(PLAN, projectors=["mmproj.gguf"])
     done = run("rm", "m", "--yes")
-    assert "What lets it see goes with it, as no other model here needs it: mmproj.gguf." in done.stderr
+    assert "Its projector is removed too, as no other model needs it: mmproj.gguf." in done.stderr
     assert done.stdout.startswith("m and its projector are in the trash.")
 
 
@@ -157,7 +157,7 @@ def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
     )
     gateway.end = msgspec.structs.replace(JOB, is_done=True, duplicates=[one], reclaimed_bytes=2_000_000_000)
     found = run("duplicates").stdout
-    assert "/b  could share" in found
+    assert "/b  can share" in found
     assert "/c: it is far." in found
     assert "--reclaim" in found
     assert "were freed" in run("duplicates", "--reclaim").stdout
@@ -249,7 +249,7 @@ def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
 
 def test_where_nothing_was_a_model_nothing_is_asked(gateway: Gateway) -> None:
     gateway.disk = binned()
-    assert run("disk", "--empty-trash").stdout == "Nothing in the trash was a model.\n"
+    assert run("disk", "--empty-trash").stdout == "There are no removed models in the trash.\n"
     assert gateway.asked == []
     assert run("disk", "--yes").exit_code == 2
     gateway.disk = DiskUse(drives=[Drive(path="/")], folders=[], holdings=[])

@@ -12,7 +12,7 @@ from app.core.downloads import Download, DownloadState
 
 BEGUN = Download(id="1", title="o/b", repository="o/b", revision="main", commit="c", files=["x"], total_bytes=10)
 RUNNING = msgspec.structs.replace(BEGUN, state=DownloadState.RUNNING, present_bytes=4, bytes_per_s=2e6)
-NOTED = msgspec.structs.replace(RUNNING, note="x comes over plain HTTP: Xet storage broke off.")
+NOTED = msgspec.structs.replace(RUNNING, note="x is downloaded over plain HTTP: Xet storage closed the connection.")
 DONE = msgspec.structs.replace(NOTED, state=DownloadState.DONE, present_bytes=10, note="")
 
 

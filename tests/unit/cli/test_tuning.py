@@ -64,7 +64,7 @@ def test_without_options_it_shows_what_is_and_what_could_be(gateway: Gateway) ->
     said = tune().stdout
     assert "top-k 5; else temperature 0.6 (from the model: m.gguf)" in said
     assert "draft: small, 1.0 GiB" in said
-    assert "Could run on  other" in said
+    assert "Also runs on  other" in said
     assert "mmproj.gguf" in said
     assert not gateway.sent
 
@@ -130,7 +130,7 @@ def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gatewa
 def test_that_a_model_brings_code_is_shown(gateway: Gateway) -> None:
     assert "Own code      not allowed\n" in tune().stdout
     gateway.shown = msgspec.structs.replace(SHOWN, brings_code=True)
-    assert "Own code      not allowed, and it brings some" in tune().stdout
+    assert "Own code      not allowed, though the model contains some" in tune().stdout
 
 
 def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) -> None:

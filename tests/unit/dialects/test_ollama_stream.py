@@ -159,7 +159,7 @@ def test_a_failure_is_the_last_line_or_the_whole_answer() -> None:
 
 
 def test_a_stream_that_just_stops_is_said_to_have_failed() -> None:
-    assert streamed([TextDelta("a")])[-1] == {"error": "The engine broke off its answer."}
+    assert streamed([TextDelta("a")])[-1] == {"error": "The engine cut off its answer."}
     assert isinstance(at_once([TextDelta("a")]), Failed)
 
 

@@ -77,7 +77,7 @@ def test_the_callers_mistakes_are_told_from_the_engines(
             "A value of the request is not as expected: parse error at line 1",
             None,
         ),
-        (500, "vector::_M_default_append", 500, "The engine cannot make sense of the request.", None),
+        (500, "vector::_M_default_append", 500, "The engine could not understand the request.", None),
         (400, "Field 'n': Value must be between 1 and 4", 400, "Field 'n': Value must be between 1 and 4", "n"),
     ],
 )

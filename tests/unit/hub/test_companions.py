@@ -47,7 +47,7 @@ def test_an_adapter_goes_with_the_model_it_was_made_for(tmp_path: Path, model: P
 
 
 def test_what_is_no_adapter_is_refused(tmp_path: Path, model: Path) -> None:
-    assert companions.why_no_lora(model, model) == "tiny-Q4_K_M.gguf is no LoRA adapter."
+    assert companions.why_no_lora(model, model) == "tiny-Q4_K_M.gguf is not a LoRA adapter."
     (tmp_path / "text.gguf").write_text("nothing of the kind")
     assert companions.why_no_lora(model, tmp_path / "text.gguf") == "text.gguf cannot be read as GGUF."
     other = tmp_path / "other.gguf"
@@ -57,7 +57,7 @@ def test_what_is_no_adapter_is_refused(tmp_path: Path, model: Path) -> None:
 
 def test_a_projector_is_told_by_its_header(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_projector(projector(tmp_path / "anything.gguf")) == ""
-    assert companions.why_no_projector(model) == "tiny-Q4_K_M.gguf is no projector."
+    assert companions.why_no_projector(model) == "tiny-Q4_K_M.gguf is not a projector."
 
 
 def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_draft(model, spoken(tmp_path / "padded.gguf", [*words, "<pad>"])) == ""
     more = [*words, *(f"<{number}>" for number in range(200))]
     assert companions.why_no_draft(model, spoken(tmp_path / "more.gguf", more)) == (
-        f"more cannot draft: it knows {len(more)} tokens, and this model {len(words)}."
+        f"more cannot draft: it knows {len(more)} tokens, and this model has {len(words)}."
     )
 
 

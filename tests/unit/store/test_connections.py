@@ -1,4 +1,4 @@
-"""Connections in the database: for a month, up to a bound, and readable by the version before."""
+"""Connections in the database: for a month, up to a bound, and readable by the previous version."""
 
 import time
 from pathlib import Path

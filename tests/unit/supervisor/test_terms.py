@@ -71,7 +71,7 @@ def test_more_context_waits_until_nobody_is_served_and_then_everybody_is() -> No
     driver = running(OTHER)
     assert outcomes(lease(driver, GROWS, LARGER)) == {}
     assert driver.state() is S.DRAINING
-    assert outcomes(driver.ask(OTHER)) == {}, "it waits its turn"
+    assert outcomes(driver.ask(OTHER)) == {}, "it waiting"
     driver.pass_time(1e6)
     assert driver.state() is S.DRAINING, "nobody is cut off for it"
     release(driver)

@@ -68,7 +68,7 @@ class Remembered:
         kept = self._kept.get(response_id)
         if kept is None:
             raise NotFound(
-                "No earlier response of that id is kept.",
+                "No earlier response with that id is stored.",
                 hint="Send the conversation again; responses are forgotten when Roundhouse restarts.",
                 code="previous_response_not_found",
             )

@@ -347,11 +347,13 @@ async def unload(request: web.Request) -> web.Response:
     running = {status.model: status for status in services.supervisor.statuses()}
     name = asked if asked in running else (await find_model(services, asked)).runs_as
     if name not in running:
-        raise NotFound(f"{asked!r} is not loaded.", hint="/api/v1/models lists what is.", code="model_not_found")
+        raise NotFound(
+            f"{asked!r} is not loaded.", hint="/api/v1/models lists the loaded ones.", code="model_not_found"
+        )
     if running[name].is_pinned:
         raise Conflict(
             f"{name!r} is pinned, and stays loaded.",
-            hint=f"`roundhouse unload {name}` unloads it all the same; `roundhouse unpin {name}` takes the pin away.",
+            hint=f"`roundhouse unload {name}` unloads it anyway; `roundhouse unpin {name}` removes the pin.",
             code="model_pinned",
         )
     await services.supervisor.unload(name)

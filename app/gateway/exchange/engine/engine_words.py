@@ -19,9 +19,9 @@ def in_words(message: str) -> str:
     if found is not None:
         return message[: found.start()] + _of_json(found["field"], found["said"])
     if _PART in message:
-        return "A part of a message is of a type that the engine does not read."
+        return "A part of a message is of a type that the engine cannot read."
     if _CONTAINER.search(message):
-        return "The engine cannot make sense of the request."
+        return "The engine could not understand the request."
     return message
 
 

@@ -168,10 +168,12 @@ class Composer(Surface):
         self._banner = QWidget()
         line = Line(self.theme, self._banner, margins=(0, 0, 0, 4), gap=8)
         line.addWidget(
-            Label(self.theme, "Editing a question: what follows becomes another version", role="meta", color="ink-2")
+            Label(
+                self.theme, "Editing a message: sending it starts a new version from here", role="meta", color="ink-2"
+            )
         )
         line.addStretch(1)
-        line.addWidget(IconButton(self.theme, "x", "Leave the question as it is", action=self.edit_left.emit, size=24))
+        line.addWidget(IconButton(self.theme, "x", "Cancel editing", action=self.edit_left.emit, size=24))
         return self._banner
 
     def _show(self) -> None:

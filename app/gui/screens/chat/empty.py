@@ -20,7 +20,7 @@ SUGGESTIONS = (
     "What do Q4 and Q8 mean?",
     "Why is my answer slow?",
 )
-_ABOUT = "A tiny help model, built in. It knows Roundhouse and running models, and little else."
+_ABOUT = "A tiny built-in help model. It knows about Roundhouse and running models, but not much else."
 _WIDTH = 520
 _ROW = 40
 
@@ -91,13 +91,13 @@ class EmptyChat(QWidget):
         self._about.setVisible(not is_guide)
         if not model:
             self._title.setText("No model yet")
-            self._quiet.setText("Add a GGUF file, or drop one here. It is used where it lies.")
+            self._quiet.setText("Add a GGUF file, or drop one here. It is used in place, not copied.")
         elif is_guide:
             self._title.setText("Ask the Guide")
             self._quiet.setText(f"{_ABOUT} Add a model of your own for everything else.")
         else:
             self._title.setText(f"Ask {model}")
-            self._quiet.setText("It runs on this computer, and what you write stays here.")
+            self._quiet.setText("It runs on this computer, and so do your chats: nothing you write leaves it.")
         self._add.setVisible(not has_models)
         self._offer.setVisible(has_guide)
 

@@ -276,7 +276,7 @@ class Listing(QListView):
         item = self._item(index)
         if item is None:
             return
-        menu = Menu(self._theme, self, "What to do with the chat")
+        menu = Menu(self._theme, self, "Chat actions")
         menu.offer("Rename", lambda: self.rename(item.id), icon="pencil")
         menu.offer("Delete", lambda: self.delete_asked.emit(item.id), icon="trash-2")
         menu.aboutToHide.connect(menu.deleteLater)

@@ -172,7 +172,7 @@ class ChatModel(QObject):
 
         def added(model: ModelInfo) -> None:
             self.new_chat(model.name)
-            self.said.emit(f"{model.title} is ready to be asked.", None)
+            self.said.emit(f"{model.title} is ready.", None)
 
         self._api.post("/models", RegisterModel(path=str(path)), kind=ModelInfo, then=added, failed=self.failed.emit)
 

@@ -20,7 +20,7 @@ _COLUMNS = 4
 _CELL = 150
 _LEAST = 64
 _UNKNOWN = "model"
-_USUAL = "Empty fields leave the model's own value."
+_USUAL = "Leave a field empty to use the model's own value."
 _SEED_LIMIT = 2**32 - 1
 _TOKENS_LIMIT = 10**6
 
@@ -62,11 +62,15 @@ class Limits:
 
 
 CHOICES = (
-    Limits("temperature", "Temperature", "0 always picks the likeliest word; 1 and more is livelier.", 0.0, 5.0),
-    Limits("top_p", "Top-p", "Only the likeliest words that together make up this share.", 0.0, 1.0),
-    Limits("top_k", "Top-k", "Only this many of the likeliest words; 0 for all.", 0, 1000),
-    Limits("min_p", "Min-p", "Only words at least this likely, measured by the likeliest.", 0.0, 1.0),
-    Limits("repeat_penalty", "Repeat penalty", "Above 1, words that were used are picked less.", 0.0, 3.0),
+    Limits(
+        "temperature", "Temperature", "0 always picks the most likely word; 1 or more gives livelier answers.", 0.0, 5.0
+    ),
+    Limits("top_p", "Top-p", "Choose only among the most likely words that together reach this probability.", 0.0, 1.0),
+    Limits("top_k", "Top-k", "Choose only among this many of the most likely words; 0 for all.", 0, 1000),
+    Limits(
+        "min_p", "Min-p", "Choose only among words at least this likely compared with the most likely one.", 0.0, 1.0
+    ),
+    Limits("repeat_penalty", "Repeat penalty", "Above 1, words already used become less likely.", 0.0, 3.0),
     Limits("seed", "Seed", "The same seed gives the same answer to the same question.", 0, _SEED_LIMIT),
     Limits("max_tokens", "Longest answer", "In tokens.", 1, _TOKENS_LIMIT),
 )
@@ -110,7 +114,7 @@ class SamplingPanel(OptionsPanel):
         self._cells = [self._cell(choice) for choice in CHOICES]
         self._cells.append(Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset))
         self._columns, self._limit = 0, UNBOUNDED
-        self._scroller = Scroller(sheet, "Sampling choices")
+        self._scroller = Scroller(sheet, "Sampling options")
         self.box.addWidget(self._scroller)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -214,7 +218,7 @@ class SystemPanel(OptionsPanel):
     chosen = Signal(str)
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
-        super().__init__(theme, "System prompt", "Said to the model before the conversation.", close)
+        super().__init__(theme, "System prompt", "Sent to the model before the conversation.", close)
         self.field = PromptField()
         self.field.left.connect(self.keep)
         self.field.setAccessibleName("System prompt")

@@ -18,7 +18,7 @@ from app.gui.widgets.text import Label, Paragraph
 
 WIDTH = 264
 _LEAST = 200
-_NOTHING = "Nothing was asked yet."
+_NOTHING = "No chats yet."
 
 
 class SearchField(Field):
@@ -77,7 +77,7 @@ class Pane(QWidget):
         is_empty = known.is_known and not known.items
         self._skeleton.setVisible(not known.is_known and known.error is None)
         self._words.setVisible(is_empty)
-        self._nothing.setText("No chat has these words." if known.query.strip() else _NOTHING)
+        self._nothing.setText("No chats match your search." if known.query.strip() else _NOTHING)
         if known.error is not None and not known.is_known:
             self._error.say(known.error, "Try again", known.read)
         self._problem.setVisible(known.error is not None and not known.is_known)

@@ -195,7 +195,7 @@ class Talk(QObject):
         return message.content if message else ""
 
     def stop_editing(self) -> None:
-        """Leave the question as it is."""
+        """Cancel editing."""
         self.editing = None
         self.changed.emit()
 

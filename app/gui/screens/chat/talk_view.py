@@ -247,7 +247,7 @@ class _Offer(Surface):
 
     def say(self, path: Path, run: Callable[[], object]) -> None:
         """Ask about a file."""
-        self._words.setText(f"{path.name} can run where it lies; nothing is copied.")
+        self._words.setText(f"{path.name} can run where it is; nothing is copied.")
 
         def act() -> None:
             self.hide()

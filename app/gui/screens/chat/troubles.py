@@ -13,7 +13,9 @@ _LOG_LINES = 12
 def trouble_of(message: Message, engine: EngineStatus | None) -> Trouble | None:
     """Return what went wrong with an answer; None when nothing did."""
     if message.status is MessageStatus.INTERRUPTED:
-        return Trouble(sentence="Roundhouse's service ended while this was written.", hint="What was written is kept.")
+        return Trouble(
+            sentence="Roundhouse's service ended while this was written.", hint="What was written so far is kept."
+        )
     if message.status is not MessageStatus.FAILED:
         return None
     sentence, _, cause = message.error.strip().partition("\n")

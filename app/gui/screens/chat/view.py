@@ -212,7 +212,7 @@ class ChatScreen(QWidget):
             return []
         last = path[-1]
         return [
-            Command("Answer again", partial(talk.regenerate, last.id), "rotate-ccw"),
+            Command("Regenerate answer", partial(talk.regenerate, last.id), "rotate-ccw"),
             Command("Copy the last answer", partial(self._shell.copy, last.content), "copy"),
         ]
 

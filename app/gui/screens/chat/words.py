@@ -20,7 +20,7 @@ def quiet_line(timings: Timings | None) -> str:
     if timings.decode_tokens_per_s:
         parts.append(words.rate(timings.decode_tokens_per_s))
     if timings.ttft_s is not None:
-        parts.append(f"{words.seconds(max(0.0, timings.ttft_s - (timings.load_s or 0.0)))} to first")
+        parts.append(f"{words.seconds(max(0.0, timings.ttft_s - (timings.load_s or 0.0)))} to first token")
     if timings.load_s and timings.load_s >= 1:
         parts.append(f"{briefly(timings.load_s)} to load")
     if timings.completion_tokens is not None:

@@ -109,9 +109,12 @@ class ConnectModel(QObject):
     def commands(self) -> list[Command]:
         """Return what the palette offers for each tool."""
         return [
-            *(Command(f"Wire {tool.name}", partial(self._show_and_look, tool.id), "plug") for tool in self.tools.items),
             *(
-                Command(f"Undo the wiring of {tool.name}", partial(self._show_and_undo, tool.id), "undo-2")
+                Command(f"Connect {tool.name}", partial(self._show_and_look, tool.id), "plug")
+                for tool in self.tools.items
+            ),
+            *(
+                Command(f"Undo the connection of {tool.name}", partial(self._show_and_undo, tool.id), "undo-2")
                 for tool in self.tools.items
                 if tool.can_undo
             ),
@@ -145,7 +148,7 @@ class ConnectModel(QObject):
         self._set(tool, Opened(change=change))
         self.tools.read()
         if change.is_written:
-            self.said.emit(f"{change.name} was wired to {change.model}.", partial(self.undo, tool))
+            self.said.emit(f"{change.name} was connected to {change.model}.", partial(self.undo, tool))
 
     def _undone(self, tool: str, change: ToolChange) -> None:
         self._set(tool, CLOSED)

@@ -33,7 +33,7 @@ class ToolRow(QWidget):
         box = Column(theme, self, gap=0)
         self._row, self._dot = Row(theme), Dot(theme)
         self._row.lead.addWidget(self._dot)
-        words = "Wire it" if tool.file else "Show how"
+        words = "Connect" if tool.file else "Show how"
         self._try = self._button("Try it", tool, model.try_out, Look.QUIET)
         self._undo = self._button("Undo", tool, model.undo, Look.PLAIN)
         self._wire = self._button(words, tool, model.look, Look.PLAIN)
@@ -73,7 +73,7 @@ class _Below(QWidget):
         self._values = Flow(theme)
         self._failure = ErrorPanel(theme)
         buttons = Line(theme, gap=8)
-        self._write = Button(theme, "Write it", look=Look.PRIMARY, name=f"Write it: {tool.name}", action=self._connect)
+        self._write = Button(theme, "Apply", look=Look.PRIMARY, name=f"Apply: {tool.name}", action=self._connect)
         self._close = Button(
             theme, "Close", look=Look.QUIET, name=f"Close: {tool.name}", action=partial(model.close, tool.id)
         )
@@ -159,16 +159,16 @@ class DiffView(Surface):
 
 def _standing(tool: ToolInfo) -> str:
     if tool.problem:
-        return "Left alone"
-    return "Wired" if tool.wired else "Not wired"
+        return "Left unchanged"
+    return "Connected" if tool.wired else "Not connected"
 
 
 def _about(tool: ToolInfo) -> str:
     if tool.wired and tool.model:
-        return f"Wired to {tool.model}"
+        return f"Connected to {tool.model}"
     if tool.wired:
-        return "Wired"
-    return tool.file or "Takes a few steps by hand"
+        return "Connected"
+    return tool.file or "Needs a few manual steps"
 
 
 def _words(change: ToolChange) -> str:

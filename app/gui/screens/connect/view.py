@@ -18,8 +18,8 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
 _ABOUT = (
-    "Point the tools you use at this computer's models. You see the change before it is written, the file is kept, "
-    "and Undo puts it back byte for byte."
+    "Point the tools you use at this computer's models. You see each change before it is written. The original file "
+    "is kept, and Undo restores it byte for byte."
 )
 _WIDEST = 280
 
@@ -37,9 +37,12 @@ class ConnectScreen(Page):
         self._trouble = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 4, is_card=True)
         self._nothing = Empty(
-            theme, "plug", "No tool was found", "Those below can be looked at all the same, and wired before they come."
+            theme,
+            "plug",
+            "No tools found",
+            "You can still look at the tools below, and connect them before you install them.",
         )
-        self._here, self._others = RowList(theme, "Tools here"), RowList(theme, "Other tools")
+        self._here, self._others = RowList(theme, "Installed tools"), RowList(theme, "Other tools")
         place = QWidget()
         Column(theme, place, gap=0).addWidget(self._others)
         self._fold = Fold(theme, "Other tools", place)

@@ -50,19 +50,20 @@ class ConnectionsModel(RemoteList[Connection]):
     def why_fixed(self) -> str:
         """Why the switch cannot be moved; empty where it can."""
         source = next((row.source for row in self.preferences.items if row.name == OFFLINE), "")
-        return "The environment variable ROUNDHOUSE_NETWORK_OFFLINE says so." if source == "environment" else ""
+        return "This is set by the environment variable ROUNDHOUSE_NETWORK_OFFLINE." if source == "environment" else ""
 
     @property
     def consequence(self) -> str:
         """What the switch means as it stands."""
         if self.is_offline:
             return (
-                "No other computer is called: no searches, downloads, engine installs, updates or endpoints elsewhere. "
-                "Models, engines and endpoints on this computer work on. What was kept back is listed below."
+                "Roundhouse does not connect to other computers: no searches, downloads, engine installs, updates or "
+                "remote endpoints. Models, engines and endpoints on this computer keep working. Blocked connections "
+                "are listed below."
             )
         return (
-            "Switched on, no other computer is called, whatever is asked for; what is open is closed. "
-            "Models, engines and endpoints on this computer work on."
+            "When on, Roundhouse does not connect to any other computer, and open connections are closed. Models, "
+            "engines and endpoints on this computer keep working."
         )
 
     def stay_offline(self, is_wanted: bool) -> None:  # noqa: FBT001 -- a switch's position
@@ -128,9 +129,9 @@ def reason(one: Connection) -> str:
 def sign(one: Connection) -> tuple[str, str]:
     """Return the colour and the words of how it went."""
     if one.refused:
-        return "warn", "Kept back: offline"
+        return "warn", "Blocked: offline"
     if one.failed >= one.count:
-        return "bad", "Not answered"
+        return "bad", "No answer"
     return "ok", "Answered"
 
 
@@ -138,9 +139,9 @@ def often(one: Connection) -> str:
     """Return how often, and how much came."""
     times = "once" if one.count == 1 else f"{one.count:,} times"
     if one.refused:
-        return f"{times}, kept back"
+        return f"{times}, blocked"
     if one.failed >= one.count:
-        return f"{times}, not answered"
+        return f"{times}, no answer"
     failed = f", {one.failed:,} failed" if one.failed else ""
     return f"{times}{failed}" + (f" · {words.size(one.received_bytes)}" if one.received_bytes else "")
 

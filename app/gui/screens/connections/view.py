@@ -22,9 +22,10 @@ from app.gui.widgets.text import Label, Paragraph
 _WHEN_WIDTH = 96
 """Room for "14:02 to 14:10"."""
 _TO_THE_LINES_END = 4
-_NOTHING = "No other computer was called"
+_NOTHING = "No connections to other computers"
 _ABOUT_NOTHING = (
-    "Whoever Roundhouse calls from now on is listed here, with the reason. Only hosts are kept, for 30 days."
+    "Every computer Roundhouse connects to from now on is listed here, with the reason. Only host names are kept, for "
+    "30 days."
 )
 
 
@@ -36,7 +37,7 @@ class ConnectionsScreen(Page):
         self.model = ConnectionsModel(stores, shell)
         back = partial(shell.show_page, Pages.SETTINGS)
         self.head.addWidget(Button(theme, "Settings", look=Look.QUIET, icon="chevron-left", action=back))
-        name = "Forget the connections listed"
+        name = "Clear the list of connections"
         self.clear = Button(theme, "Clear", look=Look.QUIET, name=name, action=self.model.forget)
         self.head.addWidget(self.clear)
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 6, is_card=True)

@@ -56,7 +56,7 @@ class EngineCard(Surface):
         theme, stock = self.theme, self._stock
         top, name = Beside(theme), Line(theme, gap=8)
         name.addWidget(Label(theme, stock.name, role="section"))
-        self._best = Tag(theme, "Best here", color="accent-ink", fill="accent-soft")
+        self._best = Tag(theme, "Recommended", color="accent-ink", fill="accent-soft")
         name.addWidget(self._best)
         for kind in stock.formats[:3]:
             name.addWidget(Tag(theme, kind.upper()))
@@ -202,9 +202,9 @@ class _Update(QWidget):
         """Show an update; hidden while there is none."""
         self.setVisible(update is not None)
         if update is not None:
-            size = f", {words.size(update.download_bytes)} to fetch" if update.download_bytes else ""
+            size = f", {words.size(update.download_bytes)} to download" if update.download_bytes else ""
             size = ", installed already" if update.is_here else size
-            tested = "It is tested with your models before it is used, and the one before is kept."
+            tested = "It is tested with your models before it is used, and the previous version is kept."
             self._words.setText(f"{update.current} → {update.to}{size}. {tested}")
             self._button.setAccessibleName(f"Update to {update.to}")
 
@@ -216,7 +216,7 @@ class _VersionRow(Row):
         super().__init__(theme, inset=12)
         self._model, self._engine, self._version = model, engine, version
         self._now = Tag(theme, "In use", color="accent-ink", fill="accent-soft")
-        self._before = Tag(theme, "Before")
+        self._before = Tag(theme, "Previous")
         self._on_path = Tag(theme, "On PATH")
         self._failed = Tag(theme, "Failed", color="bad")
         for tag in (self._now, self._before, self._on_path, self._failed):
@@ -229,7 +229,7 @@ class _VersionRow(Row):
     def show_version(self, version: EngineVersion) -> None:
         """Show what is so now."""
         self._version = version
-        title = {BUNDLED: "Came with Roundhouse", OWN: "Your own program"}.get(version.name) or (
+        title = {BUNDLED: "Bundled with Roundhouse", OWN: "Your own program"}.get(version.name) or (
             version.variant if version.is_ours else version.name
         )
         self.say(f"{version.version} · {title}" if version.version else title, version.problem or facts(version))
@@ -247,7 +247,7 @@ class _VersionRow(Row):
         menu, version = Menu(self.theme, self, "More"), self._version
         menu.offer("Test it", partial(self._model.test, self._engine, version.name), icon="gauge")
         if version.problem and not (version.is_current or version.is_on_path):
-            menu.offer("Use it all the same", partial(self._model.use, self._engine, version.name, force=True))
+            menu.offer("Use it anyway", partial(self._model.use, self._engine, version.name, force=True))
         if version.is_ours:
             menu.addSeparator()
             menu.offer(

@@ -67,7 +67,7 @@ class EnginesModel(QObject):
         if not here:
             return ""
         size = sum(one.size_bytes for one in here)
-        count = "1 engine here" if len(here) == 1 else f"{len(here)} engines here"
+        count = "1 engine installed" if len(here) == 1 else f"{len(here)} engines installed"
         return f"{count}, {words.size(size)}" if size else count
 
     def job_of(self, engine: str) -> EngineJob | None:
@@ -127,7 +127,7 @@ class EnginesModel(QObject):
 
         def done() -> None:
             again = partial(self.install, engine, version.variant)
-            self.said.emit(f"{version.name} was removed; {words.size(version.size_bytes)} are free.", again)
+            self.said.emit(f"{version.name} was removed; {words.size(version.size_bytes)} freed.", again)
 
         self._errors.pop(engine, None)
         self._api.delete(path, done, partial(self._failed, engine))
@@ -149,7 +149,7 @@ class EnginesModel(QObject):
         if found.to:
             self.updates[engine] = found
         else:
-            self.said.emit(f"{found.current} is the newest that was tested with this Roundhouse.", None)
+            self.said.emit(f"{found.current} is the newest version tested with this version of Roundhouse.", None)
         self.changed.emit()
 
     def _failed(self, engine: str, error: ErrorBody) -> None:
@@ -207,7 +207,7 @@ def needs_test(version: EngineVersion) -> bool:
 
 def facts(version: EngineVersion) -> str:
     """Return what is to know about a version in one quiet line."""
-    size = words.size(version.size_bytes) if version.size_bytes else "comes with Roundhouse"
+    size = words.size(version.size_bytes) if version.size_bytes else "bundled with Roundhouse"
     own = version.path if version.path and not version.is_ours else size
     tested = proof_words(version.proof) if version.proof is not None and version.proof.is_good else ""
     return " · ".join(filter(None, (version.backend, own, tested)))
@@ -231,10 +231,10 @@ def job_words(job: EngineJob) -> str:
     return f"{job.stage}{share}"
 
 
-_VERBS = {"test": "passed its test", "use": "is used", "bundle": "is bundled"}
+_VERBS = {"test": "passed its test", "use": "is now in use", "bundle": "is bundled"}
 
 
 def _done(job: EngineJob) -> str:
-    verb = _VERBS.get(job.verb, "is installed and used")
+    verb = _VERBS.get(job.verb, "is installed and in use")
     speed = next((f", {words.rate(one.tokens_per_s)}" for one in job.proofs if one.tokens_per_s), "")
     return f"{job.engine} {job.version} {verb}{speed}."

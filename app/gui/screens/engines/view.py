@@ -15,8 +15,8 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
 _ABOUT = (
-    "A version is installed beside the others, has to answer a question before it is used, and gives way by itself to "
-    "the one before if it fails later."
+    "A new version is installed beside the others and must answer a test question before it is used. If it fails "
+    "later, Roundhouse goes back to the previous one by itself."
 )
 
 

@@ -33,15 +33,15 @@ class Controls(QWidget):
         self._theme, self._what_if = theme, what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.model = Combo(theme, "Model", placeholder="Any model, or type a name")
-        self.intent = Choice(theme, "For", [(intent.value, said) for intent, said in INTENTS.items()])
-        self.people = Stepper(theme, "People at once", low=1, high=MOST_PEOPLE)
+        self.intent = Choice(theme, "Use case", [(intent.value, said) for intent, said in INTENTS.items()])
+        self.people = Stepper(theme, "Users at once", low=1, high=MOST_PEOPLE)
         self.context = Choice(theme, "Context", context_options(None, None))
         self.kv_type = Choice(theme, "KV cache", [(AUTOMATIC, "Automatic"), *KV_TYPES.items()])
         flow = Flow(theme, self, gap=16, line_gap=12)
         named = (
             ("Model", self.model),
-            ("For", self.intent),
-            ("People at once", self.people),
+            ("Use case", self.intent),
+            ("Users at once", self.people),
             ("Context", self.context),
             ("KV cache", self.kv_type),
         )

@@ -28,7 +28,7 @@ class Decision(Surface):
         super().__init__(theme)
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName("The engine to use")
+        self.setAccessibleName("Recommended engine")
         box = Column(theme, self, margins=(24, 20, 24, 16), gap=12)
         self.sentence = Paragraph(theme, role="title")
         box.addWidget(self.sentence)
@@ -43,12 +43,12 @@ class Decision(Surface):
         box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
-        self.others = RowList(theme, "Further plans", inset=0)
-        self._refused = RowList(theme, "Not used", inset=0)
+        self.others = RowList(theme, "Other plans", inset=0)
+        self._refused = RowList(theme, "Ruled out", inset=0)
         for rows in (self.reasons, self.more_reasons, self.others, self._refused):
             rows.fill = rows.outline = ""
-        self._others_fold = Fold(theme, "Further plans", self.others)
-        self._refused_fold = Fold(theme, "Not used, and why", self._refused)
+        self._others_fold = Fold(theme, "Other plans", self.others)
+        self._refused_fold = Fold(theme, "Ruled out, and why", self._refused)
         box.addWidget(self._others_fold)
         box.addWidget(self._refused_fold)
 
@@ -63,10 +63,10 @@ class Decision(Surface):
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
         self.others.sync({_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
-        self._others_fold.set_title(f"{len(further)} further plan{'s' if len(further) > 1 else ''}")
+        self._others_fold.set_title(f"{len(further)} other plan{'s' if len(further) > 1 else ''}")
         self._others_fold.setVisible(bool(further))
         self._refused.sync({_key(plan): plan for plan in refused}, lambda _: Refusal(self.theme), Refusal.show_plan)
-        self._refused_fold.set_title(f"{len(refused)} not used, and why")
+        self._refused_fold.set_title(f"{len(refused)} ruled out, and why")
         self._refused_fold.setVisible(bool(refused))
 
     def _show_reasons(self, reasons: list[Reason]) -> None:
@@ -127,7 +127,9 @@ class RunnerUp(Surface):
         self.why.setText(plan.sentence)
         self.why.setVisible(bool(plan.sentence))
         price = costs(best, plan)
-        self.price.setText(f"Against the first: {', '.join(price)}." if price else "It would cost nothing to speak of.")
+        self.price.setText(
+            f"Compared with the first: {', '.join(price)}." if price else "There is no notable difference."
+        )
         self.look.show_plan(plan)
 
 
@@ -135,7 +137,7 @@ class LookAt(Button):
     """Shows the sums of a plan below, or goes back to those of the best."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
-        super().__init__(theme, "Show its sums", look=Look.QUIET, widest="Back to the best")
+        super().__init__(theme, "Show its estimate", look=Look.QUIET, widest="Back to the best plan")
         self._what_if = what_if
 
     def show_plan(self, plan: Plan) -> None:
@@ -143,7 +145,7 @@ class LookAt(Button):
         shown, best = self._what_if.shown, self._what_if.usable[0]
         is_shown = shown is not None and key_of(shown) == key_of(plan)
         goal = best if is_shown else plan
-        self.set_text("Back to the best" if is_shown else "Show its sums")
+        self.set_text("Back to the best plan" if is_shown else "Show its estimate")
         self.setAccessibleName(f"{self.text()}: {plan_title(plan)}")
         self.act(partial(self._what_if.look_at, goal))
 

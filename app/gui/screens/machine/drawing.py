@@ -207,7 +207,7 @@ class Cores(QWidget):
 def _entries(pool: PoolDrawing) -> list[tuple[str, str]]:
     ours = [(_OURS, f"{words.size(pool.ours)} Roundhouse's models")] if pool.ours else []
     if pool.used is None:
-        return [*ours, (REST, "what is free is unknown")]
+        return [*ours, (REST, "free memory unknown")]
     others = "in use" if pool.ours is None else "other programs"
     entries = [(_OTHERS, f"{words.size(pool.others)} {others}"), *ours, (REST, f"{words.size(pool.free)} free")]
     if pool.addressable is not None:

@@ -10,7 +10,7 @@ from app.core.machine import Confidence, Fact, Gpu, Machine
 AnyFact = Fact[Any]
 _CONFIDENCE = {
     Confidence.MEASURED: "measured just now",
-    Confidence.DERIVED: "worked out from measured facts",
+    Confidence.DERIVED: "derived from measurements",
     Confidence.TABLE: "looked up by product name",
     Confidence.UNKNOWN: "unknown",
 }
@@ -42,7 +42,7 @@ def fact_rows(machine: Machine) -> list[FactRow]:
         _row("Last-level cache", cpu.cache_bytes),
         _row("Memory", memory.total),
         _row("Memory bandwidth", memory.bandwidth_gb_s),
-        _row("By its data sheet", memory.theoretical_gb_s),
+        _row("According to its data sheet", memory.theoretical_gb_s),
         _row("Memory limit", memory.limit),
         _row("Swap", memory.swap_total),
         *(row for gpu in machine.gpus for row in _gpu_rows(gpu)),

@@ -30,7 +30,7 @@ class Found(QWidget):
         box = Column(theme, self, margins=(0, 8, 0, 0), gap=12)
         self._facts, self._probes = RowList(theme, "Facts"), RowList(theme, "Probes")
         self.facts_fold = Fold(theme, "Every fact and its source", self._facts)
-        self.probes_fold = Fold(theme, "How it was found", self._probes)
+        self.probes_fold = Fold(theme, "How it was detected", self._probes)
         box.addWidget(self.facts_fold)
         box.addWidget(self.probes_fold)
 

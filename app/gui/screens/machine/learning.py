@@ -14,8 +14,8 @@ from app.gui.widgets.status import Progress
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _ABOUT = (
-    "Runs two small models with the engine that is installed, for about a minute, and learns from them how fast this "
-    "machine really is. Predictions of speed become much closer."
+    "Runs two small models with the installed engine for about a minute to measure how fast this machine really is. "
+    "Speed predictions become much more accurate."
 )
 _WIDTH = 320
 
@@ -29,7 +29,7 @@ class Learning(Section):
         self._error = ErrorPanel(theme)
         self.body.addWidget(self._error)
         self.body.addWidget(self._card())
-        self.rows = RowList(theme, "What was learned", inset=24)
+        self.rows = RowList(theme, "Results", inset=24)
         self.body.addWidget(self.rows)
 
     def show_state(self, machine: Machine | None) -> None:

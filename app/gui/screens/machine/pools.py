@@ -91,7 +91,7 @@ def _drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
 
 def _figures(pool: Pool) -> list[Cell]:
     reach = "graphics may use" if pool.gpus else "engines may use"
-    facts = (("there is", pool.physical), (reach, pool.addressable), ("free now", pool.free))
+    facts = (("total", pool.physical), (reach, pool.addressable), ("free now", pool.free))
     return [Cell(label, _short(fact), source(fact)) for label, fact in facts]
 
 

@@ -17,12 +17,12 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
 _ABOUT = (
-    "What was found on this machine, for a bug report. It holds no serial numbers, host names or user names, and "
-    "nothing of your conversations. Read it before you give it away."
+    "Facts about this machine, for a bug report. It contains no serial numbers, host names or user names, and none of "
+    "your conversations. Read it before you share it."
 )
 _ABOUT_BUNDLE = (
-    "What was found on this machine, versions, settings, figures of the last requests and the ends of the logs, for a "
-    "bug report. Keys, prompts, answers, names, folders and addresses are left out. Read it before you give it away."
+    "Facts about this machine, versions, settings, figures from the last requests and the ends of the logs, for a bug "
+    "report. Keys, prompts, answers, names, folders and addresses are left out. Read it before you share it."
 )
 _HEIGHT = 280
 

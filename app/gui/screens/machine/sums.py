@@ -38,7 +38,7 @@ class Sums(Surface):
         super().__init__(theme)
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName("What it takes")
+        self.setAccessibleName("Memory and speed")
         box = Column(theme, self, margins=(24, 20, 24, 16), gap=16)
         box.addLayout(self._head())
         self._error = ErrorPanel(theme)
@@ -58,10 +58,10 @@ class Sums(Surface):
         inner.addWidget(self.warnings)
         self._components = RowList(theme, "Components", inset=0)
         self._components.fill = self._components.outline = ""
-        inner.addWidget(Fold(theme, "How each part comes about", self._components))
-        self.counterfactuals = RowList(theme, "What would change it", inset=12)
+        inner.addWidget(Fold(theme, "How each part is calculated", self._components))
+        self.counterfactuals = RowList(theme, "What would change this", inset=12)
         self.counterfactuals.fill, self.counterfactuals.outline = "sunken", ""
-        self._changes_title = Label(theme, "What would change it", weight=500)
+        self._changes_title = Label(theme, "What would change this", weight=500)
         inner.addWidget(self._changes_title)
         inner.addWidget(self.counterfactuals)
 
@@ -120,7 +120,7 @@ class Sums(Surface):
         context = estimate.largest_context
         self.figures["context"].say(
             words.tokens(context) if context else "none",
-            more=f"{words.tokens(estimate.context)} asked for" if estimate.context != context else "",
+            more=f"{words.tokens(estimate.context)} requested" if estimate.context != context else "",
             color="ink" if context >= estimate.context else "bad",
         )
         total = estimate.total
@@ -213,7 +213,7 @@ class PoolBar(QWidget):
         said = ", ".join(f"{share.name} {words.size(share.bytes)}" for share in parts)
         self.bar.set_parts([Part(share.key, share.bytes, share.color) for share in parts], whole, said)
         self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)
-        self.bar.setToolTip(f"{words.size(pool.margin)} are kept free besides." if pool.margin else "")
+        self.bar.setToolTip(f"{words.size(pool.margin)} more is kept free." if pool.margin else "")
 
 
 class ShareView(QWidget):
@@ -275,7 +275,7 @@ def _brings(change: Counterfactual) -> str:
 def _entries(estimate: Estimate) -> list[tuple[str, str]]:
     found = [(share.color, f"{share.name} {words.size(share.bytes)}") for share in shares(estimate)]
     margin = max((pool.margin for pool in estimate.pools), default=0)
-    return [*found, (LIMIT, f"{words.size(margin)} kept free besides")] if margin else found
+    return [*found, (LIMIT, f"{words.size(margin)} kept free")] if margin else found
 
 
 def _pool_key(pool: PoolUse) -> str:

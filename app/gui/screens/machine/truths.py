@@ -17,8 +17,8 @@ _HEIGHT = 22
 _TICK = 3
 _NAME_WIDTH = 112
 _SAID_WIDTH = 236
-_ABOUT = "What was predicted, above the line, and what the engine then said it took, below."
-_NONE = "Once a model has been loaded, this shows what was predicted beside what it took."
+_ABOUT = "Predicted memory use above the line, and what the engine reported below it."
+_NONE = "Once a model has been loaded, this shows its predicted and measured memory use side by side."
 
 
 class Truths(Section):

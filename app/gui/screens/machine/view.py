@@ -52,13 +52,13 @@ class MachineScreen(Page):
         self._doctor = Button(
             self.theme, "Save a report", look=Look.QUIET, icon="file-text", action=self.model.report.open
         )
-        self._again = Button(self.theme, "Look again", icon="refresh-cw", action=self.model.look_again)
+        self._again = Button(self.theme, "Detect again", icon="refresh-cw", action=self.model.look_again)
         for widget in (self._when, self._doctor, self._again):
             self.head.addWidget(widget)
 
     def _what_if_section(self) -> QWidget:
         theme, what_if = self.theme, self.model.what_if
-        section = Section(theme, "What it should run")
+        section = Section(theme, "What you want to run")
         self._asking = Label(theme, role="meta", color="ink-2")
         self._reset = Button(theme, "Start over", look=Look.BARE, icon="rotate-ccw", action=what_if.reset)
         section.head.addWidget(self._asking)
@@ -111,14 +111,14 @@ class MachineScreen(Page):
 
     def _show_found(self, machine: Machine) -> None:
         at = QDateTime.fromSecsSinceEpoch(int(machine.probed_at))
-        self._when.setText(f"Looked at {QLocale().toString(at.time(), QLocale.FormatType.ShortFormat)}")
+        self._when.setText(f"Detected {QLocale().toString(at.time(), QLocale.FormatType.ShortFormat)}")
         self.drawing.show_machine(self.model.pools(), notes_on(machine))
         self.found.show_machine(machine)
 
     def _show_what_if(self) -> None:
         what_if = self.model.what_if
         self.controls.show_wishes()
-        self._asking.setText("Asking…" if what_if.is_asking else "")
+        self._asking.setText("Calculating…" if what_if.is_asking else "")
         self._reset.setVisible(what_if.can_reset)
         self._waiting.setVisible(what_if.advice is None and what_if.error is None)
         if what_if.error is None:

@@ -98,7 +98,7 @@ class WhatIf(QObject):
         """Leave everything but the model to the advisor again."""
         before = self.wishes
         self.wish(Wishes(model=before.model))
-        self.said.emit("The wishes are back at their start.", lambda: self.wish(before))
+        self.said.emit("Your choices were reset.", lambda: self.wish(before))
 
     def can_apply(self, counterfactual: Counterfactual) -> bool:
         """Tell whether the controls can show it."""

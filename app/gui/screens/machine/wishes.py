@@ -9,13 +9,13 @@ INTENTS = {
     Intent.CHAT: "Chat",
     Intent.CODING: "Coding",
     Intent.AGENT: "An agent",
-    Intent.RAG: "Questions to documents",
+    Intent.RAG: "Questions about documents",
     Intent.STRUCTURED: "Structured output",
-    Intent.BATCH: "Batches overnight",
+    Intent.BATCH: "Overnight batches",
     Intent.TEAM: "A team",
     Intent.API: "An API",
     Intent.FLEET: "A fleet",
-    Intent.APP: "A program of my own",
+    Intent.APP: "My own program",
     Intent.BROWSER: "A browser or phone",
 }
 CONTEXTS = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
@@ -77,9 +77,9 @@ def context_options(present: int | None, largest: int | None) -> list[tuple[str,
 _NAMES = {
     "kv_type": "KV cache",
     "context": "Context",
-    "users": "People",
+    "users": "Users",
     "model": "Model",
-    "intent": "For",
+    "intent": "Use case",
     "quantization": "Quantisation",
 }
 

@@ -25,10 +25,10 @@ CONFIDENCE = {
     EstimateConfidence.TABLE: "looked up",
 }
 CONFIDENCE_TIPS = {
-    EstimateConfidence.EXACT: "Computed from the model's header by the engine's own rule.",
-    EstimateConfidence.MEASURED: "Seen on this machine with this engine.",
-    EstimateConfidence.CALIBRATED: "Predicted with what this machine showed on other models.",
-    EstimateConfidence.PREDICTED: "From physics and the data sheet; calibrating narrows it.",
+    EstimateConfidence.EXACT: "Computed from the model's header with the engine's own formula.",
+    EstimateConfidence.MEASURED: "Measured on this machine with this engine.",
+    EstimateConfidence.CALIBRATED: "Predicted from measurements of other models on this machine.",
+    EstimateConfidence.PREDICTED: "From physics and the data sheet; calibration makes it more accurate.",
     EstimateConfidence.TABLE: "Looked up by name.",
 }
 COMPONENTS = {
@@ -40,7 +40,7 @@ COMPONENTS = {
     "runtime": "Runtime",
     "projector": "Projector",
     "draft": "Draft model",
-    "total": "All of it",
+    "total": "Total",
 }
 COLORS = {
     "weights": "part-1",
@@ -120,7 +120,7 @@ def availability(plan: Plan) -> str:
     """Return why a plan cannot be followed at once; nothing when it can."""
     if plan.is_installed:
         return ""
-    return "not installed" if plan.can_install else "not made for this system"
+    return "not installed" if plan.can_install else "not available for this system"
 
 
 def costs(best: Plan, other: Plan) -> list[str]:
@@ -135,7 +135,7 @@ def costs(best: Plan, other: Plan) -> list[str]:
     if other.context != best.context and other.context and best.context:
         found.append(f"{words.tokens(other.context)} instead of {words.tokens(best.context)} context")
     if best.is_installed and not other.is_installed:
-        found.append("to be installed first" if other.can_install else "not made for this system")
+        found.append("not installed yet" if other.can_install else "not available for this system")
     return [cost for cost in found if cost]
 
 
@@ -172,7 +172,7 @@ def pool_shares(estimate: Estimate, pool: PoolUse) -> list[Share]:
 def fit_words(pool: PoolUse) -> str:
     """Return how much of what is free a pool would hold."""
     if pool.free is None:
-        return f"{words.size(pool.bytes)}; what is free is unknown"
+        return f"{words.size(pool.bytes)}; free memory unknown"
     if pool.bytes + pool.margin > pool.free:
         return f"{words.size(pool.bytes)}, but only {words.size(max(0, pool.free - pool.margin))} may be used"
     return f"{words.size(pool.bytes)} of {words.size(pool.free)} free"

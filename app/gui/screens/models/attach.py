@@ -25,11 +25,13 @@ _TITLE, _ABOUT = (
     "Attach an endpoint",
     "Any server that speaks OpenAI's API: vLLM, LM Studio, TabbyAPI, another computer's Roundhouse.",
 )
-_CORRECTION = "What you say goes before what the endpoint says; an empty field leaves it to the endpoint."
+_CORRECTION = (
+    "What you enter takes precedence over what the endpoint reports; leave a field empty to use the endpoint's value."
+)
 _NAME_WIDTH, _KEY_WIDTH, _CONTEXT_WIDTH = 200, 240, 240
 _MOST_TOKENS = 2**31 - 1  # what the field's validator counts in
 _CAN = (
-    ("", "As the endpoint says"),
+    ("", "As the endpoint reports"),
     ("chat", "Chat"),
     ("chat, tools", "Chat with tools"),
     ("chat, vision", "Chat with images"),
@@ -52,12 +54,12 @@ class AttachCard(Surface):
         """What the fields for it said when they were shown: what is left so is nothing that a person says."""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.url = Field(theme, "Address of the endpoint", placeholder="http://box:8000/v1")
-        self.name = Field(theme, "Name of the model here", placeholder="Name (optional)")
-        self.key = Field(theme, "Key of the endpoint", placeholder="Key, if it wants one")
+        self.name = Field(theme, "Local name of the model", placeholder="Name (optional)")
+        self.key = Field(theme, "Key of the endpoint", placeholder="Key, if it needs one")
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.can = Combo(theme, "What it can do", placeholder="What it can do: as the endpoint says")
+        self.can = Combo(theme, "Capabilities", placeholder="Capabilities: as the endpoint reports")
         self.can.set_options(_CAN)
-        self.context = Field(theme, "Context in tokens", placeholder="Context: as the endpoint says")
+        self.context = Field(theme, "Context in tokens", placeholder="Context: as the endpoint reports")
         self.context.setValidator(QIntValidator(1, _MOST_TOKENS, self.context))
         self._widths = ((self.name, _NAME_WIDTH), (self.key, _KEY_WIDTH), (self.context, _CONTEXT_WIDTH))
         for field, width in self._widths:
@@ -65,7 +67,7 @@ class AttachCard(Surface):
         for field in self._fields:
             field.returnPressed.connect(self._attach)
         self.attach_button = Button(theme, "Attach", look=Look.PRIMARY, name="Attach the endpoint", action=self._attach)
-        self.cancel_button = Button(theme, "Cancel", look=Look.QUIET, name="Attach nothing", action=self.put_away)
+        self.cancel_button = Button(theme, "Cancel", look=Look.QUIET, name="Cancel attaching", action=self.put_away)
         self._title = Label(theme, _TITLE, weight=500)
         self._about = Paragraph(theme, _ABOUT, role="meta", color="ink-2")
         self._context_label = Label(theme, "Context in tokens", role="meta", color="ink-2")
@@ -125,7 +127,7 @@ class AttachCard(Surface):
         for field in (self.url, self.name, self.key):
             field.setVisible(not corrected)
         self._context_label.setVisible(bool(corrected))  # a figure in the field leaves no room for its placeholder
-        self._title.setText(f"What {corrected} can do" if corrected else _TITLE)
+        self._title.setText(f"Capabilities of {corrected}" if corrected else _TITLE)
         self._about.setText(_CORRECTION if corrected else _ABOUT)
         self._show()
 
@@ -157,5 +159,5 @@ class AttachCard(Surface):
         self.attach_button.setEnabled(bool(self.url.text().strip()) and not self._model.is_attaching)
         does = "Save" if self._corrected else "Attach"
         self.attach_button.setText("Attaching" if self._model.is_attaching else does)
-        self.attach_button.setAccessibleName("Save what it can do" if self._corrected else "Attach the endpoint")
-        self.cancel_button.setAccessibleName("Change nothing" if self._corrected else "Attach nothing")
+        self.attach_button.setAccessibleName("Save the capabilities" if self._corrected else "Attach the endpoint")
+        self.cancel_button.setAccessibleName("Cancel the change" if self._corrected else "Cancel attaching")

@@ -49,7 +49,7 @@ class CardView(QWidget):
         self._best.hide()
         self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
         self.button = Button(
-            theme, "Look", look=Look.QUIET, widest="Close", name=f"Look at {card.title}", action=self._look
+            theme, "Details", look=Look.QUIET, widest="Close", name=f"Details of {card.title}", action=self._look
         )
         for widget in (self._dot, self._fits, self.button):
             self.row.tail.addWidget(widget)
@@ -72,7 +72,7 @@ class CardView(QWidget):
         self._fits.setToolTip(card.basis)
         sheet = self._model.sheet
         is_open = sheet is not None and sheet.card == self._key
-        self.button.setText("Close" if is_open else "Look")
+        self.button.setText("Close" if is_open else "Details")
         self.sheet.setVisible(is_open)
         self._choice.setVisible(is_open and len(card.repositories) > 1)
         if sheet is not None and is_open:
@@ -105,7 +105,7 @@ class _Repositories(QWidget):
         for name in repositories[:_CHIPS]:
             if name not in self._chips:
                 chip = self._chips[name] = Chip(self._theme, name)
-                chip.setAccessibleName(f"Look at {name}")
+                chip.setAccessibleName(f"Details of {name}")
                 chip.act(partial(self._chose, name))
                 self._flow.addWidget(chip)
         for name, chip in self._chips.items():
@@ -127,5 +127,5 @@ def _tags(card: HubCard) -> list[str]:
     if all(one.gated for one in card.repositories):
         shown.append("Gated")
     if any(one.is_here for one in card.repositories):
-        shown.append("Here")
+        shown.append("Installed")
     return shown

@@ -22,7 +22,7 @@ from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
-_EMPTY = "Nothing on the hub fits these words. Try fewer, or take a filter away."
+_EMPTY = "Nothing on the hub matches your search. Try fewer words, or remove a filter."
 
 
 class Discover(QWidget):
@@ -67,7 +67,7 @@ class Discover(QWidget):
         self._licence = Chip(theme, "Any licence", checkable=False, icon="chevron-down")
         self._age = Chip(theme, "Any age", checkable=False, icon="chevron-down")
         self._sort = Chip(theme, finding.SORTS[self.model.query.sort], checkable=False, icon="chevron-down")
-        self._open = Chip(theme, "Without a gate")
+        self._open = Chip(theme, "Not gated")
         for chip, action in (
             (self._task, self._choose_task),
             (self._format, self._choose_format),
@@ -94,7 +94,7 @@ class Discover(QWidget):
         self._skeleton.setVisible(is_first)
         self._nothing.setVisible(is_searching and not model.cards and not model.is_looking and model.error is None)
         self._more.setVisible(is_searching and bool(model.next))
-        self._more.setText("Looking" if model.is_looking else "Show more")
+        self._more.setText("Searching…" if model.is_looking else "Show more")
         self._note.setText(model.note)
         self._note.setVisible(bool(model.note))
         self._show_error()

@@ -111,7 +111,7 @@ def deed(trashed: Trashed) -> str:
 
 def warning(drive: Drive, trashed: Trashed) -> str:
     """Return what is asked before models in the trash are deleted."""
-    where = "of this computer" if drive.path == "/" else f"of {drive.path}"
+    where = "on this computer" if drive.path == "/" else f"on {drive.path}"
     gone = f"{words.trashed(trashed.files, trashed.size_bytes)} deleted from the trash {where}."
     return f"{gone} This cannot be undone. Everything else in the trash stays."
 
@@ -132,7 +132,7 @@ def summary(use: DiskUse) -> list[tuple[str, str]]:
     """Return the figures that matter, with their names."""
     models = sum(drive.models_bytes for drive in use.drives)
     known = [drive.trash_bytes for drive in use.drives if drive.trash_bytes is not None]
-    figures = [(words.size(models), "taken by models")]
+    figures = [(words.size(models), "used by models")]
     if use.saved_bytes:
         figures.append((words.size(use.saved_bytes), "saved by sharing"))
     figures.append((words.size(sum(known)) if known else "unknown", "in the trash"))

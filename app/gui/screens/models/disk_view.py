@@ -96,7 +96,7 @@ class _Usage(Surface):
         self._shown_figures: dict[str, Figure] = {}
         self._drives = Column(theme, gap=16)
         self._shown_drives: dict[str, _DriveView] = {}
-        self.treemap = Treemap(theme, "Models by the space they take")
+        self.treemap = Treemap(theme, "Models by size on disk")
         box.addLayout(self._figures)
         box.addLayout(self._drives)
         box.addWidget(self.treemap)

@@ -30,7 +30,7 @@ class DownloadsPanel(Section):
         self._is_allowed = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.clear_button = Button(
-            theme, "Clear", look=Look.QUIET, name="Take finished downloads off the list", action=model.clear
+            theme, "Clear", look=Look.QUIET, name="Remove finished downloads from the list", action=model.clear
         )
         self.head.addWidget(self.clear_button)
         self.list = RowList(theme, "Downloads")
@@ -128,7 +128,7 @@ class DownloadRow(Row):
         menu.addSeparator()
         is_over = self._download.state is DownloadState.DONE
         menu.offer(
-            "Take off the list" if is_over else "Cancel the download",
+            "Remove from the list" if is_over else "Cancel the download",
             partial(self._model.remove, self._download),
             icon="x",
         )

@@ -16,7 +16,7 @@ from app.gui.widgets.rows import Row, RowList
 from app.gui.widgets.text import Paragraph
 
 _ABOUT = (
-    "Models that came here by several ways are often here several times. Files of one size are compared by their "
+    "Models installed by several programs are often stored more than once. Files of the same size are compared by "
     "content, which means reading them."
 )
 _KINDS = frozenset({JobKind.DUPLICATES, JobKind.RECLAIM, JobKind.SEPARATE})
@@ -26,17 +26,17 @@ class DuplicatesView(Section):
     """Shows what a `LibraryWork` found."""
 
     def __init__(self, theme: Theme, model: LibraryWork) -> None:
-        super().__init__(theme, "Equal files")
+        super().__init__(theme, "Duplicate files")
         self._theme, self._model = theme, model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.search_button = Button(
-            theme, "Look for them", name="Look for equal files", widest="Look again", action=model.search
+            theme, "Find duplicates", name="Find duplicate files", widest="Search again", action=model.search
         )
         self.reclaim_button = Button(theme, "Reclaim", look=Look.PRIMARY, action=model.reclaim)
         for button in (self.search_button, self.reclaim_button):
             self.head.addWidget(button)
         self._about = Paragraph(theme, _ABOUT, color="ink-2")
-        self.list = RowList(theme, "Equal files")
+        self.list = RowList(theme, "Duplicate files")
         for widget in (self._about, JobView(theme, model, _KINDS), self.list):
             self.body.addWidget(widget)
         model.changed.connect(self._show)
@@ -46,7 +46,7 @@ class DuplicatesView(Section):
         model, found = self._model, self._model.duplicates
         is_told = model.was_searched or bool(found)
         self._about.setText(work.offer(found) if is_told else _ABOUT)
-        self.search_button.setText("Look again" if is_told else "Look for them")
+        self.search_button.setText("Search again" if is_told else "Find duplicates")
         self.search_button.setEnabled(not model.is_busy)
         self.reclaim_button.setVisible(bool(model.reclaims_bytes))
         self.reclaim_button.setEnabled(not model.is_busy)

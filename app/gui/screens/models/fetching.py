@@ -78,7 +78,7 @@ class Fetching(QObject):
         def gone() -> None:
             self.queue.replace([item for item in self.queue.items if item.id != download.id])
             if download.state is not _S.DONE:
-                self.said.emit(f"{download.title} is no longer downloaded.", lambda: self.pull(download.title))
+                self.said.emit(f"The download of {download.title} was cancelled.", lambda: self.pull(download.title))
 
         self._api.delete(f"/downloads/{download.id}", gone, self.failed.emit)
 
@@ -130,7 +130,7 @@ def facts(download: Download) -> str:
     if download.state is _S.DONE:
         return f"{words.size(download.total_bytes)}, complete and checked"
     if download.state is not _S.RUNNING:
-        return f"{sizes} · {'waits its turn' if download.state is _S.QUEUED else download.state.value}"
+        return f"{sizes} · {'waiting' if download.state is _S.QUEUED else download.state.value}"
     parts = [sizes]
     if download.bytes_per_s:
         parts.append(f"{words.size(round(download.bytes_per_s))}/s")

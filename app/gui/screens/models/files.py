@@ -83,14 +83,16 @@ def removed(done: Removal, title: str) -> str:
     """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
     missing = [f"{', '.join(done.made_models)} cannot be used without it."] if done.made_models else []
     gone = f"{words.going(title, len(done.projectors))} in the trash."
-    return " ".join([gone, f"{words.size(done.frees_bytes)} are free once that is emptied.", *missing, *done.left])
+    return " ".join(
+        [gone, f"{words.size(done.frees_bytes)} will be freed once the trash is emptied.", *missing, *done.left]
+    )
 
 
 def checked(job: LibraryJob) -> str:
     """Return what is said of files that nothing is wrong with."""
     if job.kind is JobKind.VERIFY and all(check.verdict is Verdict.RIGHT for check in job.checks):
-        return f"{job.model} is right: every file has its hash."
-    return f"{job.model} is whole. Not every file has a known hash to hold it against."
+        return f"{job.model} is intact: every file matches its hash."
+    return f"{job.model} is complete. Not every file has a known hash to compare it with."
 
 
 def damaged(model: str, wrong: list[FileCheck]) -> ErrorBody:

@@ -25,7 +25,7 @@ from app.gui.net.api import Call, GatewayApi
 from app.gui.shell.contract import Shell
 
 _PURPOSES = {
-    CompanionKind.DRAFT: "Draft model, writes ahead for it",
+    CompanionKind.DRAFT: "Draft model for speculative decoding",
     CompanionKind.LORA: "LoRA adapter, changes how it writes",
 }
 _PAUSE_MS = 350
@@ -202,7 +202,7 @@ def usual(card: HubCard) -> str:
 
 def fit(card: HubCard | HubVariant) -> tuple[str, str]:
     """Return the colour and the word of how something fits."""
-    return {True: ("ok", "Fits"), False: ("bad", "Too large"), None: ("ink-3", "Not known")}[card.fits]
+    return {True: ("ok", "Fits"), False: ("bad", "Too large"), None: ("ink-3", "Unknown")}[card.fits]
 
 
 def figures(card: HubCard) -> str:
@@ -250,7 +250,7 @@ def with_it(model: HubModel) -> str:
     one = next((one for one in model.variants if one.projector), None)
     said = [f"With it comes {one.projector}, {words.size(one.projector_bytes)}, which lets it see."] if one else []
     if model.companions:
-        said.append("These go with it, and come where you ask for them:")
+        said.append("These go with it, and are downloaded only if you choose them:")
     return " ".join(said)
 
 

@@ -23,7 +23,7 @@ class FoldersView(Section):
         self._theme, self._model = theme, model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=ask))
-        self.list = RowList(theme, "Folders that are looked through")
+        self.list = RowList(theme, "Folders that are searched")
         self.body.addWidget(self.list)
 
     def show_folders(self, folders: Sequence[Folder]) -> None:
@@ -46,7 +46,7 @@ class FolderRow(Row):
             theme,
             "Remove",
             look=Look.QUIET,
-            name=f"Look through {folder.title} no longer",
+            name=f"Stop searching {folder.title}",
             action=lambda: model.remove_folder(Path(folder.path)),
         )
         self.remove_button.setVisible(disk.can_remove(folder))

@@ -22,7 +22,7 @@ class JobView(Surface):
         self._model, self._kinds = model, kinds
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._row = Row(theme)
-        self._progress = Progress(theme, "How far it is")
+        self._progress = Progress(theme, "Progress")
         end = self._row.words.count() - 1
         self._row.words.insertSpacing(end, theme.px(4))
         self._row.words.insertWidget(end + 1, self._progress)

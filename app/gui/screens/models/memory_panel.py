@@ -52,7 +52,7 @@ class _PoolView(QWidget):
         head.addWidget(ElidedLabel(theme, name, weight=500), 1)
         head.addWidget(self._figure)
         box.addLayout(head)
-        self._bar, self._legend = PartsBar(theme, f"{name}, taken by models"), Legend(theme)
+        self._bar, self._legend = PartsBar(theme, f"{name}, used by models"), Legend(theme)
         box.addWidget(self._bar)
         box.addWidget(self._legend)
 

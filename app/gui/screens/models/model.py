@@ -152,7 +152,7 @@ class ModelsModel(QObject):
     def pin(self, model: ModelInfo, *, is_pinned: bool) -> None:
         """Keep a model loaded, or let it make room again; Undo takes it back."""
         self.sharing.pin(model.runs_as, self.failed.emit, is_pinned=is_pinned)
-        said = "stays loaded once it is" if is_pinned else "makes room for others again"
+        said = "stays loaded from now on" if is_pinned else "can be unloaded again"
         self.said.emit(f"{model.title} {said}.", lambda: self.pin(model, is_pinned=not is_pinned))
 
     def register(self, path: Path) -> None:
@@ -221,10 +221,10 @@ class ModelsModel(QObject):
 
         def looked(problem: str) -> None:
             if problem:
-                sentence = f"{folder.name} was added and cannot be looked through now. {problem}"
+                sentence = f"{folder.name} was added, but cannot be searched now. {problem}"
                 self.failed.emit(ErrorBody(code="folder_unreadable", sentence=sentence))
             else:
-                said = f"{folder.name} is looked through for models."
+                said = f"{folder.name} is searched for models."
                 self.said.emit(said, lambda: self._set_folders(folders))
 
         self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, looked))
@@ -234,7 +234,7 @@ class ModelsModel(QObject):
         before = self.preferences.get("models.folders", [])
         self._set_folders(self._folders_without(folder))
         again = before if isinstance(before, list) else []
-        said = f"{folder.name} is no longer looked through. Its files stay where they are."
+        said = f"{folder.name} is no longer searched. Its files stay where they are."
         self.said.emit(said, lambda: self._set_folders(again))
 
     def empty_trash(self, drive: Drive) -> None:

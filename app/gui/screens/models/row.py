@@ -36,7 +36,7 @@ class ModelRowView(Row):
         if row.model.is_builtin:
             self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
         self._pinned = Tag(theme, "Pinned", color="accent-ink", fill="accent-soft")
-        self._newer = Tag(theme, "Newer on the hub", color="ok", fill="ok-soft")
+        self._newer = Tag(theme, "Update available", color="ok", fill="ok-soft")
         for tag in (self._pinned, self._newer):
             self.add_tag(tag)
         self._wrong = Paragraph(theme, role="meta", color="bad")
@@ -117,14 +117,14 @@ class ModelRowView(Row):
             )
         if not (row.model.problem or row.model.attached):
             menu.offer(
-                "Let it be unloaded again" if row.is_pinned else "Keep it loaded",
+                "Allow unloading" if row.is_pinned else "Keep loaded",
                 partial(self._model.pin, row.model, is_pinned=not row.is_pinned),
                 icon="check",
             )
         if not row.model.problem:
             menu.offer("Settings", partial(self._model.tuning.open, row.model), icon="sliders-horizontal")
         if row.model.attached and row.model.preset is None:
-            menu.offer("Say what it can do", partial(self._model.correct_asked.emit, row.model), icon="pencil")
+            menu.offer("Set capabilities", partial(self._model.correct_asked.emit, row.model), icon="pencil")
         if can_verify(row.model):
             menu.offer("Check the files", partial(self._model.files.verify, row.model), icon="circle-check")
         if can_remove(row.model):
@@ -133,6 +133,6 @@ class ModelRowView(Row):
             menu.offer(said, partial(self._model.files.remove, row.model), icon="trash-2")
         if not row.model.is_builtin:
             menu.addSeparator()
-            menu.offer("Take off the list", partial(self._model.forget, row.model), icon="x")
+            menu.offer("Remove from the list", partial(self._model.forget, row.model), icon="x")
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -106,7 +106,7 @@ def legend(pool: MemoryPool) -> list[tuple[str, str]]:
     """Return (colour, words) for every piece, and for what is left."""
     entries = [(_COLORS[at % len(_COLORS)], _entry(holder)) for at, holder in enumerate(_ordered(pool))]
     free = max(0, pool.limit - pool.taken)
-    return [*entries, (REST, f"{words.size(free)} left, besides {words.size(pool.head_room)} for other programs")]
+    return [*entries, (REST, f"{words.size(free)} left, plus {words.size(pool.head_room)} reserved for other programs")]
 
 
 def waits(waiting: Sequence[WaitingLoad]) -> str:
@@ -124,5 +124,5 @@ def _entry(holder: MemoryHolder) -> str:
 
 
 def _waits(load: WaitingLoad) -> str:
-    for_whom = f" for {' and '.join(load.waits_for)}" if load.waits_for else " for room"
-    return f"{load.model} waits{for_whom}."
+    for_whom = f" for {' and '.join(load.waits_for)}" if load.waits_for else " for memory"
+    return f"{load.model} is waiting{for_whom}."

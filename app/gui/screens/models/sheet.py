@@ -48,7 +48,7 @@ class SheetView(QWidget):
         self._companions = RowList(theme, "Goes with it")
         self._companions.fill = "sunken"
         buttons = Flow(theme, gap=8)
-        self._page = Button(theme, "Open its page", look=Look.QUIET, icon="external-link", action=self._open_page)
+        self._page = Button(theme, "Open the model page", look=Look.QUIET, icon="external-link", action=self._open_page)
         self._token = Button(
             theme, "Enter a token", look=Look.QUIET, name="Enter a token for the hub", action=self._ask_token
         )
@@ -136,7 +136,7 @@ class VariantRow(Row):
         download = self._fetching.of_variant(self._repository, variant.quantization, variant.revision)
         state = download.state if download is not None else None
         if variant.is_here or state is DownloadState.DONE:
-            return "Here"
+            return "Installed"
         if download is not None and state is DownloadState.RUNNING:
             return f"{fraction(download) or 0.0:.0%}"
         if state in COMING_STATES or self._name in self._fetching.asked:
@@ -165,7 +165,7 @@ class CompanionRow(Row):
     def _words(self, one: HubCompanion) -> str:
         download = self._fetching.of_file(self._repository, one.path)
         if one.is_here or (download is not None and download.state is DownloadState.DONE):
-            return "Here"
+            return "Installed"
         is_coming = download is not None and download.state in COMING_STATES
         return "Downloading" if is_coming or self._name in self._fetching.asked else "Download"
 

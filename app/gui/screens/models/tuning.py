@@ -36,10 +36,15 @@ if TYPE_CHECKING:
 ALIASES = "models.aliases"
 CONTEXT = Limits("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
 SLOTS = Limits("slots", "Requests at once", "Each has a context of its own in memory.", 1, 64)
-IDLE = Limits("idle_minutes", "Unload after", "Minutes without use; 0 lets it stay until room is needed.", 0, 10_080)
+IDLE = Limits("idle_minutes", "Unload after", "Minutes without use; 0 keeps it until memory is needed.", 0, 10_080)
 NUMBERS = (CONTEXT, SLOTS, IDLE)
 SAMPLING = tuple(choice for choice in CHOICES if choice.name in ModelSampling.__struct_fields__)
-KV_TYPES = (("", "As for all models"), ("f16", "f16"), ("q8_0", "q8_0, half the memory"), ("q4_0", "q4_0, a quarter"))
+KV_TYPES = (
+    ("", "Same as for all models"),
+    ("f16", "f16"),
+    ("q8_0", "q8_0, half the memory"),
+    ("q4_0", "q4_0, a quarter"),
+)
 _LIMITS = {limits.name: limits for limits in (*NUMBERS, *SAMPLING)}
 _NOBODY = ModelSettings()
 
@@ -154,7 +159,7 @@ class Tuning(QObject):
         """Forget all that is set, but for the pin; Undo sets it again."""
         before = self.settings
         self._send(ModelSettings(pinned=before.pinned), "reset")
-        self.said.emit(f"{self._title} is as Roundhouse has it.", lambda: self._send(before, "reset"))
+        self.said.emit(f"{self._title} was reset to its defaults.", lambda: self._send(before, "reset"))
 
     def load_again(self) -> None:
         """Load it with what is set now."""
@@ -204,8 +209,8 @@ def recommendation(choices: ModelChoices) -> str:
     """Return what the model recommends, in a sentence."""
     said = words.sampling(choices.sampling)
     if not said:
-        return "The model recommends nothing. What a request says itself always goes first."
-    return f"From the model ({choices.sampling_source}): {said}. What a request says itself always goes first."
+        return "The model recommends nothing. Values in a request always take precedence."
+    return f"From the model ({choices.sampling_source}): {said}. Values in a request always take precedence."
 
 
 def _split(text: str) -> list[str]:
@@ -217,7 +222,7 @@ def _split(text: str) -> list[str]:
 
 def code(choices: ModelChoices) -> str:
     """Return what its own code is about, in a sentence or two."""
-    brings = "It brings code of its own. " if choices.brings_code else ""
+    brings = "It contains custom code. " if choices.brings_code else ""
     return f"{brings}{words.CODE_MEANING}"
 
 
@@ -235,7 +240,7 @@ def shows(choices: ModelChoices, *names: str) -> bool:
 def engines(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the engines to choose from, the choice of ours first."""
     ours = next((one.name for one in choices.engines if one.id == choices.engine), "")
-    best = f"The best, {ours}" if ours and choices.settings.engine is None else "The best that is here"
+    best = f"The best, {ours}" if ours and choices.settings.engine is None else "The best installed"
     others = [(one.id, one.name if one.is_installed else f"{one.name}, not installed") for one in choices.engines]
     return [("", best), *others]
 
@@ -251,7 +256,7 @@ def projectors(choices: ModelChoices) -> list[tuple[str, str]]:
     used = next((one for one in found if one.is_used), None)
     is_ours = choices.settings.projector is None
     beside = f", {used.title}" if used is not None and is_ours else ", if there is one"
-    automatic = f"The one beside it{beside}"
+    automatic = f"The one next to it{beside}"
     return [("", automatic), (NO_PROJECTOR, "None"), *((one.name, titled(one)) for one in found)]
 
 

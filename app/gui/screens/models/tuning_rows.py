@@ -48,7 +48,7 @@ class NumberRow(TuneRow):
 
     def __init__(self, theme: Theme, model: Tuning, limits: Limits, *, unit: str = "") -> None:
         super().__init__(theme, model, limits.name, title=limits.words, help_=limits.tip)
-        self.field = self.control = Field(theme, limits.words, placeholder="as for all")
+        self.field = self.control = Field(theme, limits.words, placeholder="same as for all")
         self.field.setFixedWidth(theme.px(_NUMBER_WIDTH))
         self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.field.set_unit(unit)
@@ -96,8 +96,8 @@ class CodeRow(TuneRow):
     """Whether the model's own code may run: a question comes before yes."""
 
     def __init__(self, theme: Theme, model: Tuning) -> None:
-        super().__init__(theme, model, "allows_code", title="Let its own code run", help_=" ")
-        self.toggle = self.control = Toggle(theme, "Let its own code run")
+        super().__init__(theme, model, "allows_code", title="Allow its custom code", help_=" ")
+        self.toggle = self.control = Toggle(theme, "Allow its custom code")
         self.toggle.clicked.connect(lambda: model.let_code(is_allowed=self.toggle.isChecked()))
         self.tools.addWidget(self.toggle)
         self.finish()
@@ -128,12 +128,12 @@ class ParserRow(TuneRow):
 
 
 class ArgumentsRow(TuneRow):
-    """Further arguments of the engine's command line, on one line."""
+    """Extra arguments of the engine's command line, on one line."""
 
     def __init__(self, theme: Theme, model: Tuning) -> None:
-        help_ = "Added to the engine's command line, as in --seed=7. What Roundhouse decides itself is refused."
-        super().__init__(theme, model, "extra_args", title="Further arguments", help_=help_)
-        self.field = self.control = Field(theme, "Further arguments", placeholder="none")
+        help_ = "Added to the engine's command line, as in --seed=7. Arguments that Roundhouse sets itself are refused."
+        super().__init__(theme, model, "extra_args", title="Extra arguments", help_=help_)
+        self.field = self.control = Field(theme, "Extra arguments", placeholder="none")
         self.field.editingFinished.connect(lambda: model.type_arguments(self.field.text()))
         self.outer.addWidget(self.field)
         self.finish()
@@ -147,7 +147,10 @@ class SamplingRow(TuneRow):
     """A field for every choice of sampling; what the model recommends stands in the empty ones."""
 
     def __init__(self, theme: Theme, model: Tuning) -> None:
-        help_ = "For requests and chats that do not say. An empty field leaves it to the model, else to the engine."
+        help_ = (
+            "For requests and chats that set no value. Leave a field empty to use the model's value, or else the "
+            "engine's."
+        )
         super().__init__(theme, model, "sampling", title="Values", help_=help_)
         sheet = QWidget()
         flow = Flow(theme, sheet, gap=12)
@@ -188,12 +191,12 @@ class TemplateRow(TuneRow):
     """A chat template in place of the model's own: typed or begun with that, and kept once it can be read."""
 
     def __init__(self, theme: Theme, model: Tuning) -> None:
-        help_ = "Jinja. It is tried before it is kept."
-        super().__init__(theme, model, "chat_template", title="In place of the model's own", help_=help_)
+        help_ = "Jinja. It is tested before it is saved."
+        super().__init__(theme, model, "chat_template", title="Instead of the model's own", help_=help_)
         self._shown = ""
-        self._own = Button(theme, "Begin with the model's own", look=Look.QUIET, action=self._begin)
+        self._own = Button(theme, "Start from the model's own", look=Look.QUIET, action=self._begin)
         self._clear = Button(theme, "Use the model's own", look=Look.QUIET, action=partial(self._send, ""))
-        self.keep = Button(theme, "Keep", name="Keep the chat template", action=lambda: self._send(self._text()))
+        self.keep = Button(theme, "Save", name="Save the chat template", action=lambda: self._send(self._text()))
         self.edit = PromptField()
         self.edit.setAccessibleName("Chat template")
         self.edit.setProperty("field", True)  # noqa: FBT003 -- Qt's property

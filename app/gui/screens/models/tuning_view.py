@@ -30,13 +30,15 @@ from app.gui.widgets.rows import Picture, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
-_KV_HELP = "Smaller types leave room for more context and lose a little."
-_DRAFT_HELP = "A much smaller model with the same tokens writes ahead. Answers stay the same."
-_PIN_HELP = "Neither time nor another model unloads it."
-_LORA_HELP = "Files that change how it writes. All that are on are applied."
-_CALLS_HELP = "The engine's name for what tells tool calls from text. Empty: by the model's chat template."
-_REASONING_HELP = "Likewise, reasoning from the answer. Empty: Roundhouse tells them apart."
-_RUNS_AS_BEFORE = "It runs as it was set before. What is set now counts once it is loaded again."
+_KV_HELP = "Smaller types leave room for more context, and lose a little quality."
+_DRAFT_HELP = "A much smaller model with the same vocabulary drafts ahead. Answers stay the same."
+_PIN_HELP = "It is not unloaded when idle or to make room for another model."
+_LORA_HELP = "Files that change how it writes. All that are enabled are applied."
+_CALLS_HELP = (
+    "The parser that finds tool calls, by the engine's name for it. Empty: chosen by the model's chat template."
+)
+_REASONING_HELP = "The parser that finds reasoning, by the engine's name for it. Empty: Roundhouse finds it."
+_RUNS_AS_BEFORE = "It is running with its previous settings. Changes take effect once it is loaded again."
 
 
 class TuningView(QWidget):
@@ -90,21 +92,23 @@ class TuningView(QWidget):
     def _build(self) -> None:
         theme, model = self._theme, self.model
         box = Column(theme, self._content, gap=16)
-        self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="What runs it.")
+        self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="The program that runs the model.")
         self.kv_type = ChoiceRow(theme, model, "kv_type", title="KV cache", help_=_KV_HELP)
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in tuning.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title="What the model recommends", help_="")
         self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
         self.draft = ChoiceRow(theme, model, "draft", title="Draft model", help_=_DRAFT_HELP)
-        self.projector = ChoiceRow(theme, model, "projector", title="Projector", help_="The file that lets it see.")
-        self.pinned = SwitchRow(theme, model, "pinned", title="Keep it loaded", help_=_PIN_HELP)
+        self.projector = ChoiceRow(
+            theme, model, "projector", title="Projector", help_="The file that lets it read images."
+        )
+        self.pinned = SwitchRow(theme, model, "pinned", title="Keep loaded", help_=_PIN_HELP)
         self.code = CodeRow(theme, model)
         self.parsers = (
-            ParserRow(theme, model, "tool_parser", title="Parser of tool calls", help_=_CALLS_HELP),
-            ParserRow(theme, model, "reasoning_parser", title="Parser of reasoning", help_=_REASONING_HELP),
+            ParserRow(theme, model, "tool_parser", title="Tool call parser", help_=_CALLS_HELP),
+            ParserRow(theme, model, "reasoning_parser", title="Reasoning parser", help_=_REASONING_HELP),
         )
         self._code, self._parsers = (
-            self._section("Code of its own", self.code),
+            self._section("Custom code", self.code),
             self._section("Tools and reasoning", *self.parsers),
         )
         self.arguments = ArgumentsRow(theme, model)
@@ -115,7 +119,7 @@ class TuningView(QWidget):
             self._section("Sampling", self.uses_own, self.sampling),
             self._companions,
             self._section("Chat template", self.template),
-            self._section("How long it stays", self.pinned, self._stays),
+            self._section("Unloading", self.pinned, self._stays),
             self._names(),
             self._code,
             self._parsers,
@@ -150,10 +154,10 @@ class TuningView(QWidget):
             self._theme,
             self.model,
             "aliases",
-            title="Further names",
-            help_="Programs may ask for it by these too; * stands for anything, as in gpt-*.",
+            title="Other names",
+            help_="Programs can request it by these names too; * matches anything, as in gpt-*.",
         )
-        self.names = ListField(self._theme, "Further names")
+        self.names = ListField(self._theme, "Other names")
         self.names.changed.connect(self.model.rename)
         self._names_row.outer.addWidget(self.names)
         self._names_row.finish()

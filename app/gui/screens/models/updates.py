@@ -76,10 +76,10 @@ class Updates(QObject):
 def told(found: list[ModelUpdate]) -> str:
     """Return what the hub said, in a sentence."""
     if not found:
-        return "No model here came from a hub."
+        return "None of your models came from a hub."
     newer = [one for one in found if one.state is Freshness.NEWER]
     unknown = sum(one.state is Freshness.UNKNOWN for one in found)
-    rest = f" Of {unknown} it is not known." if unknown else ""
+    rest = f" For {unknown}, it is not known." if unknown else ""
     if not newer:
         return f"No model has newer files on the hub.{rest}"
     count = "1 model has" if len(newer) == 1 else f"{len(newer)} models have"
@@ -91,5 +91,5 @@ def offer(update: ModelUpdate) -> str:
     day = f", of {update.modified[:10]}" if update.modified else ""
     files = "1 file" if len(update.files) == 1 else f"{len(update.files)} files"
     return (
-        f"Newer on the hub: {files}, {words.size(update.download_bytes)}{day}. What is here stays until you remove it."
+        f"Newer on the hub: {files}, {words.size(update.download_bytes)}{day}. Your files stay until you remove them."
     )

@@ -53,12 +53,12 @@ class ModelsScreen(Page):
         self._skeleton = Skeleton(theme, is_card=True)
         self._memory = MemoryPanel(theme)
         self._list = RowList(theme, "Models on this machine")
-        self._nothing_fits = Label(theme, "No model fits these words.", color="ink-2")
+        self._nothing_fits = Label(theme, "No models match your search.", color="ink-2")
         self._empty = Empty(
             theme,
             "box",
             "No models yet",
-            "Find one that suits this machine, or add a GGUF file. A file is used where it lies; nothing is copied.",
+            "Find one that suits this machine, or add a GGUF file. A file is used where it is; nothing is copied.",
         )
         self._empty.add_action(Button(theme, "Discover models", look=Look.PRIMARY, action=self.show_discover))
         self._library, self._places = self._laid_out(), _Places(theme, self._turn)
@@ -80,7 +80,7 @@ class ModelsScreen(Page):
         self._search.textChanged.connect(self.model.look_for)
         self.head.addWidget(self._search)
         self._refresh = IconButton(
-            theme, "refresh-cw", "Look for newer files on the hub", action=self.model.updates.check
+            theme, "refresh-cw", "Check for newer files on the hub", action=self.model.updates.check
         )
         tools = (
             self._refresh,
@@ -259,7 +259,7 @@ class _Places(QWidget):
 
     def __init__(self, theme: Theme, turn: Callable[[Side], object]) -> None:
         super().__init__()
-        self.setAccessibleName("Sides of the page")
+        self.setAccessibleName("Sections of the page")
         line, group = Line(theme, self, gap=8), QButtonGroup(self)
         self._chips = {side: Chip(theme, words) for side, words in _SIDES.items()}
         for side, chip in self._chips.items():

@@ -15,9 +15,9 @@ from app.gui.shell.contract import Shell
 
 _TITLES = {
     JobKind.VERIFY: "Checking {model}",
-    JobKind.DUPLICATES: "Looking for equal files",
-    JobKind.RECLAIM: "Letting equal files share their space",
-    JobKind.SEPARATE: "Copying files apart",
+    JobKind.DUPLICATES: "Looking for duplicate files",
+    JobKind.RECLAIM: "Letting duplicate files share disk space",
+    JobKind.SEPARATE: "Giving files their own copies again",
     JobKind.EMPTY: "Deleting removed models from the trash",
 }
 CANCELLED = "cancelled"
@@ -60,7 +60,7 @@ class LibraryWork(QObject):
         self._api.get("/library/job", LibraryJob | None, self._take_last, lambda _error: None)  # type: ignore[arg-type]  # a union is no type
 
     def search(self) -> None:
-        """Look for equal files."""
+        """Find duplicate files."""
         self._begin("/library/duplicates", FindDuplicates())
 
     def reclaim(self, hashes: Sequence[str] = ()) -> None:
@@ -124,7 +124,7 @@ class LibraryWork(QObject):
         elif job.kind is JobKind.RECLAIM:
             self.said.emit(freed(job), self.separate if job.can_undo else None)
         elif job.kind is JobKind.SEPARATE:
-            self.said.emit(f"Files have space of their own again: {words.size(-job.reclaimed_bytes)}.", None)
+            self.said.emit(f"The files have their own copies again: {words.size(-job.reclaimed_bytes)}.", None)
         elif job.kind is JobKind.EMPTY:
             self.said.emit(emptied(job), None)
 
@@ -149,7 +149,7 @@ def freed(job: LibraryJob) -> str:
     """Return what came of sharing."""
     if not job.reclaimed_bytes:
         return "Nothing was freed: the files changed since they were read."
-    return f"{words.size(job.reclaimed_bytes)} were freed. Every model keeps its name and its place."
+    return f"{words.size(job.reclaimed_bytes)} freed. Every model keeps its name and location."
 
 
 def emptied(job: LibraryJob) -> str:
@@ -163,11 +163,11 @@ def offer(found: Sequence[Duplicate]) -> str:
     """Return what sharing would do, to the byte."""
     files, total = sum(len(one.reclaimable) for one in found), sum(one.reclaims_bytes for one in found)
     if not found:
-        return "No two files here have the same content."
+        return "No duplicate files were found."
     if not files:
-        return "These are the same, and none of them can share the space of another."
-    each = "1 file takes" if files == 1 else f"{files} files take"
-    return f"{each} on the space of another: {total:,} bytes are free then. Every model keeps its name and its place."
+        return "These files are identical, but none of them can share disk space with another."
+    each = "1 file can share" if files == 1 else f"{files} files can share"
+    return f"{each} disk space with another, which frees {total:,} bytes. Every model keeps its name and location."
 
 
 def name(one: Duplicate) -> str:
@@ -183,4 +183,4 @@ def copies(one: Duplicate) -> str:
 def places(one: Duplicate) -> list[str]:
     """Return where its copies are, and what would become of each."""
     kept, *_ = one.paths
-    return [f"{kept}: it is kept.", *(f"{path}: it shares that space." for path in one.reclaimable), *one.notes]
+    return [f"{kept}: kept.", *(f"{path}: shares that space." for path in one.reclaimable), *one.notes]

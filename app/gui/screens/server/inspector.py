@@ -18,7 +18,8 @@ from app.gui.widgets.status import Dot
 from app.gui.widgets.text import Label, Paragraph
 
 _KEEPS = (
-    "What requests say is kept in memory, because the setting Keep what requests say is on. Turning it off forgets it."
+    "The contents of requests are kept in memory, because the setting Keep request contents is on. Turning it off "
+    "deletes them."
 )
 
 
@@ -68,7 +69,7 @@ class RequestRow(QWidget):
     def tell(self, detail: RequestDetail) -> None:
         """Show what it said, if that was kept."""
         said = "\n\n".join(filter(None, (detail.asked, detail.answered)))
-        self._words.setText(said if detail.has_bodies else "What this one said was not kept.")
+        self._words.setText(said if detail.has_bodies else "The contents of this request were not kept.")
         self._words.show()
         self._read.hide()
 
@@ -79,9 +80,7 @@ class RequestRow(QWidget):
         self._about = Paragraph(theme, color="ink-2")
         self._words = Paragraph(theme, role="mono", color="ink-2")
         self._words.hide()
-        self._read = Button(
-            theme, "Show what it said", look=Look.QUIET, action=partial(self._model.ask_words, self._id)
-        )
+        self._read = Button(theme, "Show contents", look=Look.QUIET, action=partial(self._model.ask_words, self._id))
         for widget in (self._bar, self._legend, self._about, self._read, self._words):
             box.addWidget(widget)
         return content
@@ -102,7 +101,7 @@ class InspectorSection(Section):
         Column(theme, self._strip_card, margins=(16, 12, 16, 12)).addWidget(self._strip)
         self._empty = Surface(theme)
         self._empty.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        nothing = Row(theme, "No request has come yet", "What programs ask of the endpoint appears here while it runs.")
+        nothing = Row(theme, "No requests yet", "Requests from programs to the endpoint appear here while it runs.")
         Column(theme, self._empty, margins=(0, 4, 0, 4)).addWidget(nothing)
         self._usage = RowList(theme, "Used in the last seven days")
         self._usage_title = Label(theme, "Used in the last seven days", weight=500)

@@ -53,12 +53,12 @@ class KeysModel(QObject):
     def why_fixed(self) -> str:
         """Why the switch cannot be moved; empty when it can."""
         if not self.is_known:
-            return "Roundhouse's service has not said yet how it is set."
+            return "Roundhouse's service has not reported its settings yet."
         host = self._host()
         if host is not None and host.source == "environment":
             return "The address is set by an environment variable, so it cannot be changed here."
         if not self.is_open and not any(not has_expired(key) for key in self.items):
-            return "Make a key first: without one, anybody in your network could use your models."
+            return "Create a key first: without one, anyone on your network could use your models."
         return ""
 
     @property
@@ -72,15 +72,15 @@ class KeysModel(QObject):
         where = " or ".join(f"{url}/v1" for url in self._status.reachable_at) if self._status else ""
         if self.is_open and where:
             return (
-                f"Other computers in your network reach it at {where}. Whoever has a key can use your models; with a "
-                "key that may manage, also read conversations and change settings. Programs on this computer need a "
-                "key too. What is sent is not encrypted: use it in networks you trust."
+                f"Other computers on your network reach it at {where}. Anyone with a key can use your models; a key "
+                "that may manage can also read conversations and change settings. Programs on this computer need a "
+                "key too. Traffic is not encrypted: use this only on networks you trust."
             )
         if self.is_open:
-            return "Other computers can reach it once the service has started again. Each program then needs a key."
+            return "Other computers can reach it once the service has restarted. Every program then needs a key."
         return (
-            "Only programs on this computer can reach the endpoint. Switched on, every computer in your network can, "
-            "at this computer's address, and each program needs a key, here too."
+            "Only programs on this computer can reach the endpoint. When this is on, every computer on your network "
+            "can, at this computer's address, and every program needs a key, also on this computer."
         )
 
     def make(self, name: str, *, may_manage: bool) -> None:
@@ -102,7 +102,7 @@ class KeysModel(QObject):
             if self.made is not None and self.made.name == name:
                 self.made = None
             self._keys.read()
-            self.said.emit(f"The key {name} opens nothing any more.", lambda: self.restore(name))
+            self.said.emit(f"The key {name} was revoked.", lambda: self.restore(name))
 
         self._api.delete(f"/keys/{segment(name)}", revoked, self._no)
 
@@ -112,7 +112,7 @@ class KeysModel(QObject):
         self._api.post(path, None, kind=KeyInfo, then=lambda _: self._keys.read(), failed=self._no)
 
     def open_to_others(self, is_open: bool) -> None:  # noqa: FBT001 -- the state of a switch
-        """Let other computers in from the next start on, or keep them out."""
+        """Allow other computers from the next start on, or keep them out."""
         if is_open != self.is_open:
             self._preferences.change(HOST, EVERYWHERE if is_open else None, self._no)
 

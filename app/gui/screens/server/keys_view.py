@@ -36,8 +36,8 @@ class KeysSection(Section):
         Column(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
         self.body.addWidget(self._list)
         self.body.addWidget(self._none)
-        self.wider = SwitchCard(theme, "Let other computers in", action=model.open_to_others)
-        self.restart_button = Button(theme, "Start the service again", action=restart)
+        self.wider = SwitchCard(theme, "Allow other computers", action=model.open_to_others)
+        self.restart_button = Button(theme, "Restart the service", action=restart)
         self.wider.tools.insertWidget(0, self.restart_button)
         self.body.addWidget(self.wider)
         model.changed.connect(self._show)
@@ -50,7 +50,7 @@ class KeysSection(Section):
         self.name.setMaximumWidth(theme.px(_NAME_WIDTH))
         self.may_manage = Chip(theme, "May manage")
         self.may_manage.setCheckable(True)
-        self.make_button = Button(theme, "Make a key", action=self._make)
+        self.make_button = Button(theme, "Create a key", action=self._make)
         self.name.returnPressed.connect(self._make)
         self.name.textChanged.connect(lambda _text: self._show())
         for widget in (self.name, self.may_manage, self.make_button):
@@ -67,7 +67,7 @@ class KeysSection(Section):
         self.made_key = CopyField(theme, "The new key", partial(self._shell.copy, said="The key was copied"))
         line.addWidget(self.made_key)
         line.addStretch(1)
-        line.addWidget(Button(theme, "Done", name="Put the new key away", action=self.model.put_away))
+        line.addWidget(Button(theme, "Done", name="Hide the new key", action=self.model.put_away))
         box.addLayout(line)
         return card
 
@@ -82,7 +82,7 @@ class KeysSection(Section):
         self.make_button.setEnabled(bool(self.name.text().strip()) and model.is_known)
         self.made_card.setVisible(model.made is not None)
         if model.made is not None:
-            self._made_words.setText(f"The key {model.made.name}. Copy it now: it is not shown again.")
+            self._made_words.setText(f"The key {model.made.name}. Copy it now: it will not be shown again.")
             self.made_key.set_value(model.made.key)
         else:
             self.made_key.set_value("")

@@ -14,8 +14,8 @@ from app.gui.widgets.press import Button, Toggle
 from app.gui.widgets.rows import Picture
 from app.gui.widgets.text import Label, Paragraph
 
-_WORDS = "From now on, do it for me"
-_MEANING = "A model that fails so is loaded otherwise, and you are told what was changed. It can be undone."
+_WORDS = "Do this automatically from now on"
+_MEANING = "A model that fails this way is loaded with other options, and you see what was changed. You can undo it."
 
 
 class MendSwitch(QWidget):
@@ -61,7 +61,7 @@ class MendedPanel(Surface):
         self._words = Paragraph(theme)
         box.addWidget(self._words)
         pair.addLayout(box)
-        self.button = Button(theme, "Undo", name=f"Load {name} as it was asked for, and do this no longer by itself")
+        self.button = Button(theme, "Undo", name=f"Load {name} as requested, and stop doing this automatically")
         pair.addWidget(self.button)
 
     def show_status(self, status: EngineStatus) -> None:

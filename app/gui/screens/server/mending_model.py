@@ -90,7 +90,7 @@ class Mending(QObject):
 
     def _reset(self, name: str) -> None:
         """Forget what is set for a model, but for the pin, and load it; the way back sets it again."""
-        self._alter(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} is as Roundhouse has it.")
+        self._alter(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} was reset to its defaults.")
 
     def _ask_to_allow(self, name: str) -> None:
         ask_to_allow(self._shell, name, partial(self._allow, name))
@@ -119,7 +119,7 @@ class Mending(QObject):
             self._running.unload(other, lambda: None, self.failed.emit)
         self._load(name)  # the gateway has it wait for the room that they give back
         if others:
-            self.said.emit(f"{', '.join(others)} made room.", partial(self._load_all, others))
+            self.said.emit(f"Unloaded to make room: {', '.join(others)}.", partial(self._load_all, others))
 
     def _load_all(self, names: list[str]) -> None:
         for name in names:

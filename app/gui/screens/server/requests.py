@@ -152,7 +152,7 @@ def facts(request: RequestInfo) -> str:
     if request.error:
         return " · ".join([*said, request.error])
     if request.ttft_s is not None:
-        said.append(f"{words.seconds(request.ttft_s)} to first")
+        said.append(f"{words.seconds(request.ttft_s)} to first token")
     if request.tokens_per_s is not None:
         said.append(words.rate(request.tokens_per_s))
     if request.completion_tokens is not None:

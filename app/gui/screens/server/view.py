@@ -112,7 +112,9 @@ class ServerScreen(Page):
     def _running_section(self) -> QWidget:
         section = Section(self.theme, "Running models")
         self.pause = Button(self.theme, "Pause", look=Look.QUIET, icon="pause", action=self.model.paused.toggle)
-        self.pause.setToolTip("Give all memory back after the answers in progress, and load nothing until resumed")
+        self.pause.setToolTip(
+            "Free all memory once the answers in progress are finished, and load nothing until resumed"
+        )
         section.head.addWidget(self.pause)
         self._skeleton = Skeleton(self.theme, 1, is_card=True)
         self._list = RowList(self.theme, "Running models")

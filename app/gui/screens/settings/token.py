@@ -17,7 +17,7 @@ from app.gui.widgets.press import Button, Look
 from app.gui.widgets.text import Paragraph
 
 HUB_TOKEN = "hub.token"  # noqa: S105 -- the name of a place on the settings page
-_ABOUT = "Some models want their terms accepted first. A token shows the hub that it was you who did."
+_ABOUT = "Some models require you to accept their terms first. A token proves to the hub that you did."
 _PAGE = "https://huggingface.co/settings/tokens"
 _OURS = frozenset({TokenPlace.KEYRING, TokenPlace.FILE})
 
@@ -40,16 +40,16 @@ class TokenCard(Section):
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.returnPressed.connect(self._keep)
         self.field.textChanged.connect(self._show_button)
-        self.keep_button = Button(theme, "Keep", name="Keep the token", action=self._keep)
+        self.keep_button = Button(theme, "Save", name="Save the token", action=self._keep)
         line.addWidget(self.field, 1)
         line.addWidget(self.keep_button)
         box.addLayout(line)
         self.error = ErrorPanel(theme)
         box.addWidget(self.error)
         buttons = Flow(theme, gap=8)
-        self.forget_button = Button(theme, "Forget it", look=Look.DANGER, name="Forget the token", action=self._forget)
+        self.forget_button = Button(theme, "Remove", look=Look.DANGER, name="Remove the token", action=self._forget)
         buttons.addWidget(
-            Button(theme, "Make one", look=Look.QUIET, icon="external-link", name="Make a token", action=_open_page)
+            Button(theme, "Create one", look=Look.QUIET, icon="external-link", name="Create a token", action=_open_page)
         )
         buttons.addWidget(self.forget_button)
         box.addLayout(buttons)
@@ -72,7 +72,7 @@ class TokenCard(Section):
         self.field.clear()
         self.error.hide()
         self._show_state(state)
-        self._shell.toast("The token is kept.")
+        self._shell.toast("The token was saved.")
 
     def _refused(self, error: ErrorBody) -> None:
         self.error.say(error)

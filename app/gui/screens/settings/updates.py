@@ -26,22 +26,28 @@ from app.gui.widgets.status import Progress
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _KINDS = {
-    InstallationKind.DEB: "A package of the system",
-    InstallationKind.ARCHIVE: "A folder of your own",
-    InstallationKind.APPIMAGE: "An AppImage",
-    InstallationKind.EXE: "Installed for you",
-    InstallationKind.DMG: "An application",
-    InstallationKind.WHEEL: "A Python package",
-    InstallationKind.SOURCE: "A checkout",
+    InstallationKind.DEB: "System package",
+    InstallationKind.ARCHIVE: "Your own folder",
+    InstallationKind.APPIMAGE: "AppImage",
+    InstallationKind.EXE: "Installed for this user",
+    InstallationKind.DMG: "Application",
+    InstallationKind.WHEEL: "Python package",
+    InstallationKind.SOURCE: "Source checkout",
 }
 _HOW = {
-    InstallationKind.ARCHIVE: "It is checked and tried out first. When no answer is being written, it takes over, "
-    "and this window opens again. The version before is kept.",
-    InstallationKind.DEB: "It is checked first. When no answer is being written, the system asks for the password of "
-    "an administrator and installs it; then this window opens again.",
-    InstallationKind.APPIMAGE: "It is checked first, and used when you open Roundhouse again. The one before is kept.",
+    InstallationKind.ARCHIVE: (
+        "It is checked and tried out first. When no answer is being written, it takes over and this window reopens. "
+        "The previous version is kept."
+    ),
+    InstallationKind.DEB: (
+        "It is checked first. When no answer is being written, the system asks for an administrator's password and "
+        "installs it; then this window reopens."
+    ),
+    InstallationKind.APPIMAGE: (
+        "It is checked first, and used when you next open Roundhouse. The previous version is kept."
+    ),
     InstallationKind.EXE: "It is checked first. When no answer is being written, its installer opens.",
-    InstallationKind.DMG: "It is checked first, and shown, for you to drag to Applications.",
+    InstallationKind.DMG: "It is checked first, then shown for you to drag to Applications.",
 }
 
 
@@ -100,7 +106,7 @@ class _Present(QWidget):
         pair.addLayout(texts)
         buttons = Line(theme, gap=8)
         self.back = Button(theme, "Go back", look=Look.QUIET, action=model.go_back)
-        self.look = Button(theme, "Look for updates", icon="refresh-cw", action=model.look)
+        self.look = Button(theme, "Check for updates", icon="refresh-cw", action=model.look)
         buttons.addWidget(self.back)
         buttons.addWidget(self.look)
         pair.addLayout(buttons)
@@ -114,7 +120,7 @@ class _Present(QWidget):
         self.look.setEnabled(not is_busy)
         self.back.setVisible(bool(state.previous))
         self.back.setEnabled(not is_busy)
-        named = "the version before" if state.previous == "before" else state.previous
+        named = "the previous version" if state.previous == "before" else state.previous
         self.back.set_text(f"Go back to {named}")
 
 
@@ -139,7 +145,7 @@ class _News(QWidget):
         box.addWidget(self.notes)
         self.problem = Paragraph(theme, color="ink-2")
         box.addWidget(self.problem)
-        self.command = Snippet(theme, "The command that updates it", partial(shell.copy, said="The command is copied"))
+        self.command = Snippet(theme, "The command that updates it", partial(shell.copy, said="The command was copied"))
         box.addWidget(self.command)
         self.how = Paragraph(theme, role="meta", color="ink-2")
         box.addWidget(self.how)
@@ -199,7 +205,7 @@ class _Job(QWidget):
         if job is None:
             return
         verb = "Going back to" if job.verb == "rollback" else "Installing"
-        named = "the version before" if job.version == "before" else job.version
+        named = "the previous version" if job.version == "before" else job.version
         self.title.setText(f"{verb} {named}")
         self.stage.setText(stage_words(job))
         self.bar.set_fraction(job.done_bytes / job.total_bytes if job.total_bytes else None)
@@ -245,11 +251,11 @@ def looked(model: UpdateStore, state: UpdateState) -> str:
     if state.unavailable:
         return state.unavailable
     if model.is_looking:
-        return "Looking …"
-    newest = "It is the newest. " if model.is_newest else ""
+        return "Checking…"
+    newest = "This is the newest version. " if model.is_newest else ""
     if not state.checked_at:
-        return f"{newest}Nobody has looked for updates yet."
-    return f"{newest}Looked for updates {ago(time.time() - state.checked_at)}."
+        return f"{newest}Updates have not been checked yet."
+    return f"{newest}Updates checked {ago(time.time() - state.checked_at)}."
 
 
 def stage_words(job: UpdateJob) -> str:

@@ -85,7 +85,9 @@ class SettingsScreen(Page):
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         line = Line(theme, sheet, margins=(16, 12, 12, 12), gap=12)
         line.addWidget(Picture(theme, "info", color="warn"))
-        line.addWidget(Paragraph(theme, "A change waits for the service to start anew. Models are unloaded by it."), 1)
+        line.addWidget(
+            Paragraph(theme, "A change takes effect when the service restarts, which unloads all models."), 1
+        )
         line.addWidget(Button(theme, "Restart the service", icon="rotate-ccw", action=restart))
         return sheet
 

@@ -200,7 +200,7 @@ def test_what_xet_cannot_do_plain_http_does(arena: Make, kind: str, fault: Fault
     came = Brought(there)
     assert came.is_right
     (note,) = came.notes
-    assert note.startswith(f"{FILE} comes over plain HTTP: ")
+    assert note.startswith(f"{FILE} is downloaded over plain HTTP: ")
     assert "secret" not in note
 
 
@@ -211,7 +211,7 @@ def test_a_storage_that_says_nothing_is_left(arena: Make, monkeypatch: pytest.Mo
     came = Brought(there)
     over.set()
     assert came.is_right
-    assert came.notes == [f"{FILE} comes over plain HTTP: Xet storage sends next to nothing."]
+    assert came.notes == [f"{FILE} is downloaded over plain HTTP: Xet storage is sending almost no data."]
 
 
 def test_plain_http_goes_on_where_xet_gave_up(arena: Make) -> None:
@@ -269,7 +269,7 @@ def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> 
 
     came = Brought(there, progress=moved, throttle=means.throttle)
     assert came.is_right
-    assert came.notes == [f"{FILE} comes over plain HTTP: A speed limit was set."]
+    assert came.notes == [f"{FILE} is downloaded over plain HTTP: A speed limit was set."]
 
 
 @pytest.mark.parametrize("more", [{"xet": False}, {"bytes_per_s": 1e12}], ids=["off", "limited"])

@@ -77,7 +77,7 @@ class Keys:
         page = self._area.to_page(QPointF(event.pos()))
         chosen = self._area.current if by_keys else document.turn_at(page.y())
         turn = len(document.turns) - 1 if chosen is None else chosen
-        menu = Menu(self._area.theme, self._area, "What to do with the message")
+        menu = Menu(self._area.theme, self._area, "Message actions")
         if document.selected_text():
             menu.offer("Copy selection", self._area.copy_selection, icon="copy")
         for spot in self._spots(turn):

@@ -21,7 +21,7 @@ _REMEDY_WORDS = {
     Remedy.LOAD_AGAIN: "Load again",
     Remedy.CHOOSE_MODEL: "Choose another model",
 }
-_MEND_WORDS = "From now on, do it for me"
+_MEND_WORDS = "Do this automatically from now on"
 Action = tuple[Verb, str, str]
 """A verb, its name, its icon."""
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft

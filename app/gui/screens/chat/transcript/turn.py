@@ -27,7 +27,7 @@ _SHARE = 0.8
 """A question takes at most this share of the column."""
 _ASKED: tuple[Action, ...] = ((Verb.EDIT, "Edit", "pencil"), (Verb.COPY, "Copy message", "copy"))
 _ANSWERED: tuple[Action, ...] = (
-    (Verb.REGENERATE, "Answer again", "rotate-ccw"),
+    (Verb.REGENERATE, "Regenerate answer", "rotate-ccw"),
     (Verb.COPY, "Copy answer", "copy"),
 )
 _COPY_ONLY: tuple[Action, ...] = ((Verb.COPY, "Copy", "copy"),)
