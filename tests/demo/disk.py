@@ -70,7 +70,8 @@ USE = DiskUse(
             path="/media/ada/Backup/models",
             kind=FolderKind.NAMED,
             title="Backup/models",
-            problem="It is missing: its drive is not connected, or it was moved. Its models are listed again once it is ",
+            problem="It is missing: its drive is not connected, or it was moved. "
+            "Its models are listed again once it is back.",
         ),
         Folder(
             path="/srv/models",
