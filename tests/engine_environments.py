@@ -68,7 +68,7 @@ def _kept(folder: str, variant_name: str) -> Path:
 def _make(folder: str, variant_name: str, place: Path) -> None:
     uv = uv_program()
     if uv is None:
-        pytest.skip("uv is not here")
+        pytest.skip("uv is missing")
     recipe = read_recipe(ROOT / "engines" / folder)
     variant = _variant(recipe, variant_name)
     stage = place.with_suffix(".stage")

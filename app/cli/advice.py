@@ -61,7 +61,7 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: obje
 @machine_option
 @json_option
 def estimate(*, model: str, machine_file: Path | None, as_json: bool, **wishes: object) -> None:
-    """Say how much memory a model takes, whether it fits, the largest context, and how fast it will be.
+    """Estimate how much memory a model takes, whether it fits, its largest context and its speed.
 
     MODEL is a GGUF file, a model folder, a model of the library, a known name with a quantisation, or a repository.
     """

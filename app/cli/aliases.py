@@ -30,7 +30,7 @@ class AddOtherwise(click.Group):
 @json_option
 @click.pass_context
 def alias(ctx: click.Context, *, as_json: bool) -> None:
-    """Let MODEL answer to NAME, which may have wildcards: `roundhouse alias 'gpt-*' my-model`."""
+    """Let MODEL answer requests for NAME, which may have wildcards: `roundhouse alias 'gpt-*' my-model`."""
     if ctx.invoked_subcommand is None:
         _list(as_json=as_json)
 
@@ -40,7 +40,7 @@ def alias(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("model")
 @json_option
 def add(name: str, model: str, *, as_json: bool) -> None:
-    """Let MODEL answer to NAME."""
+    """Let MODEL answer requests for NAME."""
     client = connected()
     models = client.get("/models", list[ModelInfo])
     _check(name, model, [info.name for info in models])
@@ -52,7 +52,7 @@ def add(name: str, model: str, *, as_json: bool) -> None:
 @alias.command("list")
 @json_option
 def list_aliases(*, as_json: bool) -> None:
-    """List the names, and which model answers to each."""
+    """List the aliases and their models."""
     _list(as_json=as_json)
 
 
@@ -60,7 +60,7 @@ def list_aliases(*, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def remove(name: str, *, as_json: bool) -> None:
-    """Let nobody answer to NAME any more."""
+    """Remove the alias NAME."""
     client = connected()
     before = _aliases(client)
     after = _without(before, name)

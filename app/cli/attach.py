@@ -33,7 +33,7 @@ _PATIENCE_S = 45.0
 @json_option
 @click.pass_context
 def attach(ctx: click.Context, *, as_json: bool) -> None:
-    """Put a running OpenAI-compatible endpoint behind this one: `roundhouse attach http://box:8000/v1 --name big`.
+    """Attach a running OpenAI-compatible endpoint: `roundhouse attach http://box:8000/v1 --name big`.
 
     What its models can do is what it says of them, or shows when it is first asked. Who knows better says so with
     --can and --context, also later, of a model by its name: `roundhouse attach big --can embedding,rerank`. Its name
@@ -69,7 +69,7 @@ def add(  # noqa: PLR0913 -- one parameter per option
     key: str,
     as_json: bool,
 ) -> None:
-    """Attach the endpoint at URL, or say of the attached model NAME what it can do."""
+    """Attach the endpoint at URL, or set what the attached model NAME can do."""
     if _SCHEME not in target:
         if name or models or key or key_stdin or ask_key:
             raise BadRequest(
@@ -114,7 +114,7 @@ def _capabilities(can: str) -> list[Capability]:
 @attach.command("list")
 @json_option
 def list_attached(*, as_json: bool) -> None:
-    """List what is attached."""
+    """List the attached models."""
     _list(as_json=as_json)
 
 
@@ -122,7 +122,7 @@ def list_attached(*, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def detach(name: str, *, as_json: bool) -> None:
-    """Take the attached model NAME off the list, and forget its key."""
+    """Remove the attached model NAME from the list, and delete its key."""
     connected().delete(f"/attached/{segment(name)}")
     show("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
 

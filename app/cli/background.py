@@ -22,7 +22,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 def service() -> None:
     """Keep the service running: install, remove, status.
 
-    The system then starts it when you log in, and again if it dies. Models are loaded when they are asked for, so an
+    The system then starts it when you log in, and again if it dies. Models are loaded when requested, so an
     idle service takes little memory. `roundhouse down` still stops it until the next log-in. Each takes --json.
     """
 
@@ -30,7 +30,7 @@ def service() -> None:
 @service.command("install")
 @json_option
 def install_service(*, as_json: bool) -> None:
-    """Have the service start whenever you log in, and now."""
+    """Start the service now and whenever you log in."""
     found = this_keeper(default_paths())
     stopped(default_paths())  # the keeper's own takes its place
     install(found)
@@ -40,7 +40,7 @@ def install_service(*, as_json: bool) -> None:
 @service.command("remove")
 @json_option
 def remove_service(*, as_json: bool) -> None:
-    """Take that back, and stop it."""
+    """Undo `install`, and stop the service."""
     found = this_keeper(default_paths())
     remove(found)
     show("service", _told(found, kept=False), as_json=as_json, text=_lines)
@@ -49,7 +49,7 @@ def remove_service(*, as_json: bool) -> None:
 @service.command("status")
 @json_option
 def service_status(*, as_json: bool) -> None:
-    """Say whether the service starts by itself."""
+    """Show whether the service starts automatically."""
     found = this_keeper(default_paths())
     show("service", _told(found, kept=is_kept(found)), as_json=as_json, text=_lines)
 

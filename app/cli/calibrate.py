@@ -20,7 +20,7 @@ _TIMEOUT_S = 900.0
 @click.option("--forget", is_flag=True, help="Delete all measurements.")
 @json_option
 def calibrate(*, only_show: bool, forget: bool, as_json: bool) -> None:
-    """Run the built-in model and a synthetic one for about a minute and learn this machine's speed."""
+    """Run the built-in model and a synthetic one for about a minute and measure this machine's speed."""
     client = connected()
     if forget:
         client.delete("/calibration")

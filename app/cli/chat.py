@@ -20,7 +20,7 @@ from app.core.errors import RoundhouseError
 @click.argument("prompt", nargs=-1)
 @click.option("--system", default="", help="System prompt.")
 @click.option("--temperature", type=click.FloatRange(0), help="0 always picks the most likely token.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Most tokens in the answer.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Maximum tokens in the answer.")
 @click.option("--seed", type=int, help="Seed that makes sampling repeatable.")
 @json_option
 def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **chosen: float | None) -> None:

@@ -25,7 +25,7 @@ _PROBE_TIMEOUT_S = 330.0
 def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as_json: bool) -> None:  # noqa: PLR0913 -- each is an option
     """Connect a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.
 
-    Without NAME, list the tools. The change is shown, the file is kept, and --undo puts it back.
+    Without NAME, list the tools. The change is shown first, the original file is kept, and --undo restores it.
     """
     if sum((dry_run, undo, probe)) > 1:
         raise BadRequest("Choose one of --dry-run, --undo and --probe.")

@@ -23,9 +23,9 @@ _TLS = 443
 @click.option("--clear", is_flag=True, help="Clear the list first.")
 @json_option
 def connections(*, follow: bool, limit: int, clear: bool, as_json: bool) -> None:
-    """Show every connection made to another computer: host, when, why, how often.
+    """Show every connection made to another computer: host, time, reason and count.
 
-    They are kept for 30 days. `roundhouse settings network.offline true` lets none be made; what was kept back is
+    They are kept for 30 days. `roundhouse settings network.offline true` blocks them all; blocked ones are
     listed as refused.
     """
     if follow and as_json:

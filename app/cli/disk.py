@@ -23,10 +23,11 @@ _LARGEST = 10
 @click.option("--yes", is_flag=True, help="With --empty-trash: do not ask.")
 @json_option
 def disk(*, is_all: bool, empty_trash: bool, yes: bool, as_json: bool) -> None:
-    """Say what models take of each disk, in which folders, and what the trash still holds.
+    """Show how much of each disk models use, in which folders, and how much is in the trash.
 
-    With --empty-trash, models in the trash are deleted for good, after saying which: those that Roundhouse removed, and
-    those that anybody threw away from a folder that is looked through. Everything else in the trash stays.
+    With --empty-trash, models in the trash are deleted permanently, after a confirmation: those that Roundhouse
+    removed, and those deleted by anyone from a folder that is searched for models. Everything else in the trash
+    stays.
     """
     if yes and not empty_trash:
         raise click.UsageError("--yes answers the question of --empty-trash: use both.")
@@ -61,7 +62,7 @@ def _trashed(found: Sequence[Trashed]) -> str:
 
 
 def _lines(use: DiskUse, most: int | None) -> Iterator[str]:
-    yield from table(("DRIVE", "SIZE", "FREE", "MODELS", "TRASH", "MODELS"), map(_drive, use.drives))
+    yield from table(("DRIVE", "SIZE", "FREE", "MODELS", "TRASH", "REMOVED MODELS"), map(_drive, use.drives))
     yield ""
     yield from table(("FOLDER", "MODELS", "SIZE", "PATH"), map(_folder, use.folders))
     if use.holdings:

@@ -27,10 +27,10 @@ _TIMEOUT_S = 60.0
 )
 @json_option
 def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
-    """Write a report about this machine that can be passed on: no serial numbers, host names or user names are in it.
+    """Write a report about this machine that you can share: it has no serial numbers, host names or user names.
 
     With --json the report itself goes to standard output and no file is written unless --output names one. With
-    --bundle, what is in the bundle and why is listed instead; no prompts, answers or keys are in it either.
+    --bundle, the contents of the bundle are listed instead; it has no prompts, answers or keys either.
     """
     if bundle is not None:
         if output is not None:

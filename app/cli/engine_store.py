@@ -43,7 +43,7 @@ class _About(msgspec.Struct):
 @json_option
 @click.pass_context
 def engines(ctx: click.Context, *, as_json: bool) -> None:
-    """List, install, update, test and remove engines. A version is tested before it is used; the one before is kept."""
+    """List, install, update, test and remove engines. New versions are tested first; the previous one is kept."""
     if ctx.invoked_subcommand is None:
         _list("", as_json=as_json, with_legacy=False)
 
@@ -56,7 +56,7 @@ engines.add_command(plan)
 @click.option("--legacy", "with_legacy", is_flag=True, help="Also show engines not recommended to start with.")
 @json_option
 def list_engines(engine: str, *, with_legacy: bool, as_json: bool) -> None:
-    """Show every engine, or one with its versions: what suits this machine, what is installed, what could be."""
+    """Show every engine, or one with its versions: what suits this machine, what is installed, what is available."""
     _list(engine, as_json=as_json, with_legacy=with_legacy)
 
 
@@ -74,7 +74,7 @@ def _list(engine: str, *, as_json: bool, with_legacy: bool) -> None:
 @click.option("--no-use", is_flag=True, help="Install it, but keep using the current version.")
 @json_option
 def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **wish: str) -> None:
-    """Install ENGINE beside what is there, test it, and use it."""
+    """Install ENGINE beside existing versions, test it, and use it."""
     client = connected()
     name = engine or (_engine_of(bundle) if bundle else "")
     if not name:
@@ -91,7 +91,7 @@ def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def update(engine: str, channel: str, *, check: bool, yes: bool, as_json: bool) -> None:
-    """Show what is newer, then install it beside, test it with your models too, and use it."""
+    """Show newer versions, then install them beside the current ones, test them with your models too, and use them."""
     client = connected()
     found = client.get(f"/engines/{segment(engine)}/update?channel={channel}", EngineUpdate, timeout_s=_CHECK_S)
     if check or not found.to:
@@ -125,9 +125,9 @@ def remove(engine: str, version: str, *, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Use a version that failed, without testing it again.")
 @json_option
 def use(engine: str, version: str, *, force: bool, as_json: bool) -> None:
-    """Use ENGINE for the formats it reads; with VERSION that one, or a program of your own by its path.
+    """Use ENGINE for the formats it reads; with VERSION, that version, or your own program by its path.
 
-    A program of your own, one on PATH, and a version that failed have to pass their test first.
+    A program of your own, one on PATH, and a version that failed must pass their test first.
     """
     client = connected()
     is_path = "/" in version or "\\" in version
@@ -144,7 +144,7 @@ def use(engine: str, version: str, *, force: bool, as_json: bool) -> None:
 @click.argument("engine")
 @json_option
 def rollback(engine: str, *, as_json: bool) -> None:
-    """Use the version of ENGINE that was used before."""
+    """Go back to the previous version of ENGINE."""
     client = connected()
     client.post(f"/engines/{segment(engine)}/rollback", None, type(None))
     (stock,) = _stock(client, engine)
@@ -156,7 +156,7 @@ def rollback(engine: str, *, as_json: bool) -> None:
 @click.argument("version", default="")
 @json_option
 def test(engine: str, version: str, *, as_json: bool) -> None:
-    """Load the Guide and your models in a version of ENGINE and see what it writes, where, and how fast."""
+    """Load the Guide and your models in a version of ENGINE and show what it writes, on which device, and how fast."""
     _carry_out(connected(), f"/engines/{segment(engine)}/test", TestEngine(version=version), as_json=as_json)
 
 
@@ -166,7 +166,7 @@ def test(engine: str, version: str, *, as_json: bool) -> None:
 @click.option("--variant", default="", help="Such as cpu, cuda, vulkan; by default, the first that suits.")
 @json_option
 def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
-    """Write FILE, from which a computer without network can install ENGINE."""
+    """Write FILE, from which a computer without a network connection can install ENGINE."""
     wish = BundleEngine(path=str(file.resolve()), variant=variant)
     _carry_out(connected(), f"/engines/{segment(engine)}/bundle", wish, as_json=as_json)
 
@@ -174,15 +174,15 @@ def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
 @engines.command()
 @json_option
 def cancel(*, as_json: bool) -> None:
-    """Call off the install, update or test that runs."""
+    """Cancel the running install, update or test."""
     connected().delete("/engines/job")
-    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["All jobs were cancelled."])
+    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["No job is running now."])
 
 
 @engines.command()
 @json_option
 def logs(*, as_json: bool) -> None:
-    """Show what installs, updates and tests said since the service started."""
+    """Show the output of installs, updates and tests since the service started."""
     lines = connected().get("/engines/log", list[LogLine])
     if as_json:
         write_json("logs", lines)

@@ -39,7 +39,7 @@ def ps(*, as_json: bool) -> None:
 )
 @json_option
 def load(model: str, *, as_json: bool, **chosen: float | str | None) -> None:
-    """Make MODEL ready: a name from `roundhouse list`, or a path to a .gguf file."""
+    """Load MODEL: a name from `roundhouse list`, or a path to a .gguf file."""
     client = connected()
     options = LoadOptions(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
     show("engine", make_ready(client, named(client, model), options), as_json=as_json, text=_ready)
@@ -62,7 +62,7 @@ def unload(model: str, *, force: bool, as_json: bool) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Keep showing new lines until Ctrl-C.")
 @json_option
 def logs(model: str, *, tail: int, follow: bool, as_json: bool) -> None:
-    """Show what MODEL's engine wrote; without MODEL, what every engine wrote."""
+    """Show the log of MODEL's engine; without MODEL, the logs of all engines."""
     if follow and as_json:
         raise BadRequest("--follow writes text: leave out --json.")
     client = running()

@@ -25,7 +25,7 @@ _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 @json_option
 @click.pass_context
 def keys(ctx: click.Context, *, as_json: bool) -> None:
-    """List, make and revoke access keys."""
+    """List, create and revoke access keys."""
     if ctx.invoked_subcommand is None:
         _list(as_json=as_json)
 
@@ -33,7 +33,7 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 @keys.command("list")
 @json_option
 def list_keys(*, as_json: bool) -> None:
-    """List the keys; what they are is not told again."""
+    """List the keys; the keys themselves are not shown again."""
     _list(as_json=as_json)
 
 
@@ -53,7 +53,7 @@ def list_keys(*, as_json: bool) -> None:
 )
 @json_option
 def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> None:
-    """Make the key NAME and print it, this once."""
+    """Create the key NAME and print it, only this once."""
     wanted = _new_key(name, scopes, _expiry(expires) if expires else None)
     made = _client().post("/keys", wanted, MadeKey)
     show("key", made, as_json=as_json, text=_made)
@@ -63,7 +63,7 @@ def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> N
 @click.argument("name")
 @json_option
 def revoke(name: str, *, as_json: bool) -> None:
-    """Revoke the key NAME: from now on it opens nothing."""
+    """Revoke the key NAME: it stops working at once."""
     connected().delete(f"/keys/{segment(name)}")
     show("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} was revoked."])
 

@@ -30,10 +30,10 @@ _BAD = frozenset({Verdict.WRONG, Verdict.CUT_OFF})
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
-    """Remove the model NAME with its files, after saying what that takes away.
+    """Remove the model NAME with its files, after a confirmation.
 
-    Files go to the trash where there is one. Models that other programs keep are removed there. A made model loses its
-    name only.
+    Files go to the trash where there is one. Models of other programs are removed in those programs. A made model
+    loses its name only.
     """
     client = connected()
     model = next(
@@ -56,9 +56,10 @@ def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def verify(name: str, *, as_json: bool) -> None:
-    """Read the files of the model NAME and compare them with the hashes that are known of them.
+    """Read the files of the model NAME and compare them with their known hashes.
 
-    Those are the hub's and Ollama's; a file without one is held against its own header. Exit code 1: a file is wrong.
+    Those are the hub's and Ollama's; a file without one is checked against its own header. Exit code 1: a file is
+    damaged.
     """
     job = carry_out(connected(), "/library/verify", VerifyModel(model=name))
     show("job", job, as_json=as_json, text=_checked)
@@ -75,7 +76,7 @@ def verify(name: str, *, as_json: bool) -> None:
 )
 @json_option
 def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
-    """Find models' files that lie on the disk more than once, and how much sharing their space would free.
+    """Find duplicate model files, and show how much sharing their disk space would free.
 
     Files of other programs are never changed; ours share the space of theirs.
     """
@@ -92,9 +93,9 @@ def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @json_option
 def import_model(path: Path, *, as_json: bool) -> None:
-    """List the model at PATH where it lies: a file, a model's folder, or a folder with models in it.
+    """Add the model at PATH without copying it: a file, a model's folder, or a folder with models in it.
 
-    Nothing is copied or changed. A folder is looked through from now on, also one on a drive that comes and goes.
+    Nothing is copied or changed. A folder is searched from now on, even if its drive is not always connected.
     """
     client, place = connected(), path.absolute()
     try:

@@ -106,9 +106,9 @@ def _write_mistake(sentence: str) -> None:
 @click.version_option(__version__, prog_name="roundhouse")
 @click.pass_context
 def roundhouse(ctx: click.Context) -> None:
-    """Run local AI with the engine your machine deserves.
+    """Run local AI with the engine that suits your machine best.
 
-    Without a command, open the window; where there is no display, do the same job in this terminal.
+    Without a command, open the window; without a display, run in this terminal.
     """
     if ctx.invoked_subcommand is None:
         from app.cli.start import start  # noqa: PLC0415 -- only the bare command needs it

@@ -19,9 +19,9 @@ _CHOOSING_S = 120.0
 @click.option("--check", is_flag=True, help="Only show what is newer, without downloading.")
 @json_option
 def update_models(*, check: bool, as_json: bool) -> None:
-    """Ask the hub for newer files of the models that came from it, and download them.
+    """Check the hub for newer files of the models that came from it, and download them.
 
-    What is here stays beside what comes, and is removed with `roundhouse rm`.
+    Existing files are kept beside the new ones; remove them with `roundhouse rm`.
     """
     client = connected()
     found = client.get("/library/updates", list[ModelUpdate], timeout_s=_HUB_S)

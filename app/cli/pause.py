@@ -14,7 +14,8 @@ from app.core.memory import Pause
 def pause(*, as_json: bool) -> None:
     """Free all memory, and load nothing until resumed.
 
-    Answers that have begun are finished first; pinned models go too. Requests are told that Roundhouse is paused.
+    Answers that have begun are finished first; pinned models are unloaded too. Requests get the answer that
+    Roundhouse is paused.
     """
     show("pause", running().post("/pause", None, Pause), as_json=as_json, text=_paused)
 
@@ -22,7 +23,7 @@ def pause(*, as_json: bool) -> None:
 @click.command()
 @json_option
 def resume(*, as_json: bool) -> None:
-    """Load models again after a pause: what was loaded comes back, the rest when it is asked for."""
+    """Load models again after a pause: models that were loaded are loaded again, others when requested."""
     client = running()
     before = client.get("/pause", Pause)
     client.delete("/pause")

@@ -17,7 +17,7 @@ from app.core.models import ModelChoices, ModelSettings, SetModel
 @click.argument("model")
 @json_option
 def pin(model: str, *, as_json: bool) -> None:
-    """Keep MODEL loaded: neither time nor another model unloads it."""
+    """Keep MODEL loaded: it is not unloaded when idle or to make room for another model."""
     _change(model, is_pinned=True, as_json=as_json, said=f"{model} stays loaded from now on.")
 
 
@@ -25,14 +25,14 @@ def pin(model: str, *, as_json: bool) -> None:
 @click.argument("model")
 @json_option
 def unpin(model: str, *, as_json: bool) -> None:
-    """Let MODEL be unloaded again when it is not used."""
+    """Allow MODEL to be unloaded again when it is not used."""
     _change(model, is_pinned=False, as_json=as_json, said=f"{model} can be unloaded again.")
 
 
 @click.command()
 @json_option
 def room(*, as_json: bool) -> None:
-    """Show the memory that models share: what there is, who holds it, who waits for it."""
+    """Show the memory that models share: how much there is, which models hold it, and which wait for it."""
     show("memory", connected().get("/memory", MemoryState), as_json=as_json, text=_lines)
 
 

@@ -36,7 +36,7 @@ def pull(  # noqa: PLR0913 -- one option each
 ) -> None:
     """Download MODEL from the hub: owner/name, owner/name:Q4_K_M, owner/name@branch, or its address.
 
-    Without a quantisation it is the one that suits this computer. Ctrl-C pauses; pulling again goes on.
+    Without a quantisation, the best one for this computer is chosen. Ctrl-C pauses; pulling again resumes.
     """
     client = connected()
     wanted = Pull(model=model, quantization=quantization, projector=not no_projector, companions=list(companions))
@@ -63,7 +63,7 @@ def downloads(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def pause(*, name: str, as_json: bool) -> None:
-    """Stop the download NAME and keep what came."""
+    """Pause the download NAME, and keep what was downloaded."""
     _change("pause", name, as_json=as_json)
 
 
@@ -71,7 +71,7 @@ def pause(*, name: str, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def resume(*, name: str, as_json: bool) -> None:
-    """Go on with the download NAME."""
+    """Resume the download NAME."""
     _change("resume", name, as_json=as_json)
 
 
@@ -80,7 +80,7 @@ def resume(*, name: str, as_json: bool) -> None:
 @click.argument("position", type=click.IntRange(min=1))
 @json_option
 def move(*, name: str, position: int, as_json: bool) -> None:
-    """Give the download NAME another place in the queue; 1 is the first."""
+    """Move the download NAME to another place in the queue; 1 is the first."""
     client = connected()
     found = _named(client, name)
     moved = client.post(f"/downloads/{found.id}/move", MoveDownload(position=position - 1), list[Download])
@@ -91,7 +91,7 @@ def move(*, name: str, position: int, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def remove(*, name: str, as_json: bool) -> None:
-    """Take the download NAME off the list; what came of one that is not done is deleted."""
+    """Remove the download NAME from the list; the files of an unfinished one are deleted."""
     client = connected()
     found = _named(client, name)
     client.delete(f"/downloads/{found.id}")

@@ -24,7 +24,7 @@ _HEAD = ("TIME", "CLIENT", "MODEL", "ROUTE", "STATE", "QUEUE", "LOAD", "PREFILL"
 @click.option("--cancel", "stopped", metavar="ID", help="Stop this request instead; its client is notified.")
 @json_option
 def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_json: bool) -> None:
-    """Show the last requests at the endpoint: who asked what, and where the time went.
+    """Show the latest requests to the endpoint: client, model, and where the time went.
 
     With --json each request has its id, which --cancel takes.
     """
@@ -48,7 +48,7 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
 @click.command()
 @json_option
 def usage(*, as_json: bool) -> None:
-    """Show what each client used of each model, today and in the last seven days."""
+    """Show usage by client and model, today and in the last seven days."""
     show("usage", running().get("/usage", Usage), as_json=as_json, text=usage_lines)
 
 

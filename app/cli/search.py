@@ -43,8 +43,8 @@ _UNITS = {"b": 1e9, "m": 1e6, "": 1e9}
 @click.option("--publisher", default="", help="The publisher of the models.")
 @click.option("--licence", default="", help="As written on the hub: apache-2.0, mit ...")
 @click.option("--sort", type=click.Choice([sort.value for sort in HubSort]), default="downloads", show_default=True)
-@click.option("--min-params", default="", help="Fewest parameters, such as 7b or 500m.")
-@click.option("--max-params", default="", help="Most parameters.")
+@click.option("--min-params", default="", help="At least this many parameters, such as 7b or 500m.")
+@click.option("--max-params", default="", help="At most this many parameters.")
 @click.option("--days", type=click.IntRange(min=1, max=36_500), help="Changed within this many days.")
 @click.option(
     "--gated/--open", default=None, help="Only gated models, whose terms must be accepted first, or only the others."
@@ -69,7 +69,7 @@ def search(  # noqa: PLR0913 -- one option each
     refresh_catalogue: bool,
     as_json: bool,
 ) -> None:
-    """Find models on the hub by words in their name, with what each would take on this computer."""
+    """Search the hub for models by words in their name, with the memory each needs on this computer."""
     client = connected()
     if refresh_catalogue:
         info = client.post("/hub/catalogue", None, CatalogueInfo, timeout_s=_TIMEOUT_S)
@@ -100,7 +100,7 @@ def search(  # noqa: PLR0913 -- one option each
 @click.argument("name")
 @json_option
 def show_model(*, name: str, as_json: bool) -> None:
-    """Show the model NAME: what is known of it here, or what its repository on the hub offers to this computer."""
+    """Show the model NAME: facts about an installed model, or what its repository on the hub offers."""
     client = connected()
     local = _local(client, name)
     if local is not None:

@@ -16,7 +16,7 @@ _MOST = 4096
 @json_option
 @click.pass_context
 def token(ctx: click.Context, *, as_json: bool) -> None:
-    """Say whether there is a token for the hub, and where it is kept; set or forget it."""
+    """Show whether there is a token for the hub, and where it is stored; set or remove it."""
     if ctx.invoked_subcommand is None:
         _show(as_json=as_json)
 
@@ -24,7 +24,7 @@ def token(ctx: click.Context, *, as_json: bool) -> None:
 @token.command("set")
 @json_option
 def set_token(*, as_json: bool) -> None:
-    """Keep a token for the hub, asked for here or read from a pipe; make one at huggingface.co/settings/tokens."""
+    """Save a token for the hub, typed in or read from a pipe; create one at huggingface.co/settings/tokens."""
     is_typed = sys.stdin.isatty()
     given: str = click.prompt("Token", hide_input=True, err=True) if is_typed else sys.stdin.read(_MOST)
     state = connected().post("/hub/token", SetHubToken(token=given), HubTokenState)
@@ -34,7 +34,7 @@ def set_token(*, as_json: bool) -> None:
 @token.command("forget")
 @json_option
 def forget(*, as_json: bool) -> None:
-    """Forget the token that was kept; one of the environment or of Hugging Face's own programs stays theirs."""
+    """Remove the saved token; one from the environment or from Hugging Face's own programs is not affected."""
     connected().delete("/hub/token")
     _show(as_json=as_json)
 

@@ -105,9 +105,9 @@ def _with_options(command: F) -> F:
 @click.option("--reset", is_flag=True, help="First reset all settings of the model, including its pin.")
 @json_option
 def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
-    """Show or set what counts for MODEL however it is loaded. Without options, show it and what there is to choose.
+    """Show or change the settings of MODEL. Without options, show them and the possible choices.
 
-    A request's own values go before what is set here, and that before what the model recommends.
+    Values in a request take precedence over these settings, and these over what the model recommends.
     """
     client = connected()
     path = f"/model-settings/{segment(model)}"

@@ -49,8 +49,8 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
 def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """List every path that belongs to Roundhouse, and remove them after confirmation.
 
-    Conversations and settings stay without --purge; models are asked for separately. Tools that were wired are put
-    back as they were. The program itself is removed the way it was installed; the last line says how.
+    Conversations and settings stay without --purge; models are asked for separately. The settings of connected
+    tools are restored. The program itself is removed the way it was installed; the last line says how.
     """
     paths = default_paths()
     kinds = {Kind.MADE} | ({Kind.KEPT} if purge else set()) | ({Kind.MODELS} if models else set())

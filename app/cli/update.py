@@ -37,10 +37,10 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def update(*, check: bool, skip: bool, rollback: bool, as_json: bool, **how: bool) -> None:
-    """Ask whether there is a newer Roundhouse, show what is new in it, and install it once you say so.
+    """Check for a newer version of Roundhouse, show what is new, and install it once you confirm.
 
-    It is fetched, held against its signature and tried out before anything is replaced, and answers in progress end
-    first. Nothing is ever installed without you.
+    It is downloaded, verified by its signature and tested before anything is replaced, and answers in progress are
+    finished first. Nothing is ever installed without asking you.
     """
     if check + skip + rollback > 1:
         raise BadRequest("Only one of --check, --skip and --rollback at a time.")

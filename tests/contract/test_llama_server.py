@@ -192,7 +192,7 @@ BROKEN = {
     "elf": ("not an engine", FailureKind.NOT_INSTALLED, "is no llama-server"),
     "other": ("#!/bin/sh\necho '--all --color'", FailureKind.NOT_INSTALLED, "is no llama-server"),
     "killed": ("#!/bin/sh\nkill -ILL $$", FailureKind.ILLEGAL_INSTRUCTION, "lacks an instruction"),
-    "lacking": (
+    "is incomplete": (
         "#!/bin/sh\necho 'loading shared libraries: libgomp.so.1: cannot open shared object file'; exit 127",
         FailureKind.MISSING_LIBRARY,
         "A library that llama.cpp needs",

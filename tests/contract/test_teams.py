@@ -43,7 +43,7 @@ def test_what_is_run_where_is_as_it_was_reviewed(engine: str) -> None:
 def test_no_key_is_shown_and_the_trusting_ports_are_named(engine: str) -> None:
     plan = team_plan(engine, team("a", "b"))
     assert "secret" not in written(plan)
-    assert any("trusts everybody" in note for note in plan.notes)
+    assert any("trusts everyone" in note for note in plan.notes)
 
 
 def test_every_computer_is_told_by_which_address_the_others_reach_it() -> None:

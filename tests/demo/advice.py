@@ -72,7 +72,7 @@ def estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") -> Es
         decode=Rate(tokens_per_second=11.4, low=10.6, high=12.3, confidence=_C.CALIBRATED),
         prefill=Rate(tokens_per_second=64.0, low=48.0, high=81.0, confidence=_C.PREDICTED),
         sentence=f"{_gib(_WEIGHTS)} weights + {_gib(kv)} KV cache + {_gib(_COMPUTE)} compute + {_gib(_RUNTIME)} "
-        f"runtime = {_gib(total)} of {_gib(_FREE)} GiB free, with {_gib(_MARGIN)} kept free besides.",
+        f"runtime = {_gib(total)} of {_gib(_FREE)} GiB free, with {_gib(_MARGIN)} kept free.",
         depth=0,
     )
 
@@ -353,7 +353,7 @@ BUNDLE = Bundle(
             name="manifest.json", why="The contents of this bundle, and why they are included", text='{"files": [...]}'
         ),
         BundleFile(name="versions.json", why="What is installed", text='{"roundhouse": "0.1.0", "python": "3.11.7"}'),
-        BundleFile(name="machine.json", why="What the probes saw of this computer", text='{"report_version": 1}'),
+        BundleFile(name="machine.json", why="What the probes found on this computer", text='{"report_version": 1}'),
         BundleFile(
             name="logs/gateway.jsonl",
             why="The service's log, its end",

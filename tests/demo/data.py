@@ -194,8 +194,8 @@ MENDED = msgspec.structs.replace(
     mended=[
         AppliedRemedy(
             kind="less_context",
-            sentence="There is not enough memory for this model and its context. It asked for 12.0 GiB more than there "
-            "was. So this was done: load with a context of 4,096 tokens.",
+            sentence="There is not enough memory for this model and its context. It requested 12.0 GiB more than there "
+            "was. Roundhouse did this: load with a context of 4,096 tokens.",
         )
     ],
 )

@@ -47,7 +47,7 @@ LLAMA_CPP = EngineStock(
             variant="cpu",
             backend="cpu",
             size_bytes=101 * _MB,
-            problem="It was to compute with vulkan and used CPU.",
+            problem="It should have used vulkan but used CPU.",
         ),
         EngineVersion(name="llama-server", version="b11402", path="/usr/local/bin/llama-server", is_on_path=True),
     ],
@@ -65,7 +65,7 @@ OPENVINO = EngineStock(
     homepage="https://github.com/openvinotoolkit/openvino.genai",
     formats=["openvino"],
     rank=2,
-    advice="It can run here: OpenVINO GenAI has Intel's own kernels for vector and matrix units.",
+    advice="It can run on this machine: OpenVINO GenAI has Intel's own kernels for vector and matrix units.",
     offers=[EngineOffer(variant="cpu", version="2026.4.1.0", backend="cpu", download_bytes=71 * _MB)],
 )
 VLLM = EngineStock(

@@ -81,14 +81,14 @@ GATED_RESULTS = HubResults(cards=CARDS[2:3], as_of=NOON)
 OFFLINE_RESULTS = HubResults(
     cards=[*CARDS[:2], LONG_CARD],
     as_of=NOON,
-    note="huggingface.co cannot be reached. This is what the hub said 2 h 10 min ago.",
+    note="huggingface.co cannot be reached. This is the hub's answer from 2 h 10 min ago.",
 )
 _QUANTS = (
     ("Q8_0", 8.71, 9.9, 4096, 24.0, "As good as the original.", True),
     ("Q6_K", 6.73, 7.9, 16384, 29.0, "Hardly any loss.", True),
     ("Q5_K_M", 5.85, 7.0, 28672, 33.0, "Little loss.", True),
     ("Q4_K_M", 5.03, 6.1, 40960, 38.0, "The usual balance of size and quality.", True),
-    ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "Answers suffer visibly.", True),
+    ("Q3_K_M", 4.12, 5.2, 40960, 43.0, "Answers are visibly worse.", True),
     ("Q2_K", 3.28, 4.4, 40960, 50.0, "Answers are much worse: choose a smaller model instead if you can.", True),
 )
 MODEL = HubModel(
@@ -160,7 +160,7 @@ PICKS = [
         use=HubUse.CHAT,
         card=card,
         is_best=at == 0,
-        reason="The best for chat in the catalogue that runs well here." if at == 0 else "",
+        reason="The best for chat in the catalogue that runs well on this machine." if at == 0 else "",
     )
     for at, (tag, card) in enumerate((("14b", CARDS[1]), ("8b", CARDS[0]), ("4b", CARDS[4]), ("30b", CARDS[3])))
 ]

@@ -170,12 +170,12 @@ def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: s
     [
         ("http://169.254.169.254/v1", "never called"),
         ("http://[fd00:ec2::254]/v1", "never called"),
-        ("ftp://127.0.0.1/v1", "no endpoint's address"),
-        ("http://user:pass@127.0.0.1/v1", "no endpoint's address"),
-        ("http://127.0.0.1:99999/v1", "no endpoint's address"),
-        ("http://127.0.0.1/v1?x=1", "no endpoint's address"),
-        ("file:///etc/passwd", "no endpoint's address"),
-        ("", "no endpoint's address"),
+        ("ftp://127.0.0.1/v1", "not the address of an endpoint"),
+        ("http://user:pass@127.0.0.1/v1", "not the address of an endpoint"),
+        ("http://127.0.0.1:99999/v1", "not the address of an endpoint"),
+        ("http://127.0.0.1/v1?x=1", "not the address of an endpoint"),
+        ("file:///etc/passwd", "not the address of an endpoint"),
+        ("", "not the address of an endpoint"),
     ],
 )
 def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: Client, url: str, said: str) -> None:
@@ -184,13 +184,13 @@ def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: Clien
 
 
 def test_what_cannot_be_attached_is_said(client: Client, far: Client, key: str) -> None:
-    with pytest.raises(BadRequest, match="does not take the key"):
+    with pytest.raises(BadRequest, match="does not accept the key"):
         client.post("/attached", AttachEndpoint(url=far.gateway.url, key="wrong"), list[ModelInfo])
     with pytest.raises(NotFound, match="no model 'gpt-9'"):
         client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key, models=["gpt-9"]), list[ModelInfo])
     with pytest.raises(Unavailable, match="does not answer"):
         client.post("/attached", AttachEndpoint(url="http://127.0.0.1:9"), list[ModelInfo])
-    with pytest.raises(BadRequest, match="this endpoint itself"):
+    with pytest.raises(BadRequest, match="Roundhouse's own endpoint"):
         client.post("/attached", AttachEndpoint(url=client.gateway.url), list[ModelInfo])
 
 
@@ -200,7 +200,7 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     added = roundhouse(
         "attach", far.gateway.url, "--name", "by-hand", "--model", "guide", "--key-stdin", stdin=key + "\n"
     )
-    assert added.stdout == "by-hand is here now.\n", added.stderr
+    assert added.stdout == "by-hand was added.\n", added.stderr
     assert "unencrypted" in added.stderr
     assert key not in added.stdout + added.stderr
     listed = roundhouse("attach", "list", "--json")
@@ -227,9 +227,9 @@ def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: Client, 
     far.delete("/keys/brief")
     with (
         openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x", max_retries=0) as api,
-        pytest.raises(openai.APIStatusError, match="does not take the key"),
+        pytest.raises(openai.APIStatusError, match="does not accept the key"),
     ):
         api.chat.completions.create(model="brief", messages=ASKED)
-    with ollama.Client(host=client.gateway.url) as other, pytest.raises(ollama.ResponseError, match="take the key"):
+    with ollama.Client(host=client.gateway.url) as other, pytest.raises(ollama.ResponseError, match="accept the key"):
         other.chat("brief", TOLD)
     client.delete("/attached/brief")

@@ -43,7 +43,7 @@ def test_openais_client_with_a_key_and_without(url: str, key: str) -> None:
         assert reply.choices[0].message.content
     with (
         openai.OpenAI(base_url=f"{url}/v1", api_key="rh-wrong", max_retries=0, timeout=60) as api,
-        pytest.raises(openai.AuthenticationError, match="not one of this endpoint"),
+        pytest.raises(openai.AuthenticationError, match="not valid for this endpoint"),
     ):
         api.models.list()
 

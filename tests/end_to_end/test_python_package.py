@@ -69,7 +69,7 @@ def run_uv(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run uv; skips where it, or what it fetches to build a package, cannot be had."""
     program = uv_program()
     if program is None:
-        pytest.skip("uv is not here")
+        pytest.skip("uv is missing")
     done = subprocess.run(
         [str(program), *arguments], capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=ROOT
     )

@@ -93,7 +93,7 @@ def test_a_draft_that_became_another_model_is_left_out_and_that_is_said(
     try:
         reload(gateway)
         assert "draft_n" not in answer(gateway)["timings"]
-        assert "The draft is left out" in roundhouse("ps").stdout
+        assert "The draft model is not used" in roundhouse("ps").stdout
     finally:
         roundhouse("tune", "told", "--reset")
         draft.unlink()

@@ -108,23 +108,23 @@ def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: 
 
 
 def test_a_row_offers_what_can_be_done(screen: ConnectScreen, api: DemoApi) -> None:
-    assert set(buttons(screen, "zed")) >= {"Wire it"}
+    assert set(buttons(screen, "zed")) >= {"Connect"}
     assert {"Try it", "Undo"} <= set(buttons(screen, "codex"))
-    buttons(screen, "zed")["Wire it"].click()
+    buttons(screen, "zed")["Connect"].click()
     api.flush()
     row = screen._here.rows["zed"]
     diff = next(view for view in row.findChildren(DiffView))
     assert isinstance(row, ToolRow)
     assert not diff.isHidden()
-    assert "Wire it" not in buttons(screen, "zed")
+    assert "Connect" not in buttons(screen, "zed")
     api.replies["POST /tools/zed/connect"] = WRITTEN
     api.replies["GET /tools"] = [
         msgspec.structs.replace(tool, wired=True, can_undo=True) if tool.id == "zed" else tool for tool in tools.TOOLS
     ]
-    buttons(screen, "zed")["Write it"].click()
+    buttons(screen, "zed")["Apply"].click()
     api.flush()
     assert {"Undo", "Try it"} <= set(buttons(screen, "zed"))
-    assert "Write it" not in buttons(screen, "zed")
+    assert "Apply" not in buttons(screen, "zed")
 
 
 def test_values_of_a_tool_wired_by_hand_are_copied(screen: ConnectScreen, api: DemoApi, shell: QuietShell) -> None:

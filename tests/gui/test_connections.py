@@ -136,7 +136,7 @@ def test_a_row_that_grows_stays_the_same(screen: ConnectionsScreen, shell: Quiet
 
 def test_the_switch_says_what_it_means_and_asks_for_it(screen: ConnectionsScreen, api: DemoApi) -> None:
     assert not screen.offline.switch.isChecked()
-    assert "Switched on" in screen.offline.consequence.text()
+    assert "When on" in screen.offline.consequence.text()
     set_offline(api)
     screen.offline.switch.click()
     assert api.asked("PATCH", "/settings") == [{OFFLINE: True}]

@@ -129,14 +129,14 @@ def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() ->
     assert finding.figures(card) == "about 6.1 GiB · ~38 tok/s"
     assert finding.about(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
     unknown = HubCard(base="a/b", title="b", repositories=card.repositories)
-    assert (finding.fit(unknown), finding.figures(unknown)) == (("ink-3", "Not known"), "")
+    assert (finding.fit(unknown), finding.figures(unknown)) == (("ink-3", "Unknown"), "")
 
 
 def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
     rows = opened(screen, api)
     assert list(rows) == [one.quantization for one in hub.MODEL.variants]
     assert "33 tok/s (26 to 41)" in rows["Q5_K_M"].accessibleDescription()
-    assert rows["Q4_K_M"].button.text() == "Here"
+    assert rows["Q4_K_M"].button.text() == "Installed"
     assert not rows["Q4_K_M"].button.isEnabled()
     view = cards(screen)[0]
     assert "Q5_K_M is recommended" in view.sheet._why.text()
@@ -159,7 +159,7 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     assert screen.discover.mapTo(screen, QPoint(0, 0)) == top
     assert screen._places.coming.text() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     screen._shell.receive(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
-    assert row.button.text() == "Here"
+    assert row.button.text() == "Installed"
 
 
 def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen, api: DemoApi) -> None:

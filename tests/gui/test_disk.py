@@ -164,7 +164,7 @@ def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsSc
     rows = on_disk.disk.findChildren(FolderRow)
     assert [row.accessibleName() for row in rows] == [folder.title for folder in demo.USE.folders]
     assert "not there now" in rows[4].accessibleDescription()
-    assert "may not be looked into" in rows[5].accessibleDescription()
+    assert "no permission to read it" in rows[5].accessibleDescription()
     assert [row.remove_button.isVisible() for row in rows] == [False, False, True, True, True, True, False, False]
     names = [cell.name for cell in on_disk.disk.treemap.cells]
     assert names[0] == "Llama 3.3 70B Instruct"
@@ -239,14 +239,14 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
 
 
 @pytest.mark.parametrize(
-    ("files", "said"), [(0, "It was called off."), (1, "1 file of a removed model (1.0 GiB) is deleted for good.")]
+    ("files", "said"), [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) is deleted for good.")]
 )
 def test_emptying_that_was_called_off_says_how_far_it_came(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, said: str
 ) -> None:
     on_disk.model.work.empty_trash("1")
     api.flush()
-    error = ErrorBody(code="cancelled", sentence="It was called off.")
+    error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error, deleted_files=files)
     shell.receive(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
     assert shell.said[-1] == said
@@ -379,7 +379,7 @@ def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, sc
     button = row._buttons["update"]
     assert (button.isVisible(), button.text()) == (True, "Update, 7.5 GiB")
     assert row._newer.isVisible()
-    assert "What is here stays" in button.toolTip()
+    assert "Your files stay" in button.toolTip()
     button.click()
     assert [body.model for body in api.asked("POST", "/downloads")] == ["google/gemma-3-12b-it-qat-q4_0-gguf"]  # type: ignore[attr-defined]  # a Pull
     assert not button.isVisible()

@@ -49,7 +49,7 @@ def tell(shell: QuietShell, job: EngineJob) -> None:
 def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: EnginesModel) -> None:
     assert [one.id for one in model.suited] == ["llama.cpp", "openvino"]
     assert [one.id for one in model.others] == ["vllm", "mlx-lm"]
-    assert model.summary == "1 engine here, 197 MiB"
+    assert model.summary == "1 engine installed, 197 MiB"
 
 
 def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
@@ -101,7 +101,7 @@ def test_an_install_shows_how_far_it_is_and_what_came_of_it(
     assert model.is_busy
     proof = Proof(at=1.0, model="the Guide", tokens_per_s=321.0)
     tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True, proofs=[proof]))
-    assert said == ["openvino 2026.4.1.0 is installed and used, 321 tok/s."]
+    assert said == ["openvino 2026.4.1.0 is installed and in use, 321 tok/s."]
     assert not model.is_busy
 
 
@@ -123,7 +123,7 @@ def test_what_went_wrong_stays_until_it_is_dismissed_and_a_cancel_is_no_mistake(
     assert error.code == "illegal_instruction"
     model.dismiss("openvino")
     assert model.error_of("openvino") is None
-    cancelled = ErrorBody(code="cancelled", sentence="It was called off.")
+    cancelled = ErrorBody(code="cancelled", sentence="It was cancelled.")
     tell(shell, msgspec.structs.replace(engines.REFUSED, id="9", error=cancelled))
     assert model.error_of("openvino") is None
 

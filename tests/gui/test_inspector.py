@@ -147,7 +147,7 @@ def test_that_words_are_kept_is_said_and_they_can_be_read(
 ) -> None:
     row = section.rows.rows[DONE.id]
     assert section._kept.isHidden()
-    assert not buttons(row, "Show what it said")
+    assert not buttons(row, "Show contents")
     api.replies["GET /settings"] = [
         data.changed(info, value=True) if info.name == "inspector.bodies" else info for info in data.settings()
     ]
@@ -156,7 +156,7 @@ def test_that_words_are_kept_is_said_and_they_can_be_read(
     shell.receive(SettingChanged(name="inspector.bodies"))
     api.flush()
     assert not section._kept.isHidden()
-    buttons(row, "Show what it said")[0].click()
+    buttons(row, "Show contents")[0].click()
     api.flush()
     assert isinstance(row, RequestRow)
     assert row._words.text() == "Why?\n\nBecause."

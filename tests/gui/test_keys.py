@@ -72,7 +72,7 @@ def test_others_are_not_let_in_before_there_is_a_key_that_opens(api: DemoApi, sh
         api.replies["GET /keys"] = keys
         model = KeysModel(Stores(api, shell), shell)
         api.flush()
-        assert "Make a key first" in model.why_fixed
+        assert "Create a key first" in model.why_fixed
     api.replies["GET /keys"] = data.KEYS
     model = KeysModel(Stores(api, shell), shell)
     assert model.why_fixed  # nothing is known yet

@@ -75,7 +75,7 @@ def test_reclaiming_is_said_and_can_be_undone(
     assert api.asked("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["a" * 64])]
     tell(shell, FREED)
     said, undo = heard[-1]
-    assert said.startswith("8.6 GiB were freed.")
+    assert said.startswith("8.6 GiB freed.")
     assert (list(model.duplicates), model.was_searched, len(ended)) == ([], True, 1)
     assert undo is not None
     undo()
@@ -93,7 +93,7 @@ def test_an_end_that_comes_before_the_answer_is_said_once(
     tell(shell, msgspec.structs.replace(FREED, can_undo=False))
     assert heard == []
     api.flush()
-    assert heard == [("8.6 GiB were freed. Every model keeps its name and its place.", None)]
+    assert heard == [("8.6 GiB freed. Every model keeps its name and location.", None)]
     assert not model.is_busy
 
 
@@ -134,7 +134,7 @@ def test_words_for_what_was_found() -> None:
     assert work.offer([one]).startswith("1 file can share")
     assert [line.rpartition(": ")[2] for line in work.places(one)] == [
         "it is kept.",
-        "it shares that space.",
+        "shares that space.",
         "it is on another disk.",
     ]
     assert work.freed(msgspec.structs.replace(FREED, reclaimed_bytes=0)).startswith("Nothing was freed")

@@ -124,7 +124,7 @@ def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: Machine
     assert decision.second.title.text() == "Runner-up: llama.cpp · Vulkan with GGUF Q4_K_M"
     assert "142 tok/s instead of 64 tok/s" in decision.second.price.text()
     assert list(decision.others.rows) == ["onnxruntime-genai cpu onnx int4"]
-    assert not decision.others.isVisible(), "further plans are folded"
+    assert not decision.others.isVisible(), "other plans are folded"
     assert decision._refused_fold._button.text() == "4 not used, and why"
 
 
@@ -165,7 +165,7 @@ def test_the_estimate_says_how_fast_how_much_and_whether_it_fits(screen: Machine
         "memory": "memory: 9.6 GiB, predicted",
     }
     assert screen.sums.fit.accessibleName() == "It fits"
-    assert "kept free besides" in screen.sums.sentence.text()
+    assert "kept free" in screen.sums.sentence.text()
     (bar,) = screen.sums._bars.values()
     assert bar.said.text() == "9.6 GiB of 38.4 GiB free"
     assert bar.bar.accessibleName().startswith("Memory: Weights 4.7 GiB, KV cache 4.5 GiB")
@@ -262,7 +262,7 @@ def test_a_context_of_a_counterfactual_can_be_read_off_the_control(
 def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /plan"] = data.NO_SUCH_MODEL
     screen.model.what_if.ask()
-    assert screen._asking.text() == "Asking…"
+    assert screen._asking.text() == "Calculating…"
     api.flush()
     assert screen._asking.text() == ""
     assert screen._refused.isVisible()
@@ -434,7 +434,7 @@ def test_a_legend_keeps_its_entries_while_their_colours_stay(theme: Theme, qtbot
     ("typed", "value"), [("7", 7), ("99999", 100), ("0", 1), ("", 1)], ids=["plain", "too many", "too few", "nothing"]
 )
 def test_a_number_is_kept_within_its_limits(theme: Theme, qtbot: QtBot, typed: str, value: int) -> None:
-    stepper = Stepper(theme, "People", low=1, high=100)
+    stepper = Stepper(theme, "Users", low=1, high=100)
     qtbot.addWidget(stepper)
     stepper.field.setText(typed)
     stepper.field.editingFinished.emit()
@@ -444,7 +444,7 @@ def test_a_number_is_kept_within_its_limits(theme: Theme, qtbot: QtBot, typed: s
 
 def test_a_stepper_tells_only_what_changed(theme: Theme, qtbot: QtBot) -> None:
     told: list[int] = []
-    stepper = Stepper(theme, "People", low=1, high=3)
+    stepper = Stepper(theme, "Users", low=1, high=3)
     qtbot.addWidget(stepper)
     stepper.changed.connect(told.append)
     stepper._more.click()
@@ -490,4 +490,4 @@ def test_the_controls_are_named_for_a_screen_reader(screen: MachineScreen) -> No
         controls.people.field.accessibleName(),
         controls.context.accessibleName(),
         controls.kv_type.accessibleName(),
-    ] == ["Model", "For: Chat", "People at once", "Context: Automatic", "KV cache: Automatic"]
+    ] == ["Model", "For: Chat", "Users at once", "Context: Automatic", "KV cache: Automatic"]

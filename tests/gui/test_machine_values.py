@@ -60,7 +60,7 @@ def test_a_shared_pool_is_one_bar_whoever_uses_it() -> None:
 def test_three_figures_are_named_with_their_source() -> None:
     figures = laptop_pool().figures
     assert [(cell.label, cell.text) for cell in figures] == [
-        ("there is", "64.0 GiB"),
+        ("total", "64.0 GiB"),
         ("graphics may use", "34.3 GiB"),
         ("free now", "38.4 GiB"),
     ]

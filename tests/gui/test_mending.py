@@ -33,7 +33,7 @@ ROOM = RemedyOffer(kind="free_memory", label="Unload other models")
 SMALLER = RemedyOffer(kind="smaller_model", label="Choose a smaller model")
 OTHER = RemedyOffer(kind="other_model", label="Choose another model")
 ENGINE = RemedyOffer(kind="other_runtime", label="Use another engine")
-MENDED = AppliedRemedy(kind="less_context", sentence="No room. So this was done: load with less.")
+MENDED = AppliedRemedy(kind="less_context", sentence="No room. Roundhouse did this: load with less.")
 REFUSED = ErrorBody(code="x", sentence="The disk is full.")
 
 
@@ -180,7 +180,7 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     api.flush()
     assert [body.model for body in api.asked("POST", "/unload")] == [data.READY.model]  # type: ignore[attr-defined]  # UnloadModel
     assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
-    assert shell.said == [f"{data.READY.model} made room."]
+    assert shell.said == [f"Unloaded to make room: {data.READY.model}."]
     assert shell.undos[0] is not None
     shell.undos[0]()
     assert [body.model for body in api.asked("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel

@@ -50,7 +50,7 @@ def test_a_model_goes_to_the_trash_and_undo_brings_it_back(api: DemoApi, model: 
     api.flush()
     assert ("POST", "/removals", RemoveModel(model="m")) in api.calls
     said, undo = heard[-1]
-    assert "4.7 GiB are free once that is emptied" in said
+    assert "4.7 GiB will be freed once the trash is emptied" in said
     assert "terse cannot be used" in said
     assert undo is not None
     undo()
@@ -85,7 +85,7 @@ def test_a_refusal_is_said(api: DemoApi, model: ModelsModel, failures: list[Erro
 
 @pytest.mark.parametrize(
     "end",
-    [(Verdict.RIGHT, "every file has its hash"), (Verdict.WHOLE, "Not every file has a known hash")],
+    [(Verdict.RIGHT, "every file matches its hash"), (Verdict.WHOLE, "Not every file has a known hash")],
 )
 def test_a_check_is_said_at_its_end(
     api: DemoApi, shell: QuietShell, model: ModelsModel, heard: Heard, end: tuple[Verdict, str]
@@ -123,9 +123,9 @@ def test_a_check_can_be_called_off(api: DemoApi, shell: QuietShell, model: Model
     assert undo is not None
     undo()
     assert api.calls[-1] == ("DELETE", "/library/job", None)
-    error = ErrorBody(code="cancelled", sentence="It was called off.")
+    error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     shell.receive(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, error=error)))
-    assert heard[-1] == ("It was called off.", None)
+    assert heard[-1] == ("It was cancelled.", None)
 
 
 def test_a_check_somebody_else_began_is_theirs_to_say(shell: QuietShell, heard: Heard) -> None:

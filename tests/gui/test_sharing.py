@@ -41,7 +41,7 @@ def test_a_bar_s_pieces_are_the_models_the_largest_first() -> None:
         "large, 20.0 GiB",
         "small, 4.0 GiB, pinned",
         "new, size not known yet",
-        "6.0 GiB left, besides 1.0 GiB for other programs",
+        "6.0 GiB left, plus 1.0 GiB reserved for other programs",
     ]
     assert sharing.headline(POOL) == "24.0 GiB of 30.0 GiB for models"
 

@@ -226,13 +226,13 @@ def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api
     screen.model.tuning.open(far)
     api.flush()
     visible = [section.accessibleName() for section in screen.tuning._sections if section.isVisible()]
-    assert visible == ["Sampling", "How long it stays", "Names"]
+    assert visible == ["Sampling", "Unloading", "Names"]
 
 
 def test_words_for_choices() -> None:
     one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
     shown = msgspec.structs.replace(data.TUNED, companions=[one])
-    assert tuning.projectors(shown)[0] == ("", "The one beside it, p.gguf")
+    assert tuning.projectors(shown)[0] == ("", "The one next to it, p.gguf")
     assert tuning.projectors(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
     assert tuning.engines(data.TUNED)[0] == ("", "The best, llama.cpp")
     assert tuning.engines(data.TUNED)[-1] == ("vllm", "vLLM, not installed")

@@ -97,7 +97,7 @@ def test_an_installation_is_followed_and_hurried_and_called_off(
     card.job.cancel.click()
     api.flush()
     assert len(api.asked("DELETE", "/update/job")) == 1
-    tell(shell, replace(JOB, is_done=True, error=ErrorBody(code="cancelled", sentence="It was called off.")))
+    tell(shell, replace(JOB, is_done=True, error=ErrorBody(code="cancelled", sentence="It was cancelled.")))
     assert card.job.isHidden()
     assert card.error.isHidden(), "who calls it off knows"
     assert not card.news.isHidden()
@@ -120,11 +120,11 @@ def test_what_is_left_to_do_by_hand_is_said(card: UpdatesCard, shell: QuietShell
 def test_looking_says_what_came_of_it(card: UpdatesCard, model: UpdateStore, api: DemoApi) -> None:
     api.replies["POST /update/check"] = replace(demo.UP_TO_DATE, checked_at=time.time())
     card.present.look.click()
-    assert card.present.looked.text() == "Looking …"
+    assert card.present.looked.text() == "Checking…"
     card.present.look.click()
     api.flush()
     assert len(api.asked("POST", "/update/check")) == 1, "once is enough"
-    assert card.present.looked.text() == "It is the newest. Looked for updates just now."
+    assert card.present.looked.text() == "This is the newest version. Updates checked just now."
     assert card.news.isHidden()
     api.replies["POST /update/check"] = WRONG
     card.present.look.click()
@@ -139,7 +139,7 @@ def test_a_skipped_version_is_gone_until_undo(
     card.news.skip.click()
     api.flush()
     assert card.news.isHidden()
-    assert shell.said == ["Version 0.4.0 is skipped."]
+    assert shell.said == ["Version 0.4.0 will be skipped."]
     api.replies["POST /update/skip"] = demo.NEWER
     undo = shell.undos[0]
     assert undo is not None
@@ -170,7 +170,7 @@ def test_a_copy_that_a_command_updates_shows_the_command(
 def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: UpdateStore) -> None:
     shown(model, demo.BLIND)
     assert card.present.look.isHidden()
-    assert "trusts no key" in card.present.looked.text()
+    assert "trusts no update key" in card.present.looked.text()
     shown(model, replace(demo.UP_TO_DATE, checked_at=None))
     assert looked(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Updates have not been checked yet."
 
@@ -206,7 +206,7 @@ def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
     shell.connected.emit()
     api.flush()
     assert not bar.isHidden()
-    assert bar.said.text() == f"Roundhouse is 0.4.0 now, and this window still {__version__}."
+    assert bar.said.text() == f"Roundhouse was updated to 0.4.0, but this window is still {__version__}."
     assert asked == []
     bar.button.click()
     assert asked == [True]

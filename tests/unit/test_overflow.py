@@ -80,10 +80,10 @@ def test_every_dialect_has_its_vendors_words(path: str, words: Mapping[Overflow,
 
 def test_the_windows_chats_say_it_in_theirs() -> None:
     assert str(sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
-        "This conversation is 1,872 tokens long, and the model keeps 1,024 tokens at once."
+        "This conversation is 1,872 tokens long, and the model has a context of 1,024 tokens."
     )
     both = sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
-    assert "900 tokens long, its answer may have 500, and" in str(both)
+    assert "900 tokens long, its answer may take 500, and" in str(both)
     assert "Longest answer" in both.hint
 
 

@@ -271,7 +271,7 @@ async def test_a_model_that_cannot_load_says_so_in_the_answer(api: Api, pen: Pen
                     "n_ctx": 8192,
                 }
             },
-            "This conversation is 9,123 tokens long, and the model keeps 8,192 tokens at once.",
+            "This conversation is 9,123 tokens long, and the model has a context of 8,192 tokens.",
         ),
         (500, {"error": {"message": "template broke"}}, "The engine refused to answer: template broke"),
         (400, {"error": "plain text"}, "The engine refused to answer: plain text"),
@@ -318,7 +318,7 @@ async def test_a_mistake_of_ours_ends_the_answer_too(
 
     monkeypatch.setattr(Writer, "write", broken)
     message = await api.ended((await api.ask((await api.chat()).id)).answer)
-    assert (message.status, message.error) == ("failed", "Roundhouse made a mistake. See its log.")
+    assert (message.status, message.error) == ("failed", "There was an error in Roundhouse. See the log.")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 

@@ -57,7 +57,7 @@ def test_a_pinned_model_outlives_a_place_too_few_and_a_ceiling_of_pins_refuses(g
     load(gateway, "quick")
     done = CliRunner().invoke(main.roundhouse, ["load", "heavy"])
     assert done.exit_code == 1
-    assert "no place" in done.stderr
+    assert "cannot be loaded" in done.stderr
     assert "Unpin or unload quick" in done.stderr
     assert ready(gateway) == ["quick"]
     assert "pinned" in said("ps")

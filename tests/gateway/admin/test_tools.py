@@ -78,7 +78,7 @@ def test_the_command_lists_previews_wires_and_undoes(
         return capsys.readouterr().out
 
     assert "codex" in said()
-    assert "Nothing was written" in said("codex", "--model", "quick", "--dry-run")
+    assert "Nothing has been written" in said("codex", "--model", "quick", "--dry-run")
     assert not file.exists()
     assert "was written" in said("codex", "--model", "quick")
     assert 'model = "quick"' in file.read_text()

@@ -97,7 +97,7 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
     async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": "nobody-has-this"}) as reply:
         assert reply.status == 200
         last = json.loads((await reply.read()).splitlines()[-1])
-    assert "no catalogue has it" in last["error"]
+    assert "not in the catalogue" in last["error"]
     status, refusal = await answered(gateway, "POST", "/api/pull", {"model": "nobody-has-this", "stream": False})
     assert (status, list(refusal)) == (400, ["error"])
 
@@ -169,4 +169,4 @@ async def test_deleting_forgets_a_registered_file_and_refuses_the_rest(
     assert gateway.supervisor.expired == ["guide"]
     status, refusal = await answered(gateway, "DELETE", "/api/delete", {"model": "org/embed:q8"})
     assert status == 409
-    assert "lies in a model folder" in refusal["error"]
+    assert "is in a model folder" in refusal["error"]

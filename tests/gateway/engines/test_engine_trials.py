@@ -60,4 +60,4 @@ def test_a_proof_is_judged_by_text_and_device() -> None:
     assert judged(Proof(at=1.0, text="Paris is the capital of France."), EXPECTED).code == "gibberish"
     assert judged(Proof(at=1.0, text="Anything sensible will do here."), "").is_good
     wrong = judged(Proof(at=1.0, text=EXPECTED, backend="cuda", device="CPU"), EXPECTED)
-    assert (wrong.code, wrong.problem) == ("wrong_device", "It was to compute with cuda and used CPU.")
+    assert (wrong.code, wrong.problem) == ("wrong_device", "It should have used cuda but used CPU.")

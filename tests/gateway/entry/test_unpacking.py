@@ -104,7 +104,7 @@ async def test_a_coding_that_is_not_read_is_named(gateway: Gateway, path: str, e
 async def test_what_is_not_a_whole_stream_is_refused(gateway: Gateway, path: str, encoding: str, body: bytes) -> None:
     status, said, headers = await asked(gateway, path, body, encoding)
     assert status == 400
-    assert f"not a whole {encoding} stream" in sentence(said)
+    assert f"not a complete {encoding} stream" in sentence(said)
     assert headers["x-request-id"].startswith("req_")
     assert gateway.upstream.bodies == []
 

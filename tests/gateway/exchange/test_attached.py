@@ -67,7 +67,7 @@ async def test_an_endpoint_that_is_away_is_told_by_its_address(
     far.is_up = False
     status, said = await asked(near, path, more, stream=False)
     assert status >= 500
-    assert "answers 500 when it is asked for its models" in said
+    assert "answers 500 when asked for its models" in said
     assert far.posts == []
     far.is_up = True
     assert (await asked(near, path, more, stream=True))[0] == 200, "it is used again as soon as it is back"

@@ -39,7 +39,7 @@ def test_what_cannot_be_is_refused(held: dict[str, object]) -> None:
         {"json_schema": schema(held)},
         {"tools": [tool(held)]},
     ):
-        with pytest.raises(BadRequest, match="No answer can be held to this"):
+        with pytest.raises(BadRequest, match="No answer can be constrained to this"):
             refuse_constraints(json.dumps(fields).encode())
 
 
@@ -89,4 +89,4 @@ async def test_no_dialect_lets_it_through(gateway: Gateway, path: str, body: dic
     gateway.upstream.play = play
     async with gateway.http.post(gateway.url + path, json={"model": "guide", **body}) as reply:
         assert reply.status == 400
-        assert "No answer can be held to this" in await reply.text()
+        assert "No answer can be constrained to this" in await reply.text()

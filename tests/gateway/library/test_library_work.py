@@ -170,9 +170,9 @@ async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
     work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
-    with pytest.raises(NotFound, match="No such equal files"):
+    with pytest.raises(NotFound, match="No such duplicate files"):
         await work.reclaim([])
-    with pytest.raises(NotFound, match="Nothing was shared"):
+    with pytest.raises(NotFound, match="No files have been made to share"):
         await work.separate()
     content = TinyLlama().content()
     files = [tmp_path / "models" / f"{name}.gguf" for name in ("one", "two")]

@@ -115,7 +115,7 @@ async def test_documents_are_ranked_by_a_model_that_ranks(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, unnamed: dict[str, Any]
 ) -> None:
     status, refusal = await post(gateway, "/v1/rerank", {**RANKS, **unnamed})
-    assert (status, "No model here ranks documents." in refusal["error"]["message"]) == (404, True)
+    assert (status, "No installed model ranks documents." in refusal["error"]["message"]) == (404, True)
     monkeypatch.setattr(gateway.services.library, "_models", [*gateway.services.library.models(), RANKER])
     gateway.supervisor.served_name = "ranker"
     assert (await post(gateway, "/v1/rerank", {**RANKS, **unnamed}))[0] == 200
@@ -130,7 +130,7 @@ async def test_that_there_is_none_is_said_in_a_sentence(
     gateway.services.settings.change({"models.aliases": ["text-embedding-*=auto"]})
     monkeypatch.setattr(gateway.services.library, "_models", gateway.services.library.models()[:1])
     status, refusal = await post(gateway, path, {**body, "model": name})
-    assert (status, "No model here makes embeddings." in json.dumps(refusal)) == (404, True)
+    assert (status, "No installed model makes embeddings." in json.dumps(refusal)) == (404, True)
 
 
 async def test_a_completion_with_a_suffix_names_whoever_answered(gateway: Gateway) -> None:

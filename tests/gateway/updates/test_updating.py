@@ -136,7 +136,7 @@ async def test_nothing_is_asked_while_offline_or_without_a_key(
     publisher.keys_file.write_text("# nobody\n")
     refused = await refusal(updates)
     assert (refused.code, refused.status) == ("no_update_key", 409)
-    assert "trusts no key" in (await updates.state()).unavailable
+    assert "trusts no update key" in (await updates.state()).unavailable
     assert publisher.hub.asked == []
     services.paths.update_keys_file.write_text(publisher.public_key)
     assert (await updates.check()).release is not None
@@ -291,7 +291,7 @@ async def test_a_download_tells_how_far_it_is(
     await ended(updates)
     told = [event.job for event in heard if isinstance(event, UpdateJobChanged)]
     stages = list(dict.fromkeys(job.stage for job in told))
-    assert stages == ["Downloading", "Unpacking", "Trying it out", "Installing", "Done"]
+    assert stages == ["Downloading", "Unpacking", "Testing it", "Installing", "Done"]
     assert told[-1].done_bytes == len(content)
     assert {job.total_bytes for job in told} == {0, len(content)}
 

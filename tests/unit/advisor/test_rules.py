@@ -145,7 +145,7 @@ def test_on_a_mac_llama_cpp_uses_the_gpu() -> None:
 def test_the_best_engine_says_what_it_is_best_for() -> None:
     choice = choose(ENGINES, Box(gpus=(RTX4090,)).machine(), [*TODAY, engine("exllamav2", "cuda")])
     assert choice.sentence == (
-        "ExLlamaV2 on the GPU (CUDA), because for one NVIDIA RTX card it is the best: it gets the most speed and the "
+        "ExLlamaV2 on the GPU (CUDA), because it is the best for one NVIDIA RTX card: it gets the most speed and the "
         "largest model out of one such card; 24.0 GiB of GPU memory."
     )
     assert not choice.wanted

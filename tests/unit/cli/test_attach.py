@@ -47,7 +47,7 @@ def run(*arguments: str, stdin: str = "") -> Any:  # noqa: ANN401 -- click's
 
 def test_without_a_key_none_is_sent_and_nothing_is_said_of_one(gateway: Gateway) -> None:
     done = run("http://box:8000/v1", "--name", "big", "--model", "a", "--model", "b")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "big is here now.\n", "")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "big was added.\n", "")
     assert gateway.asked == [AttachEndpoint(url="http://box:8000/v1", name="big", models=["a", "b"])]
 
 

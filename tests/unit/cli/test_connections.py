@@ -76,7 +76,7 @@ def test_failures_are_counted_beside() -> None:
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
-    assert plain(ConnectionList(offline=False, connections=[])) == ["No other computer was called."]
+    assert plain(ConnectionList(offline=False, connections=[])) == ["There were no connections to other computers."]
 
 
 def test_json_is_versioned_and_whole(service: Service) -> None:

@@ -173,7 +173,7 @@ def test_a_gateway_that_ends_is_said(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(DONE, is_done=False)
     done = run("test", "llama.cpp", "2-cpu")
     assert done.exit_code == 1
-    assert "ended while it worked" in done.stderr
+    assert "stopped during the job" in done.stderr
     assert gateway.asked[-1] == ("POST", "/engines/llama.cpp/test", TestEngine(version="2-cpu"))
 
 
@@ -193,7 +193,7 @@ def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) ->
 
 
 def test_removing_says_what_is_free_again(gateway: Gateway) -> None:
-    assert run("remove", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu was removed; 1.0 MiB are free again.\n"
+    assert run("remove", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu was removed; 1.0 MiB freed.\n"
     assert gateway.asked == [("DELETE", "/engines/llama.cpp/versions/2-cpu", None)]
 
 
@@ -239,7 +239,7 @@ def test_an_update_that_is_here_already_is_said_to_be(gateway: Gateway) -> None:
 
 def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:
     assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is used.\n"
-    assert run("cancel").stdout == "All jobs were cancelled.\n"
+    assert run("cancel").stdout == "No job is running now.\n"
     assert "install: Done" in run("logs").stdout
     assert [path for _, path, _ in gateway.asked] == ["/engines/llama.cpp/rollback", "/engines/job"]
 
@@ -255,5 +255,5 @@ def test_a_bundle_says_itself_which_engine_it_holds(gateway: Gateway, tmp_path: 
     assert gateway.asked == [("POST", "/engines/openvino/install", InstallEngine(bundle=str(path)))]
     path.write_bytes(b"something else")
     refused = run("install", "--from", str(path))
-    assert (refused.exit_code, "is not a bundle" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "is not an engine bundle" in refused.stderr) == (2, True)
     assert run("install").exit_code == 2

@@ -103,7 +103,7 @@ def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
     done = run("rm", "m", "--yes")
     assert done.exit_code == 0
     assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
-    assert "once that is emptied" in done.stdout
+    assert "once the trash is emptied" in done.stdout
 
 
 def test_removing_says_what_goes_with_it(gateway: Gateway) -> None:
@@ -120,7 +120,7 @@ def test_removing_for_good_is_asked_for(gateway: Gateway) -> None:
 
 
 def test_a_made_model_loses_its_name(gateway: Gateway) -> None:
-    assert "no name any more" in run("rm", "TERSE").stdout
+    assert "no longer a model's name" in run("rm", "TERSE").stdout
     assert gateway.asked == [("DELETE", "/models/terse", None)]
 
 
@@ -140,7 +140,7 @@ def test_ctrl_c_calls_a_check_off(gateway: Gateway) -> None:
 
 
 def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
-    error = ErrorBody(code="cancelled", sentence="It was called off.")
+    error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
     done = run("verify", "m")
     assert done.exit_code == 1
@@ -160,7 +160,7 @@ def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
     assert "/b  can share" in found
     assert "/c: it is far." in found
     assert "--reclaim" in found
-    assert "were freed" in run("duplicates", "--reclaim").stdout
+    assert "freed" in run("duplicates", "--reclaim").stdout
     assert gateway.asked[-1] == ("POST", "/library/duplicates", {"reclaim": True})
 
 
@@ -260,7 +260,7 @@ def test_where_nothing_was_a_model_nothing_is_asked(gateway: Gateway) -> None:
 def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.touch()
-    assert "m is here now" in run("import", str(file)).stdout
+    assert "m was added" in run("import", str(file)).stdout
     assert gateway.asked == [("POST", "/models", {"path": str(file)})]
 
 
@@ -268,7 +268,7 @@ def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_
     gateway.refuses_folders = True
     assert "0 models are here now" in run("import", str(tmp_path)).stdout
     gateway.models = [msgspec.structs.replace(gateway.models[0], path=str(tmp_path / "m.gguf"))]
-    assert "1 model is here now" in run("import", str(tmp_path)).stdout
+    assert "1 model was added" in run("import", str(tmp_path)).stdout
     assert gateway.asked[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
     file = tmp_path / "m.txt"
     file.touch()
@@ -307,7 +307,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
 def test_newer_models_are_shown_and_fetched_only_when_asked(hub: list[tuple[str, object]]) -> None:
     shown = run("update-models", "--check").stdout
     assert "current" in shown
-    assert "1 files changed; the hub's is of 2026-05-01." in shown
+    assert "1 files changed; the hub's version is from 2026-05-01." in shown
     assert hub == []
     assert "on its way" in run("update-models").stderr
     assert hub == [("/downloads", msgspec.to_builtins(Pull(model="o/b@4.0bpw", quantization="Q4_0")))]

@@ -64,7 +64,7 @@ def test_usage_is_a_table_for_each_time() -> None:
 
 def test_nothing_is_said_in_a_sentence() -> None:
     assert list(request_lines([])) == ["There have been no requests to the endpoint."]
-    assert list(request_lines([], "nope")) == ["No request for a model 'nope' has come to the endpoint."]
+    assert list(request_lines([], "nope")) == ["There have been no requests for 'nope'."]
     assert list(usage_lines(Usage(today=[], week=[]))) == ["There were no requests in the last seven days."]
 
 

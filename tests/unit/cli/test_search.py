@@ -82,7 +82,7 @@ def test_how_old_an_answer_is_is_said_and_nothing_found_too(gateway: Gateway) ->
     gateway.replies["/hub/search"] = hub.OFFLINE_RESULTS
     assert "2 h 10 min ago" in run(search.search, "qwen3").stderr
     gateway.replies["/hub/search"] = HubResults(cards=[], as_of=0.0)
-    assert "Nothing of the kind" in run(search.search, "qwen3").stderr
+    assert "Nothing was found" in run(search.search, "qwen3").stderr
 
 
 def test_the_best_is_asked_for_by_use(gateway: Gateway) -> None:

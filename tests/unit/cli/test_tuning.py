@@ -122,15 +122,15 @@ def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gatewa
     assert "with your rights" in done.stderr
     assert "--no-allow-code" in done.stderr
     gateway.shown = msgspec.structs.replace(SHOWN, settings=gateway.sent[-1])
-    assert "Own code      allowed: programs among its files run with your rights" in tune().stdout
+    assert "Custom code   allowed: programs among its files run with your rights" in tune().stdout
     assert not tune("--no-allow-code").stderr
     assert gateway.sent[-1] == BEFORE
 
 
 def test_that_a_model_brings_code_is_shown(gateway: Gateway) -> None:
-    assert "Own code      not allowed\n" in tune().stdout
+    assert "Custom code   not allowed\n" in tune().stdout
     gateway.shown = msgspec.structs.replace(SHOWN, brings_code=True)
-    assert "Own code      not allowed, though the model contains some" in tune().stdout
+    assert "Custom code   not allowed, though the model contains some" in tune().stdout
 
 
 def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) -> None:

@@ -61,7 +61,7 @@ def test_no_more_leaves_than_was_said(paths: Paths, options: tuple[str, ...], le
 def test_after_a_purge_with_models_nothing_is_there_to_list(paths: Paths) -> None:
     run("--yes", "--purge", "--models")
     assert list(paths.config.parent.iterdir()) == []
-    assert "nothing of Roundhouse's here" in run("--dry-run").stdout
+    assert "nothing of Roundhouse's on this computer" in run("--dry-run").stdout
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

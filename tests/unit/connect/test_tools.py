@@ -183,7 +183,7 @@ def test_undo_after_somebody_put_it_back_forgets(home: Home, connections: Connec
     connections.connect("aider", WIRING)
     file.write_text(EXAMPLES["aider"])
     assert not connections.undo("aider").is_written
-    with pytest.raises(Conflict, match="not wired"):
+    with pytest.raises(Conflict, match="not connected"):
         connections.undo("aider")
 
 

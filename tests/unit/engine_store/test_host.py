@@ -48,7 +48,7 @@ def test_a_driver_that_is_known_to_be_too_old_is_named(driver: str, said: str) -
 def test_other_c_libraries_and_a_missing_uv_are_named() -> None:
     musl = Host(platform="linux", architecture="x86_64")
     assert "which this system does not have" in unfit(variant(glibc="2.17"), musl)
-    assert "It takes uv" in unfit(variant(), Host(platform="linux", architecture="x86_64", has_uv=False))
+    assert "needs uv" in unfit(variant(), Host(platform="linux", architecture="x86_64", has_uv=False))
 
 
 def test_the_first_variant_that_fits_is_the_best_and_a_named_one_is_taken_as_it_is() -> None:

@@ -115,8 +115,8 @@ async def test_a_version_is_made_proved_and_used(
     assert await asyncio.to_thread(imported, place) == f"1.0 {place.folder}"
     assert judge.asked[0][0] != place.folder, "it was proved before it was put in its place"
     assert left_in(shelf, tmp_path) == []
-    assert stages[0] == "Making an environment"
-    assert stages[-1] == "Putting it in its place"
+    assert stages[0] == "Creating an environment"
+    assert stages[-1] == "Moving it into place"
 
 
 async def test_an_update_keeps_the_version_before(
@@ -155,7 +155,7 @@ async def test_a_package_that_is_not_the_locked_one_is_not_installed(
     installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     recipe = with_hash(index.recipe(tmp_path, "1.0"), "ab" * 32)
-    with pytest.raises(EnvironmentFault, match="hash differs"):
+    with pytest.raises(EnvironmentFault, match="hash does not match"):
         await installer.install(recipe, recipe.variants[0], Wish(), quiet)
     assert judge.asked == []
     assert left_in(shelf, tmp_path) == []
@@ -283,7 +283,7 @@ async def test_a_bundle_that_was_changed_or_is_for_another_engine_is_refused(
     with pytest.raises(BadRequest, match="damaged"):
         await installer.install(recipe, recipe.variants[0], Wish(bundle=bundle), quiet)
     bundle.write_bytes(b"no bundle")
-    with pytest.raises(BadRequest, match="is not a bundle"):
+    with pytest.raises(BadRequest, match="is not an engine bundle"):
         await installer.install(recipe, recipe.variants[0], Wish(bundle=bundle), quiet)
 
 

@@ -119,10 +119,10 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ("CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage", "no C++ compiler here"),
-        ("error: Failed to build `llama-cpp-python==0.3.36`", "could not be built here"),
+        ("CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage", "no C++ compiler"),
+        ("error: Failed to build `llama-cpp-python==0.3.36`", "could not be built"),
         ("error: no space: No space left on device", "The disk is full"),
-        ("error: something nobody has seen", "did not succeed"),
+        ("error: something nobody has seen", "failed"),
     ],
 )
 async def test_why_a_build_failed_is_a_sentence_with_its_last_words(stage: Path, said: str, sentence: str) -> None:

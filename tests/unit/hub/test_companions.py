@@ -52,7 +52,7 @@ def test_what_is_no_adapter_is_refused(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_lora(model, tmp_path / "text.gguf") == "text.gguf cannot be read as GGUF."
     other = tmp_path / "other.gguf"
     other.write_bytes(gguf_bytes({"general.type": "adapter", "general.architecture": "qwen3"}))
-    assert companions.why_no_lora(model, other) == "other.gguf was made for qwen3 models, and this is llama."
+    assert companions.why_no_lora(model, other) == "other.gguf was made for qwen3 models, and this model is llama."
 
 
 def test_a_projector_is_told_by_its_header(tmp_path: Path, model: Path) -> None:
@@ -64,11 +64,11 @@ def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_draft(model, TinyLlama(layers=1).write(tmp_path / "small.gguf")) == ""
     words = vocabulary()
     swapped = [*words[:40], words[41], words[40], *words[42:]]
-    assert "its tokens are others" in companions.why_no_draft(model, spoken(tmp_path / "swapped.gguf", swapped))
+    assert "its tokens differ" in companions.why_no_draft(model, spoken(tmp_path / "swapped.gguf", swapped))
     assert companions.why_no_draft(model, spoken(tmp_path / "padded.gguf", [*words, "<pad>"])) == ""
     more = [*words, *(f"<{number}>" for number in range(200))]
     assert companions.why_no_draft(model, spoken(tmp_path / "more.gguf", more)) == (
-        f"more cannot draft: it knows {len(more)} tokens, and this model has {len(words)}."
+        f"more cannot be its draft model: it has {len(more)} tokens, and this model has {len(words)}."
     )
 
 

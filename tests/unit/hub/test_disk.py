@@ -117,7 +117,7 @@ def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("error", "words"),
-    [(PermissionError(13, "Permission denied"), "may not be looked into"), (OSError(5, "I/O error"), "I/O error")],
+    [(PermissionError(13, "Permission denied"), "no permission to read it"), (OSError(5, "I/O error"), "I/O error")],
 )
 def test_a_folder_that_cannot_be_read_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str

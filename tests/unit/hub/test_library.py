@@ -224,7 +224,7 @@ def test_a_registered_file_on_a_drive_that_is_away_says_so_and_comes_back(tmp_pa
     (tmp_path / "drive").mkdir()
     library.register(put(tmp_path / "drive" / "far.gguf"))
     (tmp_path / "drive").rename(tmp_path / "away")
-    assert "connect the drive" in one(library).problem
+    assert "connect its drive" in one(library).problem
     (tmp_path / "away").rename(tmp_path / "drive")
     assert one(library).problem == ""
 

@@ -163,7 +163,7 @@ REFUSED: dict[str, Callable[[Path], ModelInfo]] = {
     "kept by Ollama": lambda path: info(path, store="Ollama"),
     "part of Roundhouse": lambda path: info(path, is_builtin=True),
     "runs elsewhere": lambda path: info(path, attached="http://far"),
-    "is a name for the weights of base": lambda path: info(path, preset=Preset(base="base")),
+    "is another name for the weights of base": lambda path: info(path, preset=Preset(base="base")),
 }
 
 

@@ -91,7 +91,7 @@ def test_room_is_looked_for_before_anything_is_copied(shared: Shared, monkeypatc
     free(monkeypatch, PLENTY)
     check_room([shared])
     free(monkeypatch, shared.size)
-    with pytest.raises(StorageFault, match="Copies of their own need 7 B"):
+    with pytest.raises(StorageFault, match="Separate copies need 7 B"):
         check_room([shared])
 
 

@@ -73,7 +73,7 @@ def test_what_came_in_the_meantime_is_not_overwritten(trash: Trash, tmp_path: Pa
     kept = trash.put(file)
     assert kept is not None
     file.write_bytes(b"new")
-    with pytest.raises(StorageFault, match="could not be brought back"):
+    with pytest.raises(StorageFault, match="could not be restored"):
         trash.restore(kept, file)
     assert (file.read_bytes(), kept.read_bytes()) == (b"new", b"old")
 

@@ -113,8 +113,8 @@ async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely,
 @pytest.mark.parametrize(
     ("status", "body", "code", "said"),
     [
-        (401, {}, "auth", "does not take the key"),
-        (403, {}, "auth", "does not take the key"),
+        (401, {}, "auth", "does not accept the key"),
+        (403, {}, "auth", "does not accept the key"),
         (302, {}, "unreachable", "sends elsewhere"),
         (500, {}, "unreachable", "answers 500"),
         (200, {"data": [{"id": "other"}]}, "unreachable", "no model called 'big'"),

@@ -259,7 +259,7 @@ async def test_an_adapter_that_breaks_does_not_break_the_supervisor(
     assert [line.text for line in supervisor.log("m")] == ["one", "two"]
     adapter.classify_exit = broken  # type: ignore[method-assign,assignment]  # and another
     adapter.behaviours["n"] = Behaviour(exit_code=1)
-    with pytest.raises(EngineFailed, match="a mistake in Roundhouse"):
+    with pytest.raises(EngineFailed, match="a bug in Roundhouse"):
         await supervisor.ensure_ready(ask("n"))
     assert len([record for record in caplog.records if record.exc_info]) == 2
     caplog.clear()

@@ -28,7 +28,7 @@ def test_the_first_remedy_that_is_allowed_is_applied() -> None:
     assert better is not None
     assert (better.request.options.context, better.request.options.slots) == (8192, 1)
     assert better.applied.kind == "fewer_slots"
-    assert better.applied.sentence == "No room. So this was done: load for one request at a time."
+    assert better.applied.sentence == "No room. Roundhouse did this: load for one request at a time."
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ async def tight(folders: Folders, recorder: Recorder, mends: frozenset[RemedyKin
 async def test_it_is_loaded_with_what_fits_and_says_so(tight: Supervisor, ask: Ask) -> None:
     status = await tight.ensure_ready(ask(context=8192))
     assert (status.state, status.context) == (EngineState.READY, FITS)
-    assert [note.partition(" So this was done: ")[2] for note in status.notes] == [
+    assert [note.partition(" Roundhouse did this: ")[2] for note in status.notes] == [
         "load with a context of 4,096 tokens.",
         "load with a context of 2,048 tokens.",
         "",

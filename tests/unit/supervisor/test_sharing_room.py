@@ -31,7 +31,7 @@ async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor,
     async with supervisor.lease(ask("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         queued = await recorder.until_state(S.STARTING, "b")
-        assert (queued.stage, queued.pid) == ("Waiting for another model to make room", None)
+        assert (queued.stage, queued.pid) == ("Waiting for another model to free memory", None)
         assert loaded(supervisor) == ["a"]
     assert (await waiting).state is S.READY
     assert loaded(supervisor) == ["b"]

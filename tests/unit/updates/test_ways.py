@@ -69,7 +69,7 @@ def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, p
     way = WAYS[InstallationKind.ARCHIVE]
     way.check(place, 1000)
     way.prepare(wanted)
-    assert said == ["Unpacking", "Trying it out"]
+    assert said == ["Unpacking", "Testing it"]
     ending = way.finish(wanted)
     assert (place / "roundhouse").read_text() == "old", "nothing is replaced while the service runs"
     assert ending.last_deed is not None
@@ -235,7 +235,7 @@ class TestPackage:
         system("xdg-open", "")
         monkeypatch.delenv("DISPLAY")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        with pytest.raises(EnvironmentFault, match="Nobody can be asked") as refused:
+        with pytest.raises(EnvironmentFault, match="There is no way to ask") as refused:
             WAYS[InstallationKind.DEB].finish(work(b"deb", kind=InstallationKind.DEB))
         assert refused.value.code == "update_by_hand"
 

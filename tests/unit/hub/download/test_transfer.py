@@ -64,7 +64,7 @@ MENDED: dict[str, Fault] = {
     "busy until a date": first(1, faults.status(503, Retry_After="Sat, 21 Nov 2026 12:00:00 GMT")),
     "server error": first(3, faults.status(503)),
     "bad gateway": first(3, faults.status(502)),
-    "another part": first(2, faults.other_part),
+    "a different part": first(2, faults.other_part),
     "wrong byte": faults.wrong_bytes(at=9 * CHUNK + 5, times=1),
     "no ranges": faults.ignores_ranges,
     "another etag once": first(1, faults.other_etag),

@@ -128,7 +128,7 @@ MENDED: dict[str, tuple[str, Fault]] = {
     "the hub is busy for a moment": ("grant", first(1, faults.status(503))),
     "the connection breaks": ("xorb", first(2, faults.breaks_after(1000))),
     "half a xorb": ("xorb", first(2, faults.truncates(70_000))),
-    "another part": ("xorb", first(1, faults.status(416))),
+    "a different part": ("xorb", first(1, faults.status(416))),
 }
 
 

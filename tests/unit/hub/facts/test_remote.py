@@ -103,7 +103,7 @@ def test_a_repository_of_gguf_files_is_its_only_model_or_asks_which(hub: Hub) ->
     assert read_remote_facts("someone/model", endpoint=hub.url).name == "tiny"
     hub.files[LISTING] = listing("tiny-Q3_K_M.gguf", "tiny-Q8_0.gguf")
     error = refusal(hub, filename="")
-    assert (error.code, error.hint) == ("model_unsupported", "Name one of them: tiny-Q3_K_M.gguf, tiny-Q8_0.gguf.")
+    assert (error.code, error.hint) == ("model_unsupported", "Choose one of them: tiny-Q3_K_M.gguf, tiny-Q8_0.gguf.")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_an_unknown_name_or_quantisation_is_said() -> None:
     with pytest.raises(NotFound):
         shape_facts("no such model 3b", "Q4_K_M")
     for model_format in ("gguf", "mlx", "exl2", "awq", "openvino", "onnx-genai"):
-        with pytest.raises(BadRequest, match="no quantisation"):
+        with pytest.raises(BadRequest, match="not a quantisation"):
             shape_facts("qwen3:8b", "best", format=model_format)
 
 

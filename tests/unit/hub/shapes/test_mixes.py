@@ -115,5 +115,5 @@ def test_dynamic_uploads_are_marked_as_approximated() -> None:
 def test_what_no_file_has_is_refused(quantization: str) -> None:
     shape = find("qwen 3 8b")
     assert shape is not None
-    with pytest.raises(BadRequest, match="no quantisation"):
+    with pytest.raises(BadRequest, match="not a quantisation"):
         shape.tensors(quantization)
