@@ -126,7 +126,7 @@ def test_it_is_here_where_its_image_is(name: str, tmp_path: Path, monkeypatch: p
     assert (here.package, here.executable) == (name, (tmp_path / name))
 
 
-@pytest.mark.parametrize("script", ["", "echo 'Error: No such image' >&2; exit 1"], ids=["no program", "no image"])
+@pytest.mark.parametrize("script", ["", "echo 'Error: No such image' >&2; exit 1"], ids=["not a program", "no image"])
 def test_else_it_says_how_it_would_be_and_fetches_nothing(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

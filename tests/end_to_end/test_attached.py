@@ -168,8 +168,8 @@ def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: s
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://169.254.169.254/v1", "never called"),
-        ("http://[fd00:ec2::254]/v1", "never called"),
+        ("http://169.254.169.254/v1", "never contacted"),
+        ("http://[fd00:ec2::254]/v1", "never contacted"),
         ("ftp://127.0.0.1/v1", "not the address of an endpoint"),
         ("http://user:pass@127.0.0.1/v1", "not the address of an endpoint"),
         ("http://127.0.0.1:99999/v1", "not the address of an endpoint"),

@@ -79,7 +79,7 @@ def test_what_is_set_reaches_the_engine_with_the_next_load(
 def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Client, roundhouse: Roundhouse) -> None:
     done = roundhouse("tune", "told", "--draft", "guide")
     assert done.returncode == 2
-    assert "cannot draft" in done.stderr
+    assert "cannot be" in done.stderr
     assert gateway.get("/model-settings/told", ModelChoices).settings.draft is None
 
 

@@ -179,7 +179,7 @@ def test_a_home_that_cannot_be_written_is_said_plainly(
     tmp_path.chmod(0o500)
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     assert main([]) == EXIT_FAILED
-    assert "cannot be made" in capsys.readouterr().err
+    assert "cannot be created" in capsys.readouterr().err
 
 
 def test_a_home_that_is_a_file_is_said_plainly(
@@ -188,4 +188,4 @@ def test_a_home_that_is_a_file_is_said_plainly(
     (tmp_path / "home").write_bytes(b"")
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     assert main([]) == EXIT_FAILED
-    assert "cannot be made" in capsys.readouterr().err
+    assert "cannot be created" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_a_change_is_looked_at_before_it_is_written(model: ConnectModel, api: De
     model.connect_tool("zed")
     api.flush()
     assert model.opened("zed").change == WRITTEN
-    assert said == ["Zed was wired to qwen3-8b-q4_k_m."]
+    assert said == ["Zed was connected to qwen3-8b-q4_k_m."]
     assert len([call for call in api.calls if call[1] == "/tools"]) == 2, "the list is read again"
 
 

@@ -98,8 +98,8 @@ def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
         ({}, "ok", "1,204 times · 4.7 GiB"),
         ({"count": 1, "received_bytes": 0}, "ok", "once"),
         ({"failed": 4}, "ok", "1,204 times, 4 failed · 4.7 GiB"),
-        ({"count": 2, "failed": 2}, "bad", "2 times, not answered"),
-        ({"count": 1, "refused": True}, "warn", "once, kept back"),
+        ({"count": 2, "failed": 2}, "bad", "2 times, no answer"),
+        ({"count": 1, "refused": True}, "warn", "once, blocked"),
     ],
 )
 def test_how_it_went_is_a_colour_and_words(changed: dict[str, object], color: str, said: str) -> None:

@@ -395,5 +395,5 @@ def test_the_rail_and_the_system_tell_of_downloads(
     said: list[str] = []
     monkeypatch.setattr(window.toast, "say", lambda sentence, _undo=None: said.append(sentence))
     window.shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
-    assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M is here."]
+    assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded."]
     assert button.accessibleDescription() == ""

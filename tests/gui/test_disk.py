@@ -163,7 +163,7 @@ def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsSc
     assert on_disk.disk.isVisible()
     rows = on_disk.disk.findChildren(FolderRow)
     assert [row.accessibleName() for row in rows] == [folder.title for folder in demo.USE.folders]
-    assert "not there now" in rows[4].accessibleDescription()
+    assert "It is missing" in rows[4].accessibleDescription()
     assert "no permission to read it" in rows[5].accessibleDescription()
     assert [row.remove_button.isVisible() for row in rows] == [False, False, True, True, True, True, False, False]
     names = [cell.name for cell in on_disk.disk.treemap.cells]

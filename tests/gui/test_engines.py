@@ -145,7 +145,7 @@ def test_removing_says_what_is_free_again(model: EnginesModel, api: DemoApi) -> 
     model.said.connect(lambda sentence, _undo: said.append(sentence))
     model.remove("llama.cpp", engines.LLAMA_CPP.versions[2])
     api.flush()
-    assert said == ["2026.8.10566-cpu was removed; 96.3 MiB are free."]
+    assert said == ["2026.8.10566-cpu was removed; 96.3 MiB freed."]
 
 
 def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: DemoApi) -> None:

@@ -133,7 +133,7 @@ def test_words_for_what_was_found() -> None:
     assert "none of them" in work.offer([msgspec.structs.replace(one, reclaimable=[])])
     assert work.offer([one]).startswith("1 file can share")
     assert [line.rpartition(": ")[2] for line in work.places(one)] == [
-        "it is kept.",
+        "kept.",
         "shares that space.",
         "it is on another disk.",
     ]

@@ -125,7 +125,7 @@ def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: Machine
     assert "142 tok/s instead of 64 tok/s" in decision.second.price.text()
     assert list(decision.others.rows) == ["onnxruntime-genai cpu onnx int4"]
     assert not decision.others.isVisible(), "other plans are folded"
-    assert decision._refused_fold._button.text() == "4 not used, and why"
+    assert decision._refused_fold._button.text() == "4 ruled out, and why"
 
 
 def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None:

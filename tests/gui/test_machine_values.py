@@ -187,7 +187,9 @@ def test_what_the_runner_up_would_cost(plan: Plan) -> None:
 def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
     assert availability(plan) == ""
     assert availability(msgspec.structs.replace(plan, is_installed=False)) == "not installed"
-    assert availability(msgspec.structs.replace(plan, is_installed=False, can_install=False)).startswith("not made")
+    assert availability(msgspec.structs.replace(plan, is_installed=False, can_install=False)).startswith(
+        "not available"
+    )
 
 
 @pytest.mark.parametrize(

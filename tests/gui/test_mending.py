@@ -212,7 +212,7 @@ def test_code_is_allowed_after_a_question_and_the_model_loaded(
     assert posted(own) == []
     title, sentence, deed = shell.asked[-1]
     assert title == f"Allow the code of {data.FAILED.model}?"
-    assert "with your rights" in sentence
+    assert "with your permissions" in sentence
     deed.run()
     own.flush()
     allowed = SetModel(model=data.FAILED.model, settings=msgspec.structs.replace(OWN, allows_code=True))

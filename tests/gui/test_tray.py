@@ -174,7 +174,7 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     downloads.replace(hub.DOWNLOADS[:1])
     shell.receive(done)
-    assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M is here"], [])
+    assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded"], [])
     tray._message_clicked()
     assert pressed == [True]
     panel.is_there = False

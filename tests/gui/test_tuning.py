@@ -248,14 +248,14 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     view.model.read()
     api.flush()
     assert view._code.isVisible()
-    assert "with your rights" in view.code.help.text()
+    assert "with your permissions" in view.code.help.text()
     view.code.toggle.click()
     api.flush()
     assert not view.code.toggle.isChecked()
     assert not api.asked("POST", "/model-settings")
     title, sentence, deed = shell.asked[-1]
     assert title.startswith("Allow the code of ")
-    assert "with your rights" in sentence
+    assert "with your permissions" in sentence
     deed.run()
     assert sent(api) == replaced(allows_code=True)
 

@@ -220,7 +220,7 @@ async def test_an_engine_that_dies_ends_the_stream_with_an_error_line(gateway: G
 async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("half"))
     *_, last = [line async for line in lines(gateway, "/api/generate", GENERATE)]
-    assert "broke off" in last["error"]
+    assert "cut off" in last["error"]
 
 
 async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Gateway) -> None:

@@ -97,7 +97,7 @@ class TestOpenAI:
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncOpenAI, kind: str) -> None:
-        with pytest.raises(openai.APIError, match=ERROR if kind == "broken" else "broke off"):
+        with pytest.raises(openai.APIError, match=ERROR if kind == "broken" else "cut off"):
             await self.streamed(api, kind)
         with pytest.raises(openai.InternalServerError, match=ERROR):
             await self.whole(api, kind)
@@ -158,7 +158,7 @@ class TestAnthropic:
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncAnthropic, kind: str) -> None:
-        with pytest.raises(anthropic.APIStatusError, match=ERROR if kind == "broken" else "broke off"):
+        with pytest.raises(anthropic.APIStatusError, match=ERROR if kind == "broken" else "cut off"):
             await self.streamed(api, kind)
         with pytest.raises(anthropic.InternalServerError, match=ERROR):
             await self.whole(api, kind)
@@ -229,7 +229,7 @@ class TestOllama:
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: ollama.AsyncClient, kind: str) -> None:
         for way in (self.streamed, self.whole):
-            with pytest.raises(ollama.ResponseError, match=ERROR if kind == "broken" else "broke off"):
+            with pytest.raises(ollama.ResponseError, match=ERROR if kind == "broken" else "cut off"):
                 await way(api, kind)
 
     async def test_a_client_that_gives_up_waiting_ends_the_engines_work(self, gateway: Gateway, script: Script) -> None:

@@ -45,7 +45,7 @@ async def test_an_endpoint_that_dies_in_the_middle_is_told_in_the_stream(
         far.may_die.set()
         said = await reply.text()
     assert "error" in said
-    assert "broke off" in said
+    assert "cut off" in said
     assert len(far.posts) == 1
 
 
@@ -56,7 +56,7 @@ async def test_work_that_may_have_begun_there_is_not_asked_for_again(
     far.play = far.die_at_once
     status, said = await asked(near, path, more, stream=False)
     assert status >= 500 or "error" in said
-    assert "broke off" in said
+    assert "cut off" in said
     assert len(far.posts) == 1
 
 

@@ -272,7 +272,7 @@ async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far
     far.is_up, far.listing = True, {"data": []}
     with pytest.raises(NotFound, match="no model 'big'"):
         await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
-    with pytest.raises(BadRequest, match="can do nothing"):
+    with pytest.raises(BadRequest, match="at least one capability"):
         await attach(near.services, AttachEndpoint(url=far.url, can=[]))
 
 

@@ -378,7 +378,7 @@ async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path
     async with gateway.http.post(gateway.url + path, json=body) as reply:
         text = await reply.text()
     assert "half" in text
-    assert "broke off" in text.strip().splitlines()[-1]
+    assert "cut off" in text.strip().splitlines()[-1]
     async with gateway.http.post(gateway.url + path, json={**body, "stream": False}) as reply:
         assert reply.status == 502
 

@@ -198,7 +198,7 @@ async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(
         ({"engine": "tgi"}, "TGI does not read gguf weights."),
         ({"draft": "nosuch"}, "There is no model called 'nosuch'."),
         ({"draft": "told"}, "cannot be its own draft model"),
-        ({"draft": "/nowhere/draft.gguf"}, "no longer there"),
+        ({"draft": "/nowhere/draft.gguf"}, "no longer exists"),
         ({"loras": ["style.gguf"]}, "There is no file style.gguf."),
         ({"loras": ["/nowhere/x\0.gguf"]}, "There is no file"),
         ({"loras": ["~nobody/style.gguf"]}, "There is no file"),
@@ -221,9 +221,9 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:
     wide = str(lora_for(TinyLlama(), models / "wide.gguf", wide=96))
     assert "made for another model" in await admin.refused(loras=[wide])
-    assert "is no projector" in await admin.refused(projector=wide)
+    assert "is not a projector" in await admin.refused(projector=wide)
     other = TinyLlama(layers=1, values={"tokenizer.ggml.tokens": "none"}).write(models / "mute.gguf")
-    assert "cannot draft" in await admin.refused(draft=str(other))
+    assert "cannot be" in await admin.refused(draft=str(other))
 
 
 async def test_a_file_that_went_away_is_named_when_the_model_is_asked(

@@ -213,7 +213,7 @@ def test_an_unknown_amount_of_memory_is_no_promise(llama: ModelFacts) -> None:
     )
     found = estimate(llama, unknown, setting_for())
     assert not found.fits
-    assert any("not known" in note for note in found.notes)
+    assert any("unknown" in note for note in found.notes)
 
 
 def test_a_hybrids_checkpoints_are_said() -> None:

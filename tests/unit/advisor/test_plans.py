@@ -315,7 +315,7 @@ def test_unknown_memory_promises_nothing() -> None:
     for unknown in (box.machine(), with_pools(box.machine())):
         first = plans_for(unknown, EIGHT)[0]
         assert first.engine == "exllamav2"
-        assert any("not known" in warning for warning in first.warnings)
+        assert any("unknown" in warning for warning in first.warnings)
         assert "fits" not in first.sentence
 
 

@@ -135,10 +135,10 @@ def test_one_engine_is_shown_with_its_versions_and_offers(gateway: Gateway) -> N
     said = run("list", "llama.cpp").stdout
     assert "1,282 tok/s on CPU with the Guide" in said
     assert "It wrote nonsense." in said
-    assert "Could be installed: 4 (vulkan), 1.0 MiB to fetch." in said
+    assert "Could be installed: 4 (vulkan), 1.0 MiB to download." in said
     missing = run("list", "nobody")
     assert missing.exit_code == 2
-    assert "It knows llama.cpp." in missing.stderr
+    assert "It has llama.cpp." in missing.stderr
 
 
 def test_json_is_versioned(gateway: Gateway) -> None:
@@ -198,7 +198,7 @@ def test_removing_says_what_is_free_again(gateway: Gateway) -> None:
 
 
 def test_using_an_engine_prefers_it_and_a_path_is_a_program_of_ones_own(gateway: Gateway, tmp_path: Path) -> None:
-    assert run("use", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu is used.\n"
+    assert run("use", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu is in use.\n"
     assert gateway.asked == [
         ("POST", "/engines/llama.cpp/use", UseEngine(version="2-cpu")),
         ("PATCH", "/settings", {"engines.preferred": ["llama.cpp", "openvino"]}),
@@ -238,7 +238,7 @@ def test_an_update_that_is_here_already_is_said_to_be(gateway: Gateway) -> None:
 
 
 def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:
-    assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is used.\n"
+    assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is in use.\n"
     assert run("cancel").stdout == "No job is running now.\n"
     assert "install: Done" in run("logs").stdout
     assert [path for _, path, _ in gateway.asked] == ["/engines/llama.cpp/rollback", "/engines/job"]

@@ -144,7 +144,7 @@ def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
     done = run("verify", "m")
     assert done.exit_code == 1
-    assert "called off" in done.stderr
+    assert "cancelled" in done.stderr
 
 
 def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
@@ -166,7 +166,7 @@ def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
 
 def test_what_was_reclaimed_is_copied_apart_again(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(JOB, is_done=True, reclaimed_bytes=-2_000_000_000)
-    assert "that takes 1.9 GiB" in run("duplicates", "--undo").stdout
+    assert "using 1.9 GiB" in run("duplicates", "--undo").stdout
     assert gateway.asked == [("POST", "/library/separate", None)]
     assert run("duplicates", "--undo", "--reclaim").exit_code == 2
 
@@ -266,7 +266,7 @@ def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> Non
 
 def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_path: Path) -> None:
     gateway.refuses_folders = True
-    assert "0 models are here now" in run("import", str(tmp_path)).stdout
+    assert "0 models were added" in run("import", str(tmp_path)).stdout
     gateway.models = [msgspec.structs.replace(gateway.models[0], path=str(tmp_path / "m.gguf"))]
     assert "1 model was added" in run("import", str(tmp_path)).stdout
     assert gateway.asked[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
@@ -309,5 +309,5 @@ def test_newer_models_are_shown_and_fetched_only_when_asked(hub: list[tuple[str,
     assert "current" in shown
     assert "1 files changed; the hub's version is from 2026-05-01." in shown
     assert hub == []
-    assert "on its way" in run("update-models").stderr
+    assert "is downloading" in run("update-models").stderr
     assert hub == [("/downloads", msgspec.to_builtins(Pull(model="o/b@4.0bpw", quantization="Q4_0")))]

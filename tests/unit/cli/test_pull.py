@@ -34,7 +34,7 @@ def test_a_note_is_said_once_while_it_waits(seen: list[Download]) -> None:
     done = CliRunner().invoke(pull.pull, ["o/b"])
     assert done.exit_code == 0
     assert done.stderr.splitlines() == ["o/b: 10 B.", NOTED.note]
-    assert done.stdout.startswith("o/b is here.")
+    assert done.stdout.startswith("o/b was downloaded.")
     assert seen == []
 
 

@@ -119,10 +119,10 @@ def test_what_makes_no_sense_is_not_sent(gateway: Gateway, words: tuple[str, ...
 def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gateway: Gateway) -> None:
     done = tune("--allow-code")
     assert gateway.sent[-1] == msgspec.structs.replace(BEFORE, allows_code=True)
-    assert "with your rights" in done.stderr
+    assert "with your permissions" in done.stderr
     assert "--no-allow-code" in done.stderr
     gateway.shown = msgspec.structs.replace(SHOWN, settings=gateway.sent[-1])
-    assert "Custom code   allowed: programs among its files run with your rights" in tune().stdout
+    assert "Custom code   allowed: programs among its files run with your permissions" in tune().stdout
     assert not tune("--no-allow-code").stderr
     assert gateway.sent[-1] == BEFORE
 

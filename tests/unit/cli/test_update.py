@@ -66,7 +66,7 @@ def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
 def test_what_is_newer_is_shown_with_its_notes_and_not_installed(gateway: Gateway) -> None:
     said = run("--check")
     assert said.exit_code == 0
-    assert "0.1.0 -> 0.2.0 (of 2026-12-01, 118 MiB)" in said.stdout
+    assert "0.1.0 -> 0.2.0 (from 2026-12-01, 118 MiB)" in said.stdout
     assert "- It is better." in said.stdout
     assert gateway.asked == [("/update/check", None)]
     found = json.loads(run("--check", "--json").stdout)["update"]
@@ -84,7 +84,7 @@ def test_without_a_yes_nothing_is_installed(gateway: Gateway) -> None:
 def test_an_installation_is_followed_until_the_new_service_answers(gateway: Gateway) -> None:
     done = run("--yes", "--now")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout == "Roundhouse 0.2.0 runs.\n"
+    assert done.stdout == "Roundhouse 0.2.0 is running.\n"
     assert "Downloading" in done.stderr
     assert ("/update/install", InstallUpdate(version="0.2.0", now=True)) in gateway.asked
 
@@ -93,7 +93,7 @@ def test_a_service_that_leaves_for_it_is_no_failure(gateway: Gateway) -> None:
     waiting = msgspec.structs.replace(JOB, stage="Waiting for answers to end", waits_for=2)
     gateway.jobs = [waiting, None]
     done = run("--yes")
-    assert done.stdout == "Roundhouse 0.2.0 runs.\n"
+    assert done.stdout == "Roundhouse 0.2.0 is running.\n"
     assert "Waiting for 2 answers to end (--now does not wait)" in done.stderr
 
 
@@ -149,7 +149,7 @@ def test_a_copy_that_a_command_updates_says_the_command(gateway: Gateway) -> Non
 
 def test_the_newest_is_said_to_be(gateway: Gateway) -> None:
     gateway.state = msgspec.structs.replace(STATE, release=None)
-    assert run().stdout == "Roundhouse 0.1.0 is the newest.\n"
+    assert run().stdout == "Roundhouse 0.1.0 is the newest version.\n"
 
 
 def test_the_way_back_is_asked_for_and_followed(gateway: Gateway) -> None:

@@ -159,6 +159,6 @@ def test_every_list_says_how_it_is_written() -> None:
 
 
 def test_a_folder_that_depends_on_where_one_stands_is_refused() -> None:
-    with pytest.raises(BadRequest, match="whole path"):
+    with pytest.raises(BadRequest, match="full path"):
         validated(BY_NAME["models.folders"], ["models"])
     assert validated(BY_NAME["models.folders"], ["~/models", str(Path.cwd())])

@@ -131,7 +131,7 @@ def _assembled(stream: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_stream_that_breaks_off_says_so_in_both(events: Sequence[Event]) -> None:
     for encoder, place in ((Chunks(ABOUT), "error"), (Blocks("guide", Wishes()), "error")):
         *_, last = told(encoder.begin() + encoder.feed(events[:-1]) + encoder.feed([BROKE_OFF]))
-        assert "broke off" in last[place]["message"]
+        assert "cut off" in last[place]["message"]
         assert encoder.feed(events) == b""
     error = Failed(error=ErrorBody(code="x", sentence="It crashed", hint="Try again."), status=502)
     assert b"It crashed. Try again." in Chunks(ABOUT).feed([error])

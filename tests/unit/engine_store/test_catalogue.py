@@ -101,7 +101,7 @@ def test_a_missing_engine_cannot_be_had() -> None:
 
 
 def test_an_unknown_engine_cannot_be_had() -> None:
-    with pytest.raises(EngineFailed, match="knows no engine called 'vllm'") as caught:
+    with pytest.raises(EngineFailed, match="has no engine called 'vllm'") as caught:
         Catalogue({}, Shelf(NOWHERE)).installation("vllm")
     assert caught.value.code == "not_installed"
 

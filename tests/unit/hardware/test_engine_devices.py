@@ -68,7 +68,7 @@ def test_equal_cards_are_counted_unless_variables_hide_some() -> None:
     lines = [f"CUDA{n}: NVIDIA GeForce RTX 4090 (24217 MiB, 23894 MiB free)" for n in range(3)]
     assert [device.gpu for device in matched("e", lines, [RTX, second])] == [RTX.id, second.id, ""]
     narrowed = matched("e", lines[:1], [RTX, second], is_narrowed=True)
-    assert (narrowed[0].gpu, "cannot be told" in narrowed[0].difference) == ("", True)
+    assert (narrowed[0].gpu, "unclear" in narrowed[0].difference) == ("", True)
 
 
 def test_one_card_seen_by_two_backends_is_that_card_twice() -> None:

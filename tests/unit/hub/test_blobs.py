@@ -72,7 +72,7 @@ def test_a_disk_without_room_is_not_filled(
     usage = namedtuple("usage", "free")  # noqa: PYI024 -- as `shutil` has it
     free = module.RESERVE_BYTES + len(DATA)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
-    with pytest.raises(StorageFault, match="no room"), taking(blobs, expected=expected) as one:
+    with pytest.raises(StorageFault, match="not enough disk space"), taking(blobs, expected=expected) as one:
         one.write(DATA + DATA)
     assert left(tmp_path) == []
 

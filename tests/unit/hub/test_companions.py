@@ -73,7 +73,7 @@ def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
 
 
 def test_what_is_no_model_cannot_draft(tmp_path: Path, model: Path) -> None:
-    assert "is no model" in companions.why_no_draft(model, lora_for(TinyLlama(), tmp_path / "style.gguf"))
+    assert "is not a model" in companions.why_no_draft(model, lora_for(TinyLlama(), tmp_path / "style.gguf"))
     assert "cannot be read" in companions.why_no_draft(model, tmp_path / "gone.gguf")
 
 

@@ -100,7 +100,7 @@ def test_a_model_whose_drive_is_away_is_on_none(tmp_path: Path) -> None:
     gone = ModelInfo(name="x", title="x", path=str(tmp_path / "usb/x.gguf"), format="gguf", size_bytes=7)
     use = used(tmp_path, [gone], Looked(tmp_path / "usb", FolderKind.NAMED, "usb"))
     assert [(one.drive, one.size_bytes) for one in use.holdings] == [("", 0)]
-    assert "not there now" in use.folders[0].problem
+    assert "It is missing" in use.folders[0].problem
     assert use.drives == []
 
 
@@ -111,7 +111,7 @@ def test_a_folder_of_ours_that_is_not_made_yet_is_no_problem(tmp_path: Path) -> 
 
 def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "m").touch()
-    assert "no folder" in problem_of(tmp_path / "m") or "not there" in problem_of(tmp_path / "m")
+    assert "not a folder" in problem_of(tmp_path / "m") or "not there" in problem_of(tmp_path / "m")
     assert problem_of(tmp_path) == ""
 
 

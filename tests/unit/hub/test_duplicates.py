@@ -115,6 +115,6 @@ def test_another_disk_another_owner_and_a_closed_folder_are_said(
     models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
     ((digest, (first, second)),) = found(models)
     assert "another disk" in described(digest, [first, second._replace(device=first.device + 1)])[0].notes[0]
-    assert "somebody else" in described(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
+    assert "another user" in described(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
     monkeypatch.setattr("app.hub.disk.duplicates.os.access", lambda _path, _mode: False)
-    assert "cannot be written" in described(digest, [first, second])[0].notes[0]
+    assert "is not writable" in described(digest, [first, second])[0].notes[0]

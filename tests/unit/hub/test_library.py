@@ -185,9 +185,9 @@ def test_what_is_no_model_is_not_registered(tmp_path: Path, library: Library) ->
     with pytest.raises(BadRequest) as damaged:
         library.register(text)
     assert damaged.value.code == "model_corrupt"
-    with pytest.raises(BadRequest, match="belongs to another model"):
+    with pytest.raises(BadRequest, match="is part of another model"):
         library.register(put(tmp_path / "mmproj-x.gguf"))
-    with pytest.raises(BadRequest, match="belongs to another model"):
+    with pytest.raises(BadRequest, match="is part of another model"):
         library.register(put(tmp_path / "style.gguf", {"general.type": "adapter"}))
     with pytest.raises(NotFound):
         library.register(tmp_path / "nothing.gguf")

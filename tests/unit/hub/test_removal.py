@@ -160,7 +160,7 @@ def test_what_is_there_by_now_is_not_replaced_and_nothing_is_brought_back(tmp_pa
 
 
 REFUSED: dict[str, Callable[[Path], ModelInfo]] = {
-    "kept by Ollama": lambda path: info(path, store="Ollama"),
+    "belongs to Ollama": lambda path: info(path, store="Ollama"),
     "part of Roundhouse": lambda path: info(path, is_builtin=True),
     "runs elsewhere": lambda path: info(path, attached="http://far"),
     "is another name for the weights of base": lambda path: info(path, preset=Preset(base="base")),

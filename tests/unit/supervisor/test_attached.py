@@ -115,11 +115,11 @@ async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely,
     [
         (401, {}, "auth", "does not accept the key"),
         (403, {}, "auth", "does not accept the key"),
-        (302, {}, "unreachable", "sends elsewhere"),
+        (302, {}, "unreachable", "redirects to another address"),
         (500, {}, "unreachable", "answers 500"),
         (200, {"data": [{"id": "other"}]}, "unreachable", "no model called 'big'"),
-        (200, {"data": "none"}, "unreachable", "lists no models"),
-        (200, [], "unreachable", "lists no models"),
+        (200, {"data": "none"}, "unreachable", "does not list models"),
+        (200, [], "unreachable", "does not list models"),
     ],
 )
 async def test_what_is_wrong_there_is_a_failure_in_a_sentence(  # noqa: PLR0913, PLR0917 -- one row of the table
@@ -183,7 +183,7 @@ async def test_nobody_there_is_said_so() -> None:
 async def test_no_way_of_writing_it_reaches_a_machines_secrets(host: str) -> None:
     failure = await remote.look(Endpoint(base_url=f"http://{host}/v1", key="", served_name="m"), "/models")
     assert failure is not None
-    assert "never called" in failure.sentence
+    assert "never contacted" in failure.sentence
 
 
 async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
     failure = await remote.look(Endpoint(base_url="http://metadata.example/v1", key="", served_name="m"), "/models")
     assert failure is not None
-    assert "never called" in failure.sentence
+    assert "never contacted" in failure.sentence
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
     [
         (_untrusted(), "cannot be verified: self-signed"),
         (TimeoutError(), "did not answer within"),
-        (ForbiddenAddress(), "never called"),
+        (ForbiddenAddress(), "never contacted"),
         (ConnectionResetError("reset"), "does not answer"),
         (ValueError("not an HTTP answer"), "does not answer"),
     ],

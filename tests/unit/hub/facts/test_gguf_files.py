@@ -71,5 +71,5 @@ def test_a_projector_is_all_projector(tmp_path: Path) -> None:
 def test_an_adapter_is_no_model(tmp_path: Path) -> None:
     file = tmp_path / "lora.gguf"
     file.write_bytes(gguf_bytes({"general.architecture": "llama", "general.type": "adapter"}))
-    with pytest.raises(BadRequest, match="belongs to another model"):
+    with pytest.raises(BadRequest, match="is part of another model"):
         read_facts(file)
