@@ -1,1 +1,1 @@
-"""NVIDIA Dynamo: directs vLLM, SGLang or TensorRT-LLM over many computers."""
+"""NVIDIA Dynamo: coordinates vLLM, SGLang or TensorRT-LLM across many computers."""

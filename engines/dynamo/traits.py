@@ -3,7 +3,7 @@
 from engines.api.traits import AMPERE, LINUX, EngineAbility, EngineTarget, GuidePlaces, MachineKind, Traits
 from engines.vllm.traits import TRAITS as VLLM
 
-STRENGTH = "directs vLLM, SGLang or TensorRT-LLM over many computers"
+STRENGTH = "coordinates vLLM, SGLang or TensorRT-LLM across many computers"
 LIMITS = "One computer needs no orchestrator."
 
 TRAITS = Traits(

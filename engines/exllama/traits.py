@@ -30,7 +30,7 @@ MEMORY = GrowingMemory(
     device=256 * MIB,
 )
 """Caches of 8, 6 and 4 bits, the embedding in system memory."""
-FOR_A_DESK = "This is an engine for a desk: nothing in it keeps many users apart or tells one from another."
+FOR_A_DESK = "This is an engine for one desk: it neither separates many users nor tells them apart."
 
 EXL3 = Traits(
     default_formats=frozenset({ModelFormat.EXL3}),
@@ -74,7 +74,7 @@ EXL2 = Traits(
     targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
     strength="gets the most speed and the largest model out of one such card",
     needs="an NVIDIA card, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
-    limits="It is frozen since December 2025: architectures that came later are missing.",
+    limits="It has been frozen since December 2025: later architectures are missing.",
     abilities=frozenset(
         {EngineAbility.JSON_SCHEMA, EngineAbility.LORAS, EngineAbility.KV_QUANT, EngineAbility.PIPELINE}
     ),

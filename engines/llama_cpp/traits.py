@@ -76,7 +76,8 @@ TRAITS = Traits(
     app_on={MachineKind.APPLE: 40},
     browser=30,
     order=10,
-    unlisted="llama.cpp reaches other computers only by its RPC, which is fragile and open to anyone: no production.",
+    unlisted="llama.cpp reaches other computers only by its RPC, which is fragile and open to "
+    "anyone: not for production.",
     fleet_warning=(
         "For several computers start one server on each, behind a load balancer; llama.cpp's RPC is open to anyone."
     ),

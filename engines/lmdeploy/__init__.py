@@ -1,1 +1,1 @@
-"""LMDeploy: serves many at once with CUDA, on Windows too."""
+"""LMDeploy: serves many users at once with CUDA, also on Windows."""

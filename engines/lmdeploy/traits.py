@@ -15,7 +15,7 @@ from engines.vllm.traits import TRAITS as VLLM
 
 TRAITS = Traits(
     targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=VOLTA),),
-    strength="serves many at once with CUDA, on Windows too",
+    strength="serves many users at once with CUDA, also on Windows",
     needs="an NVIDIA GPU, Volta or newer (compute capability 7.0), and Linux or Windows on x86-64",
     abilities=VLLM.abilities - {EngineAbility.WSL, EngineAbility.PIPELINE},
     most_slots=128,

@@ -28,7 +28,7 @@ TRAITS = Traits(
         EngineTarget(backend="cpu", systems=(MAC,), architectures=(ARM,)),
         EngineTarget(backend="cpu", systems=(WINDOWS,)),
     ),
-    strength="is built to live inside programs, on processors, GPUs and NPUs",
+    strength="is built to be embedded in programs, on processors, GPUs and NPUs",
     needs="Windows, Linux on x86-64, or a Mac with Apple silicon",
     abilities=frozenset({EngineAbility.JSON_SCHEMA}),
     most_slots=4,

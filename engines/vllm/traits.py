@@ -33,7 +33,7 @@ TRAITS = Traits(
         EngineTarget(backend="rocm", vendors=("amd",), systems=(LINUX,), architectures=(X86,), gfx=ROCM),
     ),
     strength="keeps GPUs busy with many requests at once",
-    needs="Linux and an NVIDIA GPU, Turing or newer (compute capability 7.5), or an AMD GPU its ROCm build knows",
+    needs="Linux and an NVIDIA GPU, Turing or newer (compute capability 7.5), or an AMD GPU its ROCm build supports",
     limits="It takes most of the GPU's memory at start.",
     abilities=frozenset(
         {

@@ -85,7 +85,7 @@ def _warnings(engine: EngineTraits, kind: MachineKind, asked: GuideNeed) -> tupl
     if asked is GuideNeed.FLEET:
         found.append(engine.fleet_warning)
     if _is_discouraged(engine, kind):
-        found.append(f"Not advised here: {engine.limits[0].lower()}{engine.limits[1:]}")
+        found.append(f"Not recommended here: {engine.limits[0].lower()}{engine.limits[1:]}")
     return tuple(filter(None, found))
 
 
@@ -138,7 +138,7 @@ def _is_as_good(chosen: str, usable: Sequence[Ranked]) -> bool:
 def _because(machine: Machine, chosen: EngineInfo, usable: Sequence[Ranked], known: EngineTable) -> str:
     traits = known.get(chosen.id)
     if traits is not None and not traits.runs_everywhere and _is_as_good(chosen.id, usable):
-        return f"for {wording.subject(machine)} it is the best: it {traits.strength}"
+        return f"it is the best for {wording.subject(machine)}: it {traits.strength}"
     if chosen.backend != wording.CPU:
         return f"it is the installed engine that can use {wording.gpus(machine) or 'the GPU'}"
     if machine.gpus:

@@ -160,7 +160,7 @@ class _Fitting:
     def notes(self, setting: Setting, *, is_fitting: bool) -> Iterator[str]:
         """Yield what the machine adds."""
         if not is_fitting and any(room.free is None for room in self.rooms):
-            yield "How much memory is free is not known, so nothing can be promised to fit."
+            yield "How much memory is free is unknown, so there is no guarantee that anything fits."
         if isinstance(setting.engine.memory, ReservedMemory):
             yield from reserved_memory.notes(self.facts, setting)
 

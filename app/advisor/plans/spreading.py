@@ -90,9 +90,9 @@ def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | Non
     elif hardware.has_fast_links(gpus):
         why = "Its attention heads do not divide evenly by the number of cards, so each card gets its own layers."
     else:
-        why = "The cards reach each other over PCIe, so each gets layers of its own (pipeline)."
+        why = "The cards are connected by PCIe, so each gets its own layers (pipeline)."
     if EngineAbility.TENSOR not in engine.abilities:
-        why = f"{engine.name} gives each card layers of its own."
+        why = f"{engine.name} gives each card its own layers."
     offers_both = EngineAbility.TENSOR in engine.abilities
     warning = (
         "Measure tensor parallelism too: which is faster depends on the PCIe lanes of the slots." if offers_both else ""

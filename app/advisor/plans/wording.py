@@ -213,10 +213,10 @@ def _need_clause(ask: Ask) -> str:
         GuideNeed.BATCH: "batches keep it busy" if serves else "",
         GuideNeed.STRUCTURED: "it holds answers to a JSON schema" if EngineAbility.JSON_SCHEMA in can else "",
         GuideNeed.LORAS: f"{work.loras} adapters are loaded beside each other" if EngineAbility.LORAS in can else "",
-        GuideNeed.LONG: f"a context of {words.tokens(work.wanted_context)} is asked for",
+        GuideNeed.LONG: f"a context of {words.tokens(work.wanted_context)} is requested",
         GuideNeed.AGENT: "an agent works with it",
         GuideNeed.APP: "an app needs it inside",
-        GuideNeed.BROWSER: "a browser or phone is to run it",
+        GuideNeed.BROWSER: "a browser or phone will run it",
     }
     return clauses.get(need(work), "")
 
@@ -396,7 +396,7 @@ def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
     if hardware.is_translated(ask.machine):
         yield "Roundhouse is running translated (Rosetta); install the build for Apple silicon first."
     if ask.gpus and hardware.is_instinct(ask.gpus[0]):
-        yield "Figures published for NVIDIA cards say nothing about these; measure here."
+        yield "Figures published for NVIDIA cards do not apply to these; measure on this machine."
     kind = hardware.machine_kind(ask.machine)
     is_served = kind is MachineKind.NVIDIA_SERVER and ask.work.serves_several
     if is_served or kind is MachineKind.BLACKWELL_SERVER:
