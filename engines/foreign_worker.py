@@ -66,6 +66,8 @@ def end_group_with_lifeline() -> None:
 
 
 def _kill_group_at_end(lifeline: int) -> None:
+    if sys.platform == "win32":  # a group is POSIX's
+        return
     for asked in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the group, for the server to end in peace
         signal.signal(asked, signal.SIG_IGN)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -4,15 +4,17 @@ Systems start programs with few (macOS 256, Linux 1,024), so that those that can
 let them raise it themselves. A gateway holds two connections for each stream.
 """
 
+import sys
+
 MANY = 65_536
 
 
 def allow_many() -> int | None:
     """Raise the limit as far as the system lets us, at most to `MANY`; return what it is, None if there is none."""
-    try:
-        import resource  # noqa: PLC0415 -- Windows has none, and needs none
-    except ImportError:
+    if sys.platform == "win32":
         return None
+    import resource  # noqa: PLC0415 -- Windows has none, and needs none
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MANY if hard == resource.RLIM_INFINITY else min(hard, MANY)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -10,9 +10,6 @@ from app.core.machine import Cpu, Fact, Memory, OperatingSystem
 from app.hardware.evidence import Evidence, Unanswered
 from app.hardware.facts import is_there, measured
 
-if sys.platform != "win32":
-    import resource
-
 _GIB = 1 << 30
 _MIB = 1 << 20
 
@@ -93,14 +90,13 @@ def _ulimits(evidence: Evidence) -> Iterator[Fact[str]]:
 def _read_ulimits() -> Ulimits:
     if sys.platform == "win32":
         raise Unanswered("Windows has no such limits.")
-    return Ulimits(address_space=_soft(resource.RLIMIT_AS), locked_memory=_soft(resource.RLIMIT_MEMLOCK))
+    import resource  # noqa: PLC0415 -- Windows has none
 
+    def soft(which: int) -> int | None:
+        limit, _ = resource.getrlimit(which)
+        return None if limit == resource.RLIM_INFINITY else limit
 
-def _soft(which: int) -> int | None:
-    if sys.platform == "win32":
-        return None
-    soft, _ = resource.getrlimit(which)
-    return None if soft == resource.RLIM_INFINITY else soft
+    return Ulimits(address_space=soft(resource.RLIMIT_AS), locked_memory=soft(resource.RLIMIT_MEMLOCK))
 
 
 def _wsl_limits(evidence: Evidence, system: OperatingSystem, memory: Memory) -> Iterator[Fact[str]]:

@@ -96,8 +96,13 @@ def find_compilers(environment: MutableMapping[str, str], packages: Path, links:
 
 def jobs(available_bytes: int) -> int:
     """Return how many compilers may run at once: as many as there are processors, and as memory has room for."""
-    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, min(processors, available_bytes // JOB_BYTES))
+    return max(1, min(_processors(), available_bytes // JOB_BYTES))
+
+
+def _processors() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def progress(folder: Path) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -142,22 +143,17 @@ def _killed(served: Served) -> list[Figure]:
 def cut_off(job: Job, after_s: float) -> int | None:
     """Run a download and kill it after a while; return how far it had said to be, None if it was done before."""
     moved = 0
-    ends_at = time.monotonic() + after_s
     with running_download(job) as child:
-        os.set_blocking(child.stdout.fileno(), False)
-        rest = b""
-        while time.monotonic() < ends_at and child.poll() is None:
-            rest += child.stdout.read() or b""
-            time.sleep(0.005)
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-        os.set_blocking(child.stdout.fileno(), True)
-        for line in (rest + child.stdout.read()).splitlines():
-            said = _decoded(line)
-            if isinstance(said, Done):
-                return None
-            moved = max(moved, said.present_bytes) if isinstance(said, Moved) else moved
+        killing = threading.Timer(after_s, child.kill)
+        killing.start()
+        try:
+            for line in child.stdout:
+                said = _decoded(line)
+                if isinstance(said, Done):
+                    return None
+                moved = max(moved, said.present_bytes) if isinstance(said, Moved) else moved
+        finally:
+            killing.cancel()
     return moved
 
 

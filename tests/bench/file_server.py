@@ -8,6 +8,7 @@ import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
 
@@ -26,10 +27,17 @@ class Handler(BaseHTTPRequestHandler):
         self.begin(206 if wanted else 200, end - start, {"ETag": '"same"', **said})
         with file.open("rb") as content:
             try:
-                while start < end:
-                    start += os.sendfile(self.connection.fileno(), content.fileno(), start, end - start)
+                self.send_part(content, start, end)
             except OSError:  # whoever asked has enough
                 self.close_connection = True
+
+    def send_part(self, content: BinaryIO, start: int, end: int) -> None:
+        if sys.platform == "win32":  # which has no sendfile
+            content.seek(start)
+            self.wfile.write(content.read(end - start))
+            return
+        while start < end:
+            start += os.sendfile(self.connection.fileno(), content.fileno(), start, end - start)
 
     def begin(self, status: int, length: int, headers: dict[str, str]) -> None:
         self.send_response(status)

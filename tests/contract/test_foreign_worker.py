@@ -145,5 +145,6 @@ def test_what_a_server_started_ends_with_the_lifeline_too(
             assert ended, "the end of its output comes when the last that holds it has ended"
             assert process.stdout.read() == b""
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            if sys.platform != "win32":
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)

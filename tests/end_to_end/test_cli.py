@@ -1,11 +1,10 @@
 """The command line from start to goodbye, with the real engine and the Guide."""
 
 import json
-import os
-import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.client.discovery import ensure_gateway, read_port_file, running_gateway
@@ -97,7 +96,7 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     roundhouse("load", "guide")
     engine = json.loads(roundhouse("ps", "--json").stdout)["running"][0]["pid"]
     gateway = ensure_gateway(home)
-    os.kill(gateway.pid, signal.SIGKILL)
+    psutil.Process(gateway.pid).kill()
     wait_until(lambda: not exists(engine))
     assert running_gateway(home) is None
     assert roundhouse("run", "guide", "hello").returncode == 0

@@ -7,7 +7,6 @@ Needs root, Linux, and once the Debian mirror; without them these tests are left
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -143,7 +142,7 @@ def computer_of(clean: Path, folder: Path, display: str) -> Iterator[Computer]:
             assert holder.stdout.readline() == "ready\n"
             yield Computer(folder, psutil.Process(holder.pid).children()[0].pid, display)
         finally:
-            holder.send_signal(signal.SIGKILL)
+            holder.kill()
 
 
 def install(computer: Computer, package: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -148,7 +147,7 @@ def _photograph(computer: Computer) -> None:
 def test_a_killed_engine_is_started_again_by_the_next_question(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     killed = engine_of(computer)
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
     assert engine_of(computer).pid != killed.pid
     computer.run("roundhouse", "down")
@@ -157,7 +156,7 @@ def test_a_killed_engine_is_started_again_by_the_next_question(computer: Compute
 
 def test_a_killed_service_takes_its_engine_with_it_and_the_next_start_works(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
-    gateway_of(computer).send_signal(signal.SIGKILL)
+    gateway_of(computer).kill()
     wait_until(lambda: not computer.running())
     assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
     computer.run("roundhouse", "down")
@@ -167,7 +166,7 @@ def test_a_killed_service_takes_its_engine_with_it_and_the_next_start_works(comp
 def test_everything_killed_at_once_leaves_nothing_in_the_way_of_the_next_start(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     for process in (gateway_of(computer), engine_of(computer)):
-        process.send_signal(signal.SIGKILL)
+        process.kill()
     wait_until(lambda: not computer.running())
     assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
     computer.run("roundhouse", "down")

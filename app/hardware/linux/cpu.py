@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -125,9 +126,15 @@ def _usable(evidence: Evidence, logical: int) -> Fact[float]:
 def affinity(evidence: Evidence) -> int | None:
     """Return on how many logical processors this process may run (affinity mask, cpuset), or None."""
     try:
-        return evidence.ask("affinity", int, lambda: len(os.sched_getaffinity(0)))
+        return evidence.ask("affinity", int, _read_affinity)
     except Unanswered:
         return None
+
+
+def _read_affinity() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    raise Unanswered("Only Linux says it in this way.")
 
 
 def _cache(root: Path, info: dict[str, str]) -> Fact[int]:

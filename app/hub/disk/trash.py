@@ -99,7 +99,7 @@ class Trash:
         """Return the folders that are the trash of the disk that begins there; none where the system keeps them."""
         if not self.can_restore:
             return []
-        own = top / f".Trash-{os.getuid()}"
+        own = top / f".Trash-{_user_number()}"
         places = [] if own.is_symlink() else [own]  # a link on a disk that others write leads elsewhere
         with contextlib.suppress(OSError):
             if self._nearest().stat().st_dev == top.stat().st_dev:
@@ -141,7 +141,13 @@ class Trash:
         top = file.parent.resolve()
         while top.parent != top and top.parent.stat().st_dev == disk:
             top = top.parent
-        return top / f".Trash-{os.getuid()}", str(file.parent.resolve().relative_to(top) / file.name)
+        return top / f".Trash-{_user_number()}", str(file.parent.resolve().relative_to(top) / file.name)
+
+
+def _user_number() -> int:
+    if sys.platform == "win32":  # which has a bin of its own, and no such numbers
+        return 0
+    return os.getuid()
 
 
 def _move(kept: Path, original: Path) -> None:
