@@ -32,10 +32,12 @@ clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the 
 	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
 	  tests/gateway/dialects/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py
 
-check: .venv/ready  ## lint, format, types, import rules
+check: .venv/ready  ## lint, format, types on every system, import rules, workflows
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
-	@$(RUN) mypy
+	@for system in linux darwin win32; do \
+	  $(RUN) mypy --platform $$system --cache-dir .mypy_cache/$$system || exit 1; done
+	@$(RUN) check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	@$(RUN) pytest -q tests/unit/test_layout.py
 
 fix: .venv/ready  ## put right what the linter and formatter can, and the docs' tables about engines

@@ -27,7 +27,11 @@ switch ($Target) {
     "check" {
         Invoke-Step @("ruff", "check", ".")
         Invoke-Step @("ruff", "format", "--check", ".")
-        Invoke-Step @("mypy")
+        foreach ($system in "linux", "darwin", "win32") {
+            Invoke-Step @("mypy", "--platform", $system, "--cache-dir", ".mypy_cache/$system")
+        }
+        $workflows = (Get-ChildItem .github\workflows\*.yml).FullName
+        Invoke-Step (@("check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows") + $workflows)
         Invoke-Step @("pytest", "-q", "tests/unit/test_layout.py")
     }
     "fix" {
