@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.stores import Stores
@@ -27,8 +28,9 @@ def model(api: DemoApi, shell: QuietShell) -> ConnectModel:
 
 
 @pytest.fixture
-def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> ConnectScreen:
+def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell) -> ConnectScreen:
     screen = ConnectScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(screen)
     screen.resize(1000, 700)
     screen.show()
     api.flush()

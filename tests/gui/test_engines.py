@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
 
 from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, UseEngine
 from app.core.errors import ErrorBody
@@ -29,8 +30,9 @@ def model(api: DemoApi, shell: QuietShell) -> EnginesModel:
 
 
 @pytest.fixture
-def screen(theme: Theme, api: DemoApi, shell: QuietShell) -> EnginesScreen:
+def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell) -> EnginesScreen:
     screen = EnginesScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(screen)
     screen.resize(1000, 700)
     screen.show()
     api.flush()

@@ -88,6 +88,15 @@ def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
         assert window.rail.buttons[page].isChecked()
 
 
+def test_nothing_that_is_made_is_left_without_a_parent(make_window: Make, qtbot: QtBot) -> None:
+    window = make_window(Page.SERVER)
+    for page in Page:
+        window.show_page(page)
+        QApplication.processEvents()
+    tops = [widget for widget in QApplication.topLevelWidgets() if widget.parentWidget() is None]
+    assert set(tops) == {window, window.tray.menu}
+
+
 def test_a_page_is_built_when_it_is_first_shown_and_kept(make_window: Make) -> None:
     window = make_window(Page.SERVER)
     assert window.pages.built(Page.MACHINE) is None

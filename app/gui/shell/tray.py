@@ -39,6 +39,7 @@ class Tray(QObject):
         self._sign: Sign | None = None
         self._after: Callable[[], object] = self.opened.emit
         self.menu = QMenu()
+        self.destroyed.connect(self.menu.deleteLater)  # a menu's parent can only be a widget
         self.line = self._add("", self.opened.emit)
         self.models = [self._add("", self.models_asked.emit) for _ in range(MOST_LINES)]
         self.menu.addSeparator()

@@ -22,10 +22,10 @@ class FocusRing(QObject):
     The ring itself is a child of what scrolls with the control; when that is deleted, a new ring is made.
     """
 
-    def __init__(self, theme: Theme, owner: QObject) -> None:
+    def __init__(self, theme: Theme, owner: QWidget) -> None:
         super().__init__(owner)
         self._theme = theme
-        self._ring = _Ring(theme)
+        self._ring = _Ring(theme, owner)
         self._watched: list[QWidget] = []
         application = QApplication.instance()
         if isinstance(application, QApplication):
@@ -47,18 +47,20 @@ class FocusRing(QObject):
             if isValid(widget):
                 widget.removeEventFilter(self)
         self._watched = []
-        if not isValid(self._ring):
-            self._ring = _Ring(self._theme)
-        self._ring.target = now if now is not None and _wants_ring(now) else None
-        if self._ring.target is None:
+        if now is not None and _wants_ring(now):
+            self._attach(now)
+            self._ring.place()
+        elif isValid(self._ring):
+            self._ring.target = None
             self._ring.hide()
-            return
-        self._attach(self._ring.target)
-        self._ring.place()
 
     def _attach(self, target: QWidget) -> None:
         parent = _room_around(target)
-        self._ring.setParent(parent)
+        if isValid(self._ring):
+            self._ring.setParent(parent)
+        else:
+            self._ring = _Ring(self._theme, parent)
+        self._ring.target = target
         step: QWidget | None = target
         while step is not None and step is not parent:
             step.installEventFilter(self)
@@ -67,8 +69,8 @@ class FocusRing(QObject):
 
 
 class _Ring(QWidget):
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
         self._theme = theme
         self.target: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

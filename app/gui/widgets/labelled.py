@@ -55,6 +55,7 @@ class SwitchCard(Surface):
         self.consequence, self.tools = row.help, row.tools
         self.why_fixed = Paragraph(theme, role="meta", color="warn")
         row.outer.addWidget(self.why_fixed)
+        row.finish()
         self.switch = Toggle(theme, title)
         self.switch.clicked.connect(lambda: action(self.switch.isChecked()))
         self.tools.addWidget(self.switch)
